@@ -45,6 +45,8 @@ impl<K: Clone + Eq + Hash, V> BoundedCache<K, V> {
         self.count += 1;
         self.order.insert(self.count, key.clone());
         if let Some((before, _)) = self.entries.insert(key, (self.count, value)) {
+            // The place of a replaced entry goes with it, or a later eviction there would remove its
+            // successor.
             self.order.remove(&before);
         }
         if self.entries.len() <= self.most {

@@ -107,6 +107,7 @@ impl fmt::Display for Challenge {
             let before = if index == 0 { " " } else { ", " };
             write!(f, "{before}{name}=\"")?;
             for c in value.chars() {
+                // Nothing else needs a backslash in a quoted string (RFC 9110, section 5.6.4).
                 if matches!(c, '"' | '\\') {
                     f.write_str("\\")?;
                 }

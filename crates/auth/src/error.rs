@@ -143,7 +143,9 @@ impl std::error::Error for ErrorBody {}
 /// Makes third-party text safe to display: one line, no control characters, at most 200 characters.
 #[must_use]
 pub fn shown(text: &str) -> String {
+    // Line breaks become spaces before control characters are dropped, so that words stay apart.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // One character more than is shown, so that the ellipsis only stands where something was cut.
     let mut short: String =
         words.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(MAX_SHOWN + 1).collect();
     if let Some((end, _)) = short.char_indices().nth(MAX_SHOWN) {

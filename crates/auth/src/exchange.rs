@@ -160,6 +160,7 @@ pub(crate) fn without_query(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
     shown.set_fragment(None);
+    // Both fail only for URLs that cannot have user information, and then there is none to hide.
     let _ = shown.set_password(None);
     let _ = shown.set_username("");
     shown.to_string()

@@ -19,6 +19,7 @@ pub trait HttpFetch: Send + Sync + 'static {
 
 impl HttpFetch for GuardedClient {
     fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
+        // Boxed, since an `async fn` in the trait would keep it from being used as `dyn HttpFetch`.
         Box::pin(async move { Ok(Self::fetch(self, request).await?) })
     }
 }

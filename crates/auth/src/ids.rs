@@ -115,10 +115,14 @@ fn check_url(text: &str) -> Result<Url, &'static str> {
     if text.contains('#') {
         return Err("must not have a fragment");
     }
+    // The URL parser drops line breaks and tabs and escapes spaces, so the text would name another URL than
+    // it fetches.
     if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
         return Err("contains characters that are not allowed in a URL");
     }
     let url = Url::parse(text).map_err(|_| "is not an absolute URL")?;
+    // With user information, `https://known.example@other.example` shows people another host than the one
+    // it names.
     if !url.username().is_empty() || url.password().is_some() {
         return Err("must not contain a user name or password");
     }
@@ -144,6 +148,8 @@ fn check_redirect(text: &str) -> Result<(), &'static str> {
 
 fn check_client_id(text: &str) -> Result<(), &'static str> {
     match text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+        // The characters are those of VSCHAR (RFC 6749, appendix A.1), which lets `client_id` be empty; no
+        // client is.
         _ if text.is_empty() => Err("is empty"),
         true => Ok(()),
         false => Err("contains characters that are not printable ASCII"),

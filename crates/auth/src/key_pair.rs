@@ -41,6 +41,7 @@ impl KeyPair {
         });
         let public = serde_json::from_value(public).map_err(|_| KeyPairError)?;
         let key = EncodingKey::from_ec_der(document);
+        // The document is kept, because the key cannot be turned back into one.
         Ok(Self { document: Zeroizing::new(document.to_vec()), key, public })
     }
 

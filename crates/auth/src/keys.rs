@@ -108,12 +108,15 @@ impl PublishedKeys {
         if known.fetched != fetched {
             return None;
         }
+        // An error means that the sender is gone: that fetch has ended, if only by a panic.
         if let Some(fetching) = known.fetching.as_ref().filter(|fetching| fetching.has_changed().is_ok()) {
             return Some(fetching.clone());
         }
         if known.next > now {
             return None;
         }
+        // Set before the answer is there, so that a fetch that never gets to an answer is not repeated for
+        // every token.
         known.next = now.saturating_add(REFETCH_SECONDS);
         let (done, fetching) = watch::channel(());
         known.fetching = Some(fetching.clone());

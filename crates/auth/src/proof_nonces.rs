@@ -54,6 +54,7 @@ impl ProofNonces {
         let keys = self.keys(now).await?;
         let key = ServerKey::find_current(&keys, now)
             .ok_or_else(|| AuthStoreError("no DPoP nonce key is available".into()))?;
+        // The nonce carries its time under a tag, so that no issued nonce has to be stored.
         let tag = hmac::sign(&hmac_key(key), &now.to_be_bytes());
         Ok(URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat()))
     }
@@ -100,6 +101,8 @@ impl ProofNonces {
         if ServerKey::find_current(&keys, now).is_none() {
             let key = new_key(now);
             if let Some(keeper) = &self.0.shared {
+                // A nonce of the key's last second is good for its whole lifetime, also on nodes whose
+                // clocks are behind.
                 keeper.store_key(RecordKind::Nonce, &key, key.to + NONCE_SECONDS + CLOCK_SKEW).await?;
             }
             keys.push(key);

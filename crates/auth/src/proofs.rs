@@ -59,6 +59,8 @@ pub(crate) fn read_proof(
 ) -> Result<Option<DpopProof>, &'static str> {
     let mut lines = headers.get_all(DPOP).iter();
     let Some(line) = lines.next() else { return Ok(None) };
+    // RFC 9449, section 4.3, point 1: there is not more than one field, or two readers could check two
+    // proofs.
     if lines.next().is_some() {
         return Err("the request has more than one DPoP proof");
     }
@@ -66,6 +68,8 @@ pub(crate) fn read_proof(
     if proof.len() > MAX_PROOF_LENGTH {
         return Err("the DPoP proof is longer than 8192 bytes");
     }
+    // The raw header is searched, because the typed key below drops private members, which must be refused
+    // (RFC 9449, section 4.3, point 7).
     let head = proof.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
     let head = head.and_then(|head| serde_json::from_slice::<Value>(&head).ok());
     let jwk = head.as_ref().and_then(|head| head.get("jwk")).ok_or("the DPoP proof has no `jwk` header")?;
@@ -85,6 +89,7 @@ pub(crate) fn read_proof(
     if claims.htm != method.as_str() {
         return Err("the DPoP proof is for another HTTP method (`htm`)");
     }
+    // Queries and fragments are ignored on both sides (RFC 9449, section 4.3, point 9).
     let plain = |mut url: Url| {
         url.set_query(None);
         url.set_fragment(None);
@@ -106,6 +111,7 @@ pub(crate) fn read_proof(
             return Err("the DPoP proof is for another token (`ath`)");
         }
     }
+    // Two keys may use the same `jti`. The hash also gives every remembered proof the same small size.
     let once = URL_SAFE_NO_PAD.encode(digest(&SHA256, format!("{key} {}", claims.jti).as_bytes()));
     Ok(Some(DpopProof { key, once, nonce: claims.nonce }))
 }
@@ -133,7 +139,9 @@ impl ProofReplayCache {
 
     /// Uses a proof; false when it was used before.
     pub(crate) async fn claim(&self, proof: &DpopProof, now: u64) -> Result<bool, AuthStoreError> {
+        // A proof may be dated PROOF_SECONDS ahead, and is accepted for as long after its date.
         let until = now + 2 * PROOF_TOLERANCE_SECONDS;
+        // The list of this process comes first: it refuses most repeats without a visit to the store.
         let is_new = self.claim_locally(proof, until, now)
             && match &self.shared {
                 // Not the name that a token endpoint claims it by: it is another place.
@@ -151,6 +159,7 @@ impl ProofReplayCache {
         if used.get(&proof.once).is_some_and(|until| *until > now) {
             return false;
         }
+        // With a shared store an eviction here loses nothing: the store still knows the proof.
         if used.insert(proof.once.clone(), until).is_some() && self.shared.is_none() {
             tracing::warn!(
                 limit = "max_remembered_proofs",

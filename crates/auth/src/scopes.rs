@@ -68,6 +68,7 @@ impl<'a> FromIterator<&'a str> for Scopes {
     fn from_iter<T: IntoIterator<Item = &'a str>>(scopes: T) -> Self {
         let mut list = Self::none();
         for scope in scopes {
+            // The characters of `scope-token` (RFC 6749, section 3.3).
             let allowed = scope.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e));
             if allowed && !scope.is_empty() && !list.contains(scope) {
                 list.0.push(scope.into());

@@ -15,6 +15,7 @@ impl<K: Clone + Eq + Hash, V: Clone> SingleFlight<K, V> {
     /// Returns the result for this key, either of `ask` or of an earlier caller's request that is still in flight.
     pub(crate) async fn run_once<F: Future<Output = V>>(&self, key: K, ask: impl FnOnce() -> F) -> V {
         let question = Arc::clone(self.open().entry(key.clone()).or_default());
+        // The guard exists before the await, so that a cancelled caller gives up its part, too.
         let part = SingleFlightGuard { of: self, key, question };
         part.question.get_or_init(ask).await.clone()
     }
@@ -35,9 +36,12 @@ struct SingleFlightGuard<'a, K: Eq + Hash, V> {
 
 impl<K: Eq + Hash, V> Drop for SingleFlightGuard<'_, K, V> {
     fn drop(&mut self) {
+        // Locked before counting: parts are only cloned under this lock, so the count cannot grow
+        // meanwhile.
         let mut open = self.of.open();
         // Here and in the map.
         let last = Arc::strong_count(&self.question) <= 2;
+        // A question with a result leaves the map at once, and a newer one may stand under its key by now.
         let same = open.get(&self.key).is_some_and(|question| Arc::ptr_eq(question, &self.question));
         if same && (last || self.question.initialized()) {
             open.remove(&self.key);

@@ -462,6 +462,7 @@ impl FromArgMatches for BuiltinCommand {
 impl Subcommand for BuiltinCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         let servers = BUILTINS.iter().map(hospes_servers::BuiltinServer::command);
+        // Unless it is disabled, `help` is listed as if it were one of the servers.
         command.subcommands(servers).subcommand_required(true).disable_help_subcommand(true)
     }
 
@@ -475,6 +476,7 @@ impl Subcommand for BuiltinCommand {
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {
+    // Negative, infinite and too large values are mistakes here; `from_secs_f64` would panic on them.
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or("expected a time in seconds, such as 30 or 0.5")
 }

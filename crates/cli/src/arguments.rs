@@ -101,6 +101,7 @@ fn entry(
     read: SourceReader<'_>,
     problems: &mut ArgumentProblems,
 ) -> Option<(String, GivenValue)> {
+    // Words such as `=x` and `:=x` name no argument.
     let Some((name, value)) = word.split_once('=').filter(|(name, _)| !matches!(*name, "" | ":")) else {
         return problems.add(&printable(word), ArgumentMistake::NoValue(form_hint(word)));
     };
@@ -109,6 +110,7 @@ fn entry(
         None => (name, false),
     };
     let text = match value.strip_prefix('@') {
+        // No JSON text begins with `@`, so that `:=` needs no escape for it.
         Some(escaped) if escaped.starts_with('@') && !is_json => escaped.to_owned(),
         Some(file) => file_content(name, file, !is_json, read, problems)?,
         None => value.to_owned(),
@@ -274,6 +276,7 @@ pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a 
 /// A merged list prefixes its tools; what was typed may lack the prefix.
 fn nearest_tool<'a>(asked: &str, tools: &[&'a str]) -> Option<&'a str> {
     let bare = |tool: &'a str| tool.split_once("__").map_or(tool, |(_, name)| name);
+    // With the prefix first, because a bare name may fit tools of several servers.
     hospes_host::config::nearest(asked, tools.iter().copied()).or_else(|| {
         let meant = hospes_host::config::nearest(asked, tools.iter().map(|tool| bare(tool)))?;
         tools.iter().copied().find(|tool| bare(tool) == meant)
@@ -304,6 +307,7 @@ fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
+            // `escape_debug` would escape these as well, and they cannot control a terminal.
             '"' | '\'' | '\\' => safe.push(character),
             _ => safe.extend(character.escape_debug()),
         }

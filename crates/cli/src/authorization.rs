@@ -55,6 +55,8 @@ pub(crate) fn authorization(
     let exposed = !address.ip().is_loopback();
     let said = config.is_some();
     let config = config.cloned().unwrap_or_default();
+    // Beyond loopback tokens are wanted unless the configuration says otherwise, on loopback only where
+    // it has an `[auth]` table.
     if !config.enabled.unwrap_or(said || exposed) {
         if exposed {
             output.warn(format_args!(
@@ -67,6 +69,7 @@ pub(crate) fn authorization(
     let proxies = trusted_proxies(&config, &base, output)?;
     let resource = |path: &str| identifier("auth.base_url", Resource::new(format!("{base}{path}")));
     let main = resource(path)?;
+    // HTTP+SSE (2024-11-05) has an address of its own beside the endpoint, which tokens may name as well.
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let older = resource(&format!("{folder}/sse"))?;
     let own = Issuer::new(base.as_str()).map_err(|error| mistake("auth.base_url", &error))?;
@@ -90,6 +93,7 @@ pub(crate) fn authorization(
                 None => main.clone(),
             };
             let rules = JwtRules::new(issuer.clone(), vec![audience]);
+            // Static tokens first, because comparing them needs no keys of the issuer.
             let tokens = AnyTokenVerifier::none().or(tokens).or(JwtVerifier::new(rules, fetcher(&issuer)));
             let rules = ScopeRules::default().always(scopes(&config)?);
             let guard =
@@ -121,6 +125,7 @@ pub(crate) fn authorization(
                 AnyTokenVerifier::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(&config)?));
             let guard = BearerAuth::builder(main.clone(), vec![own], tokens).also(older).rules(rules);
+            // Shared through the store, so that a DPoP proof is good only once (RFC 9449 §11.1).
             let guard = guard.used_proofs(server.used_proofs());
             let guard = bound(guard, &config, &machine, server.proof_nonces());
             let by = match &config.provider {
@@ -210,6 +215,7 @@ fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> CliResult<TokenPri
 /// Returns the configured scopes that tokens must have, in addition to those of every token of this host.
 fn scopes(config: &AuthConfig) -> CliResult<Scopes> {
     let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
+    // `offline_access` asks for a refresh token (OpenID Connect Core §11) and protects no resource.
     if scopes.contains("offline_access") {
         return Err(CliError::usage(
             "`auth.scopes`: `offline_access` is not a scope that access tokens can have",
@@ -236,6 +242,7 @@ fn fetcher(issuer: &Issuer) -> GuardedClient {
 
 /// Fetches from places that the operator has named, wherever they are.
 fn fetching<'a>(places: impl IntoIterator<Item = &'a Url>) -> GuardedClient {
+    // The named hosts may be in a private network; whatever they refer to has to be public.
     let mut egress = EgressPolicy::public();
     for url in places {
         if let Some(host) = url.host_str() {

@@ -40,6 +40,7 @@ pub(crate) fn caller_check(
         AllowedCallers::SameUser if cfg!(target_os = "linux") => CallerRule::SameUser,
         _ => CallerRule::Token,
     };
+    // Also with `SameUser`, because programs of other users may show the token instead.
     let token = endpoint_token()?;
     Ok(Some(CallerCheck {
         front: CallerMiddleware::new(rule, bound, &token),

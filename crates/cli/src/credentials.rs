@@ -74,6 +74,7 @@ pub(crate) fn open_existing() -> CliResult<Option<(Arc<FileCredentialStore>, Key
 
 /// Returns the store if it exists, to be opened on first use.
 pub(crate) fn open_lazily() -> CliResult<Option<Arc<LazyStore>>> {
+    // A mistake in the variable is reported now and not at the first call that needs a token.
     store_from_environment()?;
     let is_there = paths::credentials().is_some_and(|(sealed, _)| sealed.exists());
     let later = || open(KeyPurpose::Use, store_from_environment()?, None).map(|(store, _)| store);
@@ -153,11 +154,13 @@ fn open(
         .ok_or_else(|| CliError::usage("no home folder found in which to store tokens").hint("set HOME"))?;
     let places = CredentialFiles { sealed, key, keyring: SystemKeyring::new("hospes", "credentials") };
     make_folder(&places.sealed)?;
+    // A passphrase goes before all keys, so that neither the keyring nor a key file is touched.
     if let Some(text) = std::env::var(PASSPHRASE_VARIABLE).ok().filter(|text| !text.is_empty()) {
         let store = FileCredentialStore::new(&places.sealed, StoreKey::passphrase(text));
         return Ok((Arc::new(store), KeyLocation::Passphrase));
     }
     make_folder(&places.key)?;
+    // Without the lock below, because nothing is made or moved.
     if purpose == KeyPurpose::Use {
         let (key, place) = places.find_key(wanted)?;
         return Ok((Arc::new(FileCredentialStore::new(&places.sealed, key)), place));
@@ -185,6 +188,7 @@ fn open(
 impl CredentialFiles {
     /// The key, from where it is.
     fn find_key(&self, wanted: CredentialsStore) -> CliResult<(StoreKey, KeyLocation)> {
+        // The file first, because a keyring may ask the person to unlock it.
         if let Some(key) = StoreKey::from_file(&self.key).map_err(unusable_store_error)? {
             return Ok((key, KeyLocation::File));
         }
@@ -283,6 +287,7 @@ impl CredentialFiles {
             Ok(None) => StoreKey::generate()
                 .map_err(unusable_store_error)
                 .map(|key| self.keyring.put(&key).map(|()| (key, KeyLocation::Keyring)))?,
+            // A new key could not open what is sealed already.
             Err(error) if !is_new => return Err(self.key_unreachable_error(&error)),
             Err(error) => Err(error),
         };
@@ -306,9 +311,11 @@ impl CredentialFiles {
 
     /// Waits until no other process looks for the key or makes one.
     fn lock_key(&self) -> CliResult<File> {
+        // Not the sealed file itself, which is replaced whenever it is written.
         let mut name = self.sealed.as_os_str().to_owned();
         name.push(".key.lock");
         let mut options = OpenOptions::new();
+        // Never truncated or removed, because another process may hold the lock on it.
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

@@ -66,6 +66,7 @@ async fn decisions_from() -> CliResult<DecisionSource> {
         .and_then(|(_, about)| {
             DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
         });
+    // The smallest value is the strictest, by the order in which they are declared.
     Ok(said.into_iter().chain(running).min().unwrap_or_default())
 }
 

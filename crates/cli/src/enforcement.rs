@@ -28,6 +28,7 @@ pub(crate) async fn build_enforcer(
 ) -> CliResult<Option<Arc<PolicyEnforcer>>> {
     let audit = if options.no_audit { None } else { open_audit()? };
     let file = find_policy_file(options.policy.as_deref())?;
+    // Followed even if it is not there yet, so that rules hold as soon as they are written.
     let followed = file.clone().or_else(paths::policy_file);
     if audit.is_none() && followed.is_none() {
         return Ok(None);
@@ -57,9 +58,11 @@ pub(crate) async fn build_enforcer(
     guard.approvals().set_limits(limits);
     let guard = Arc::new(guard);
     if let Some(kept_for) = kept_for {
+        // The task ends by itself when the guard is gone.
         let _goes_on = guard.spawn_retention(kept_for);
     }
     if let Some(file) = followed {
+        // A weak reference, or the task would keep the guard, and with it the record, open.
         tokio::spawn(follow_policy_file(file, known, Arc::downgrade(&guard), output));
     }
     Ok(Some(guard))
@@ -151,6 +154,7 @@ async fn follow_policy_file(
     output: CliOutput,
 ) {
     let mut ticks = tokio::time::interval(POLICY_POLL_INTERVAL);
+    // A burst of missed ticks would look twice at once and take an unfinished file for a settled one.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut before = known;
     loop {
@@ -163,6 +167,7 @@ async fn follow_policy_file(
         if now == known || !is_settled {
             continue;
         }
+        // Also where reading fails below, so that a mistake is reported once and not at each tick.
         known = now;
         if now.is_none() {
             output.warn(format_args!(

@@ -64,6 +64,7 @@ impl CliError {
     /// A mistake on the command line; what the parser shows around it is for people.
     pub(crate) fn from_clap(error: &clap::Error) -> Self {
         let text = error.render().to_string();
+        // clap separates the message, the tip and the usage by blank lines.
         let mut parts =
             text.split("\n\n").map(|part| part.trim().lines().map(str::trim).collect::<Vec<_>>().join(" "));
         let first = parts.next().unwrap_or_default();

@@ -72,6 +72,7 @@ pub(crate) async fn configured_servers(
             return None;
         }
     };
+    // A state that cannot be read is no reason not to check the rules.
     let pins = open_pins().unwrap_or_default();
     let mut all = Vec::with_capacity(servers.len());
     for server in servers {
@@ -82,6 +83,7 @@ pub(crate) async fn configured_servers(
 
 /// The state folder's memory of servers, if there is one.
 fn open_pins() -> CliResult<Option<PinManager>> {
+    // Opening the state would create it, and nothing is to be written here.
     if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Ok(None);
     }

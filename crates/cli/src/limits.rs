@@ -10,6 +10,7 @@ pub(crate) fn heed() {
     use tokio::signal::unix::{SignalKind, signal};
     // A handler, not to be ignored: what is ignored would be in every program that we start.
     for number in [libc::SIGXFSZ, libc::SIGXCPU] {
+        // tokio keeps a handler for good once it is installed, so that the stream itself is not needed.
         if let Err(error) = signal(SignalKind::from_raw(number)) {
             tracing::warn!(%error, number, "cannot handle resource limit signal");
         }

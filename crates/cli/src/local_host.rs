@@ -16,6 +16,7 @@ pub(crate) async fn ask_running_host<T>(
         let console = LocalConsole::at(paths::socket_beside(&file)).with_token(token.as_deref());
         match asked(&console).await {
             Ok(answer) => return Ok((console, answer)),
+            // This host answers and says no, so that an older one is not asked in its place.
             Err(error @ ClientError::Refused { .. }) => {
                 return Err(CliError::new(FailureCode::Unreachable, what).with_cause(&error));
             }

@@ -21,6 +21,7 @@ pub(crate) fn start(cli: &Cli) {
         2 => "hospes=debug,hospes_host=debug,hospes_cli=debug,info",
         _ => "trace",
     };
+    // A filter with a mistake counts as none: logging must not keep the program from running.
     let filter = std::env::var(VARIABLE).ok().and_then(|filter| EnvFilter::try_new(filter).ok());
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

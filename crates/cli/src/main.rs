@@ -66,6 +66,7 @@ fn main() -> ExitCode {
 
 async fn run(command: CliCommand, output: CliOutput) -> CliResult {
     limits::heed();
+    // Boxed, because this future would otherwise be as large as that of the largest command.
     match command {
         CliCommand::Up(args) => Box::pin(commands::up::run(args, output)).await,
         CliCommand::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
@@ -94,6 +95,8 @@ fn misread(error: &clap::Error) -> ExitCode {
         let _gone = error.print();
         return ExitCode::SUCCESS;
     }
+    // The arguments could not be parsed, so that the flag is looked for by hand. What follows `--` belongs
+    // to another program.
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
         output::CliOutput { json: true, quiet: false }.failure(&CliError::from_clap(error));

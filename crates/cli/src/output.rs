@@ -18,6 +18,7 @@ pub(crate) struct CliOutput {
 
 /// Prints a result. A reader that has gone away is no error.
 fn out(text: &str) {
+    // Flushed at once, because what follows on standard error must not overtake it on a terminal.
     let mut stdout = anstream::stdout().lock();
     let _gone = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
@@ -118,6 +119,7 @@ pub(crate) fn escape_hidden(json: &str) -> String {
     let mut safe = String::with_capacity(json.len() + 16);
     for letter in json.chars() {
         if hides(letter) {
+            // JSON escapes have 16 bits: other characters are surrogate pairs (RFC 8259 §7).
             let units = letter
                 .encode_utf16(&mut [0; 2])
                 .iter()
@@ -135,6 +137,7 @@ pub(crate) fn escape_hidden(json: &str) -> String {
 fn format_labelled(label: &str, style: &str, text: &str, width: Option<usize>) -> String {
     let whole = format!("{label}: {text}");
     let lines: Vec<String> = whole.lines().map(|line| wrap_text(line, 0, width)).collect();
+    // Painted after folding, because the colour codes would count as columns.
     lines.join("\n").replacen(label, &paint(style, label), 1) + "\n"
 }
 

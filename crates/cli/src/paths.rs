@@ -71,6 +71,7 @@ pub(crate) fn read_or_create_secret(
     file: &Path,
     make: impl FnOnce() -> CliResult<String>,
 ) -> CliResult<String> {
+    // A shorter text is no whole secret, such as that of a file that is empty because a write was cut off.
     let kept =
         || fs::read_to_string(file).ok().map(|text| text.trim().to_owned()).filter(|text| text.len() >= 20);
     if let Some(kept) = kept() {
@@ -92,6 +93,7 @@ pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
 }
 
 fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    // The XDG Base Directory Specification has relative paths ignored.
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(std::env::home_dir()?.join(below_home)))
 }
@@ -99,6 +101,7 @@ fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
 fn runtime() -> Option<PathBuf> {
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute()) {
         Some(folder) => Some(folder.join("hospes")),
+        // Without a login session, as in a container, there is no runtime folder.
         None => Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/run")),
     }
 }
@@ -184,6 +187,7 @@ fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     // One that is there might be anybody's.
     let _gone = fs::remove_file(file);
     let mut options = fs::OpenOptions::new();
+    // `create_new` follows no link that was put there after the removal.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

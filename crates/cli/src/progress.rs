@@ -20,6 +20,7 @@ static ACTIVE_BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// Does something during which no bar is drawn.
 pub(crate) fn without_bar<R>(work: impl FnOnce() -> R) -> R {
+    // Cloned, so that the lock is not held while `work` waits for a person.
     let shown = ACTIVE_BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match shown {
         Some(bar) => bar.suspend(work),
@@ -58,6 +59,7 @@ impl CallProgressBar {
                 bar.set_style(measured());
                 bar.set_length(STEPS);
             }
+            // Servers may report more progress than their total.
             let share = (progress.progress / total).clamp(0.0, 1.0) * 10_000.0;
             // Between 0 and the number of steps.
             bar.set_position(format!("{share:.0}").parse().unwrap_or(0));

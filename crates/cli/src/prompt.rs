@@ -29,6 +29,7 @@ fn answer(params: &ElicitParams, output: CliOutput, ask: &mut AskLine<'_>) -> El
     match params {
         ElicitParams::Form(form) => ask_form(form, output, ask),
         ElicitParams::Url(url) => ask_url(url, ask),
+        // A kind of question that is unknown here is cancelled, because nobody has seen it to decline it.
         _ => ElicitResult::new(ElicitAction::Cancel),
     }
 }
@@ -60,6 +61,7 @@ pub(crate) fn fill(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine
             }
         }
         let source = ArgumentSource { json: None, words: &words };
+        // A form of a server must never read a file, whatever the person types.
         let refuse = |_: &str| Err(std::io::ErrorKind::Unsupported.into());
         match arguments("form", &schema, source, &refuse) {
             Ok(content) => {
@@ -125,6 +127,7 @@ fn ask_url(asked: &ElicitUrlParams, ask: &mut AskLine<'_>) -> ElicitResult {
         paint(CYAN, "The server asks:"),
         paint(BOLD, printable(&asked.message))
     ));
+    // An address that cannot be taken apart is not shown, because its host could not be named (ELIC-10).
     let Ok(review) = UrlReview::of(&asked.url) else { return ElicitResult::decline() };
     announce("It asks you to visit this page. Check the whole URL before you open it:");
     announce(format_args!("  {}", printable(&review.url)));

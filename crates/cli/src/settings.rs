@@ -110,6 +110,7 @@ pub(crate) async fn build_host(
         !matches!(server.transport, ServerTransport::Builtin(_))
             && server.pins.unwrap_or(mode) != PinMode::Off
     });
+    // Not refused yet, because only pinning cannot do without a place to keep its decisions.
     let state = enforcement::open_state();
     let state = if is_pinned {
         let nowhere =

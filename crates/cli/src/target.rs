@@ -52,6 +52,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         return found(apply_flags(Target::parse(word), reach)?);
     }
     let loaded = load(&reach.files)?;
+    // Before the built-in servers, because an entry may have the name of one, with its own arguments.
     if let Some(server) = loaded.config.server(word) {
         tracing::info!("{word} is an entry of {}", server.source.file().display());
         let target = entry(server)?;
@@ -66,6 +67,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     if builtins::names().any(|name| name == word) {
         return found(apply_flags(builtin(word, builtins::default_arguments(word))?, reach)?);
     }
+    // Last, and only with blanks or for a program that exists: a misspelt name must not be run.
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);
         if let Target::Invalid { why, .. } = &target {
@@ -144,6 +146,7 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
                 check_folders("--cwd", std::slice::from_ref(folder))?;
                 command = command.cwd(folder);
             }
+            // An entry of the configuration comes with its sandbox.
             if command.launcher.is_some() {
                 return Ok(command.into());
             }
@@ -200,6 +203,7 @@ pub(crate) async fn connect(
     };
     connected.map_err(|error| {
         let mut failure = CliError::from(error);
+        // No token was sent because the store could not be opened, which is the cause to show.
         if failure.code == FailureCode::Unauthorized
             && let Some(why) = store.and_then(|store| store.failure())
         {
@@ -235,6 +239,7 @@ fn with_tokens(
 
 /// Lets the person answer what servers ask, where there is one.
 fn answer_questions(builder: ClientBuilder, output: CliOutput) -> ClientBuilder {
+    // Without a person the capability is not declared, so that servers do not ask and wait.
     if !output::is_interactive() {
         return builder;
     }

@@ -67,11 +67,14 @@ fn check_headers(request: &Request, is_page: bool) -> Result<(), ApiError> {
     {
         return Err(ApiError::Elsewhere("the `Host` header must be localhost or a loopback address"));
     }
+    // Compared with the port, because another port of this machine is another origin.
     if let Some(origin) = single_header(headers, ORIGIN.as_str())?
         && origin.strip_prefix("http://") != Some(host)
     {
         return Err(ApiError::Elsewhere("only pages of the console itself may send requests"));
     }
+    // `same-site` is not enough, because it covers every port of this machine. Clients that do not send the
+    // header are left to the other checks.
     match single_header(headers, "sec-fetch-site")? {
         None | Some("same-origin" | "none") => Ok(()),
         Some(_) if is_page && single_header(headers, "sec-fetch-dest")? == Some("document") => Ok(()),
@@ -116,6 +119,7 @@ impl FromRequestParts<Console> for AuthorizedDecider {
         let caller = parts.extensions.get::<ConsoleCaller>().ok_or(ApiError::NoSession)?;
         let ConsoleCaller::Program(decider) = caller else { return Ok(Self(caller.describe())) };
         let deciders = console.deciders();
+        // A token that does not hold is refused even if its bearer could decide without one.
         let token = match (bearer_token(&parts.headers)?, &deciders.tokens) {
             (Some(secret), Some(tokens)) => Some(tokens.name_of(secret).ok_or(ApiError::NoToken)?),
             (Some(_), None) => return Err(ApiError::NoToken),
@@ -131,12 +135,14 @@ impl FromRequestParts<Console> for AuthorizedDecider {
 fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let Some(text) = single_header(headers, AUTHORIZATION.as_str())? else { return Ok(None) };
     let (scheme, secret) = text.split_once(' ').ok_or(ApiError::NoToken)?;
+    // The names of schemes are case-insensitive (RFC 9110 §11.1).
     scheme.eq_ignore_ascii_case("bearer").then_some(Some(secret.trim())).ok_or(ApiError::NoToken)
 }
 
 /// The client of a connection over the Unix socket; none for those it does not serve: another user, or a server that a host has
 /// started.
 pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<ConsoleCaller> {
+    // Root is let in, because it can do everything as this user anyway.
     if uid != own && uid != 0 {
         return None;
     }
@@ -158,6 +164,7 @@ pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<Cons
 /// A header that stands at most once and is text.
 fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ApiError> {
     let mut values = headers.get_all(name).iter();
+    // Of two values two readers may take different ones, which is how checks are bypassed.
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(one), None) => {

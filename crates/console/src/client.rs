@@ -127,11 +127,13 @@ impl LocalConsole {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
         let (mut sender, connection) =
             http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(wrong)?;
+        // hyper wants the connection polled beside the request.
         let connection = tokio::spawn(connection).abort_handle();
         let request = match &self.token {
             Some(token) => request.header(AUTHORIZATION, token),
             None => request,
         };
+        // HTTP/1.1 requires a `Host` (RFC 9112 §3.2), and a socket has no name to put there.
         let request = request.header(HOST, "localhost").body(Full::new(body));
         let request = request.map_err(|error| self.unreachable(io::Error::other(error)))?;
         let response = sender.send_request(request).await.map_err(wrong)?;
@@ -168,6 +170,7 @@ impl ConsoleEventStream {
     /// The name of what is new next: `hello` first, then as in the table above. None when the console is gone.
     pub async fn next(&mut self) -> Option<String> {
         loop {
+            // A frame may hold a part of a line or several of them.
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.text.drain(..=end).collect();
                 // Our own events, and nothing else, stand on this stream.
@@ -177,6 +180,7 @@ impl ConsoleEventStream {
                 continue;
             }
             let frame = self.body.frame().await?.ok()?;
+            // A frame without data holds trailers, which are the end of the response.
             self.text.extend_from_slice(frame.data_ref()?);
         }
     }

@@ -55,6 +55,7 @@ impl ConsoleEvents {
 
     /// A place among the streams that are open; none where there are `most` already.
     pub(crate) fn open_stream(&self, most: usize) -> Option<StreamPermit> {
+        // Counted first and given back by dropping `place`, so that two cannot both take the last one.
         let open = self.streams.fetch_add(1, Ordering::AcqRel);
         let place = StreamPermit(Arc::clone(&self.streams));
         (open < most).then_some(place)

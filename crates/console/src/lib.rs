@@ -124,6 +124,7 @@ impl Console {
     }
 
     fn address(&self) -> SocketAddr {
+        // It is set before the first route is served, so that the default is never shown.
         self.0.address.get().copied().unwrap_or(DEFAULT_LISTEN)
     }
 

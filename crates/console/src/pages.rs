@@ -70,6 +70,7 @@ pub(crate) async fn add_security_headers(mut response: Response) -> Response {
         (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
+        // Answers hold arguments and results of calls, which do not belong in a cache on disk.
         (CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -127,6 +127,7 @@ impl Drop for ConsoleServer {
 /// Reports the person as present to the approval queue while a browser has a session.
 async fn report_attendance(console: Console, url: String) {
     let Some(desk) = console.desk() else { return };
+    // Subscribed before the first look, so that no session is missed.
     let mut sessions = console.news().sessions();
     let mut attendance = None;
     loop {
@@ -179,6 +180,7 @@ async fn private_socket(path: &Path) -> io::Result<UnixListener> {
     // Nobody can connect in the moment before the mode is set: it is made elsewhere and moved.
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let hidden = folder.join(format!(".{}", std::process::id()));
+    // A process that was killed may have had this id and left its folder.
     let _none = fs::remove_dir_all(&hidden);
     {
         use std::os::unix::fs::DirBuilderExt as _;
@@ -203,16 +205,19 @@ where
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
+        // Before the connection is accepted, so that further ones wait in the system's queue.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         // It waits by itself where there are no descriptors left.
         let (stream, _) = listener.accept().await;
         let Some(caller) = admits(&stream) else { continue };
+        // Tasks that have ended stay in the set until they are joined.
         while connections.try_join_next().is_some() {}
         let service = TowerToHyperService::new(match caller {
             Some(caller) => routes.clone().layer(Extension(caller)),
             None => routes.clone(),
         });
         connections.spawn(async move {
+            // The limits of the head keep a slow or endless request from holding its place.
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
@@ -222,6 +227,7 @@ where
             if let Err(error) = served {
                 tracing::debug!(%error, "console connection failed");
             }
+            // Named here to be moved into the task, which holds it until the connection ends.
             drop(place);
         });
     }

@@ -137,8 +137,10 @@ impl BrowserSessions {
     /// Uses a link up. None when there is no such link, or no longer.
     pub(crate) fn redeem_link(&self, token: &str, browser: &str) -> Option<OpenedSession> {
         let mut state = self.lock_state();
+        // Hashes are compared, and in constant time, so that the duration tells nothing of a secret.
         let shown = hash_secret(token);
         let found = state.links.iter().position(|(link, _)| bool::from(link.ct_eq(&shown)))?;
+        // Removed under the same lock that found it, so that of two browsers only one gets in.
         let _used = state.links.remove(found);
         if state.sessions.len() >= MAX_SESSIONS {
             let oldest = state.sessions.iter().enumerate().min_by_key(|(_, session)| session.used);
@@ -147,6 +149,7 @@ impl BrowserSessions {
         }
         let (secret, key) = (random_text(), random_text());
         let (now, moment) = (Instant::now(), Timestamp::now());
+        // Random by itself, because the id is shown to people and must not be a part of a secret.
         let id = random_text()[..12].to_owned();
         state.sessions.push(BrowserSession {
             id: id.clone(),
@@ -166,6 +169,7 @@ impl BrowserSessions {
         let mut state = self.lock_state();
         let shown = hash_secret(secret);
         let session = state.sessions.iter_mut().find(|session| bool::from(session.secret.ct_eq(&shown)))?;
+        // Before the session counts as used, so that a wrong key does not keep it alive.
         if key.is_some_and(|key| !bool::from(session.key.ct_eq(&hash_secret(key)))) {
             return None;
         }

@@ -38,10 +38,12 @@ impl IpNetwork {
         match (self.address, address) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
                 let shift = 32 - u32::from(self.bits);
+                // In 64 bits, because a network of 0 bits shifts by 32, which is too far for a `u32`.
                 u64::from(ours.to_bits()) >> shift == u64::from(theirs.to_bits()) >> shift
             }
             (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
                 let shift = 128 - u32::from(self.bits);
+                // A network of 0 bits shifts by 128, which `>>` does not allow.
                 let cut = |address: Ipv6Addr| address.to_bits().checked_shr(shift).unwrap_or_default();
                 cut(ours) == cut(theirs)
             }
@@ -67,6 +69,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let parts = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    // A translator or relay may deliver such a packet to the inner address.
     match parts {
         [0, 0, 0, 0, 0, 0xffff, high, low] => Some(join(high, low)),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),

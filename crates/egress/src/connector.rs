@@ -44,6 +44,7 @@ pub fn build_connector(
 ) -> EgressConnector {
     let mut plain = HttpConnector::new_with_resolver(EgressResolver { egress, lookup });
     plain.set_nodelay(true);
+    // URLs with https come here as well, to be wrapped in TLS, and would be refused.
     plain.enforce_http(false);
     plain.set_connect_timeout(Some(time));
     let https = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
@@ -78,6 +79,7 @@ impl Service<Name> for EgressResolver {
         let found = (self.lookup)(host.clone());
         Box::pin(async move {
             let found = found.await?;
+            // Judged after the look-up, so that what is judged is what is dialled.
             let permitted: Vec<_> =
                 found.into_iter().filter(|address| egress.permits(&host, address.ip())).collect();
             if permitted.is_empty() {
@@ -92,6 +94,7 @@ impl Service<Name> for EgressResolver {
 #[must_use]
 pub fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    // The connector and the client each wrap the error of the resolver.
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {
             if let Some(forbidden) = error.get_ref().and_then(|inner| inner.downcast_ref::<FetchError>()) {

@@ -12,7 +12,9 @@ use crate::error::FetchError;
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
+            // The dot at the end of an absolute name does not change where it leads.
             let name = name.strip_suffix('.').unwrap_or(name);
+            // Names below `localhost` are this machine as well (RFC 6761, section 6.3).
             name == "localhost" || name.ends_with(".localhost")
         }
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -107,6 +109,7 @@ impl EgressPolicy {
             Some(Host::Domain(_)) if is_loopback(url) && !self.loopback => {
                 return Err(FetchError::Forbidden("loopback addresses are not allowed"));
             }
+            // Where a name leads is judged when it is dialled, by `permits`.
             Some(Host::Domain(_)) => return Ok(()),
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
             Some(Host::Ipv6(address)) => IpAddr::V6(address),

@@ -303,6 +303,7 @@ impl Context {
         if !self.0.peer.revision.is_legacy() {
             warn_once(DeprecatedFeature::Logging);
         }
+        // Before the message is written and redacted: one that is dropped must cost little.
         let Some(left_out) = self.admit_log() else { return };
         let rules = self.0.log_rules.get();
         let logger = logger.or_else(|| rules?.logger.as_deref());
@@ -327,6 +328,7 @@ impl Context {
     /// in them is hidden.
     pub fn notify(&self, notification: Notification) {
         if let Notification::LogMessage(message) = &notification {
+            // Without a level it passes, because the server chooses until the client has set one (LOG-05).
             if self.log_level().is_some_and(|wanted| message.level < wanted) {
                 return;
             }
@@ -467,6 +469,7 @@ impl Context {
         let mut state = self.state();
         state.round = round;
         state.asked.clear();
+        // Counted from the start again, so that a question without a name gets the key that it had before.
         (state.unnamed, state.over) = (0, false);
     }
 
@@ -474,6 +477,7 @@ impl Context {
     pub(crate) fn finish(&self, for_good: bool) {
         let mut state = self.state();
         if let Some(last) = state.pace.as_mut().and_then(|pace| pace.take_held()) {
+            // Only a dropped log message is reported back, to be counted.
             let _ = push(&mut state, Notification::Progress(last));
         }
         state.over |= for_good;
@@ -519,6 +523,7 @@ impl fmt::Debug for Context {
 
 /// Queues a notification; false when a log message had to be dropped.
 fn push(state: &mut ContextState, notification: Notification) -> bool {
+    // Nothing may follow the answer (PROG-10); it does not count as left out.
     if state.over {
         return true;
     }

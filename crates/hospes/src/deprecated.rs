@@ -13,6 +13,7 @@ pub(crate) enum DeprecatedFeature {
 /// Logs a warning about a deprecated feature, once per process and feature.
 pub(crate) fn warn_once(what: DeprecatedFeature) {
     static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+    // `Relaxed`: nothing is read because of this flag.
     if SAID[what as usize].swap(true, Ordering::Relaxed) {
         return;
     }

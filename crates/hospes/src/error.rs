@@ -57,6 +57,7 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     while let Some(error) = next {
         next = error.source();
         let cause = error.to_string();
+        // Many errors repeat their cause in their own message.
         if !text.ends_with(&cause) {
             text.push_str(": ");
             text.push_str(&cause);

@@ -70,6 +70,7 @@ impl Exchange {
                 }
             }
             if let Some(outcome) = &self.done {
+                // Dropped at once, so that what the handler held is free before its outcome is told.
                 self.future = None;
                 self.call.context.finish(self.is_last(outcome));
             }

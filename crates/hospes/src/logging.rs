@@ -72,6 +72,8 @@ impl LogGate {
 
     /// Counts one that does not go out.
     pub(crate) fn count_dropped(&self) {
+        // This never fails, because there always is a new
+        // value; it saturates, so that no count wraps to zero.
         let _ =
             self.left_out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_add(1)));
     }

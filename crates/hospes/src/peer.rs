@@ -60,6 +60,7 @@ impl Peer {
     pub fn set_log_level(&self, level: LoggingLevel) {
         let position = LoggingLevel::ALL.iter().position(|l| *l == level);
         let position = position.and_then(|p| u8::try_from(p).ok()).unwrap_or(NO_LEVEL);
+        // `Relaxed`: no other memory is read because of the level.
         self.log_level.store(position, Ordering::Relaxed);
     }
 }

@@ -32,11 +32,13 @@ impl ProgressLimiter {
     pub(crate) fn admit(&mut self, report: ProgressParams) -> Option<ProgressParams> {
         match self.sent.take(self.rate) {
             Ok(()) => {
+                // What was held is older than this report, and must not follow it (PROG-05).
                 (self.held, self.due) = (None, None);
                 Some(report)
             }
             Err(wait) => {
                 self.held = Some(report);
+                // Without a runtime there is no timer, and the report goes out with the end of the call.
                 if self.due.is_none() && tokio::runtime::Handle::try_current().is_ok() {
                     self.due = Some(Box::pin(tokio::time::sleep(wait)));
                 }

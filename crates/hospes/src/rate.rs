@@ -79,12 +79,14 @@ impl RateBucket {
     /// Counts one more, or says how long it has to wait.
     pub(crate) fn take(&self, rate: Rate) -> Result<(), Duration> {
         let interval = nanos(rate.interval);
+        // The first of a burst is due now, so that only the others may be ahead of their time.
         let ahead = interval.saturating_mul(u64::from(rate.burst - 1));
         let now = nanos(self.start.elapsed());
         let next = |due: u64| {
             let due = due.max(now);
             (due - now <= ahead).then(|| due.saturating_add(interval))
         };
+        // `Relaxed`: this number is the whole state, and no other memory depends on it.
         match self.due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
             Ok(_) => Ok(()),
             Err(due) => Err(Duration::from_nanos(due - now - ahead)),

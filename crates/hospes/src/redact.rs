@@ -101,6 +101,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     hidden.sort_by_key(|range| range.start);
     let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
     for range in hidden {
+        // Ranges of different searches overlap: what begins within one is hidden together with it.
         if range.start >= at {
             shown.push_str(&text[at..range.start]);
             shown.push_str(REDACTED);
@@ -162,6 +163,8 @@ fn find_private_keys(text: &str, hidden: &mut Vec<Range<usize>>) {
             continue;
         }
         let rest = &text[begin..];
+        // The label of a key is short. A search of the whole rest
+        // for each beginning would take the square of the length.
         let near = &rest.as_bytes()[..rest.len().min(64 + MARK.len())];
         let Some(mark) = memchr::memmem::find(near, MARK.as_bytes()) else { continue };
         let after = mark + MARK.len();
@@ -243,6 +246,7 @@ fn find_tokens(text: &str, hidden: &mut Vec<Range<usize>>) {
             hidden.push(begin..begin + word.len());
         }
         begin += word.len();
+        // A separator may be longer than a byte.
         begin += text[begin..].chars().next().map_or(0, char::len_utf8);
     }
 }

@@ -49,6 +49,7 @@ impl StateNonce {
         let now = Instant::now();
         let mut spent = self.states.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let ConsumedStates { all, in_order } = &mut *spent;
+        // A state past its lifetime is refused by its seal, and need not be remembered.
         while let Some((at, state)) = in_order.front()
             && (now.duration_since(*at) > self.states.lifetime || in_order.len() >= MAX_CONSUMED_STATES)
         {

@@ -115,6 +115,7 @@ fn http_address(
     let asked = asked.to_string_lossy();
     let port = asked.strip_prefix(':').unwrap_or(&asked);
     Ok(Some(match port.parse::<u16>() {
+        // HTTP-06: without a host only this machine is served.
         Ok(port) => format!("127.0.0.1:{port}"),
         Err(_) if asked.contains(':') => asked.into_owned(),
         Err(_) => {

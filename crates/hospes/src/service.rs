@@ -145,6 +145,7 @@ trait DynService: Send + Sync + 'static {
 
 impl<S: Service> DynService for S {
     fn call_boxed(self: Arc<Self>, call: Call) -> OutcomeFuture<'static> {
+        // The block owns the `Arc`, so that the future borrows nothing and outlives whoever started it.
         Box::pin(async move { self.call(call).await })
     }
 

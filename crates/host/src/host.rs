@@ -185,6 +185,7 @@ impl HostBuilder {
         }
         let (wanted, disabled): (Vec<_>, Vec<_>) =
             config.servers.into_iter().partition(|server| !server.disabled);
+        // Before anything starts: two names that look alike keep the whole host from starting.
         let prefixes = ServerPrefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
         let mut left_out: Vec<(String, String)> =
             disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
@@ -209,6 +210,7 @@ impl HostBuilder {
         let members: Vec<Option<PinMember>> = wanted.iter().map(member).collect();
         let gates: Vec<Option<Arc<PinGate>>> =
             members.iter().map(|member| member.as_ref()?.gate().cloned()).collect();
+        // With no permits no process would ever start.
         let starts = Arc::new(Semaphore::new(settings.max_starting.max(1)));
         let upstreams = wanted
             .into_iter()
@@ -233,6 +235,7 @@ impl HostBuilder {
                     launches: launches.clone(),
                     known: builtin::labels(&config.transport),
                     transport: config.transport.kind(),
+                    // With an era in the configuration there is nothing to find out or to remember.
                     definition: definition(&config.transport).filter(|_| config.era.is_none()),
                     policy: settings.restart,
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
@@ -288,6 +291,7 @@ impl HostBuilder {
         let shared = Arc::new(shared);
         let mut tasks = vec![tokio::spawn(Arc::clone(&shared).close_idle_connections())];
         let pins = book.map(|(_, book)| {
+            // Weak, so that the task does not keep the gates alive.
             let gates = gates.iter().flatten().map(Arc::downgrade).collect();
             tasks.push(tokio::spawn(reload_on_change(book.changes(), gates)));
             PinManager::new(book, Some(members.into_iter().flatten().collect()))
@@ -474,6 +478,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        // The sweep holds the shared state: if it went on, nothing would ever be closed.
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }

@@ -66,6 +66,7 @@ impl RootsPolicy {
             let given = answer.decode::<ListRootsResult>().map(|result| result.roots).unwrap_or_default();
             let of = given.len();
             let bound = Arc::clone(bound);
+            // Links are followed on the disk. If that fails, nothing is told.
             let kept =
                 tokio::task::spawn_blocking(move || filter_within(&bound, given)).await.unwrap_or_default();
             let may = self

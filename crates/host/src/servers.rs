@@ -33,6 +33,7 @@ impl HostServers {
     pub async fn changed(&self, seen: u64) -> u64 {
         let mut epoch = self.0.epoch.subscribe();
         let now = epoch.wait_for(|now| *now != seen).await.map(|now| *now);
+        // The sender is part of the shared state, so waiting does not fail.
         now.unwrap_or(seen)
     }
 

@@ -59,6 +59,7 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     let (description, instructions) = (expr("description"), expr("instructions"));
     let website_url = expr("website_url");
     mistakes.ok_or_record(options.finish(OPTIONS));
+    // Only now, so that one build shows all mistakes of the block.
     if let Some(error) = mistakes.into_error() {
         return Err(error);
     }

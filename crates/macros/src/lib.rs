@@ -14,6 +14,7 @@ use syn::ItemImpl;
 /// Generates a server from an `impl` block. The documentation is in the crate `hospes`.
 #[proc_macro_attribute]
 pub fn server(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    // The item is needed again below, since code that uses its types must still find them.
     let mut block = match syn::parse::<ItemImpl>(item.clone()) {
         Ok(block) => block,
         Err(error) => {

@@ -106,6 +106,7 @@ fn method(method: &HandlerMethod, all: &[HandlerMethod]) -> TokenStream {
 }
 
 fn tool(tool: &ToolMethod, method: &HandlerMethod, handler: &TokenStream) -> TokenStream {
+    // The call has the span of the return type, because rustc reports a type without the trait there.
     let (name, register) = (&tool.name, Ident::new("tool", method.returned));
     let title = setting("title", tool.title.as_ref());
     let description = setting("description", method.description.as_ref());
@@ -151,6 +152,7 @@ fn prompt(prompt: &PromptMethod, method: &HandlerMethod, handler: &TokenStream) 
 fn complete(complete: &CompletionMethod, all: &[HandlerMethod], handler: &TokenStream) -> TokenStream {
     let mut calls = TokenStream::new();
     for (of, argument) in &complete.targets {
+        // What is not found was reported as a mistake before.
         let Some(target) = all.iter().find(|method| method.ident == *of) else { continue };
         let argument = argument.unraw().to_string();
         calls.extend(match &target.kind {
@@ -172,6 +174,7 @@ fn complete(complete: &CompletionMethod, all: &[HandlerMethod], handler: &TokenS
 /// The struct that the plain arguments are decoded into, where there are some. Its name is one that no argument's type
 /// has: it would be taken for that type.
 fn arguments(method: &HandlerMethod) -> Option<TokenStream> {
+    // A completion takes the text typed so far and no object of arguments.
     if matches!(method.kind, MethodKind::Complete(_)) || method.arguments().next().is_none() {
         return None;
     }
@@ -183,6 +186,7 @@ fn arguments(method: &HandlerMethod) -> Option<TokenStream> {
         let default = argument.default.as_ref().map(|default| match default {
             None => quote!(#[serde(default)]),
             Some(value) => {
+                // serde takes a default as the path of a function.
                 let make = format_ident!("default_{at}");
                 defaults.extend(quote!(fn #make() -> #ty { #value }));
                 let make = make.to_string();

@@ -35,6 +35,7 @@ impl RawJson {
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let text = text.into();
         let raw: &RawValue = serde_json::from_slice(&text)?;
+        // The value without the blanks around it, because `is_object` looks at the first byte only.
         let inner = text.slice_ref(raw.get().as_bytes());
         Ok(Self(inner))
     }
@@ -147,6 +148,7 @@ const RAW_VALUE: &str = "$serde_json::private::RawValue";
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
+        // No copy: every step takes over the memory of the one before.
         Ok(Self(Bytes::from(String::from(Box::<str>::from(raw)))))
     }
 }

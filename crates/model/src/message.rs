@@ -202,6 +202,7 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
                     let Some(part) = array.next_element()? else { return Ok(BatchParts { parts, more }) };
                     parts.push(part);
                 }
+                // Read to the end, so that text that is not JSON is not taken for a batch that is too long.
                 while array.next_element::<IgnoredAny>()?.is_some() {
                     more += 1;
                 }
@@ -217,6 +218,7 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
 /// number out of range; that has another code than text that is not JSON.
 fn classify_parse_failure(bytes: &[u8], error: &serde_json::Error) -> DecodeError {
     match serde_json::from_slice::<IgnoredAny>(bytes) {
+        // `IgnoredAny` passes over strings without a look at their UTF-8, which JSON text needs as well.
         Ok(_) if std::str::from_utf8(bytes).is_ok() => {
             DecodeError::new(None, RpcError::invalid_request(error.to_string()))
         }
@@ -277,6 +279,7 @@ impl<'a> EnvelopeParts<'a> {
                 if self.params.is_some_and(|p| !matches!(p.get().as_bytes().first(), Some(b'{'))) {
                     return refuse("the member \"params\" must be an object");
                 }
+                // With a null id it would be neither a request nor a notification (MSG-07).
                 if self.id_null {
                     return refuse("the member \"id\" must not be null");
                 }
@@ -498,6 +501,7 @@ fn write_id(out: &mut Vec<u8>, id: Option<&RequestId>) {
     match id {
         Some(RequestId::Number(number)) => {
             use std::io::Write as _;
+            // Writing into memory cannot fail.
             let _ = write!(out, "{number}");
         }
         Some(RequestId::Text(text)) => {

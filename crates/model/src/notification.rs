@@ -136,6 +136,7 @@ impl Notification {
         }
 
         match self {
+            // `message` came with 2025-03-26.
             Self::Progress(params) if to == Revision::V2024_11_05 && params.message.is_some() => {
                 let mut params = params.clone();
                 params.message = None;

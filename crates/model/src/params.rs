@@ -78,6 +78,7 @@ pub fn write_params<P: Serialize + ?Sized>(
         out.extend_from_slice(b"},");
     }
     let written = write_rest(out, 1, params);
+    // The first byte is dropped by `write_rest`, so the last one shows whether it was an object.
     if written.is_err() || out.last() != Some(&b'}') {
         out.truncate(start);
         written?;
@@ -127,6 +128,7 @@ fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJ
                 }
                 meta
             }
+            // `title` came with 2025-06-18.
             "ref" if *method == Method::Complete && to <= Revision::V2025_03_26 => {
                 member.value().without_members(|key| key == "title")
             }

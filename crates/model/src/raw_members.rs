@@ -176,6 +176,7 @@ fn string_end(all: &[u8], from: usize) -> Option<usize> {
         if all[found] == b'"' {
             return Some(found + 1);
         }
+        // Past the escaped byte as well, which may be a quote.
         at = found + 2;
     }
 }

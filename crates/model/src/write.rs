@@ -42,6 +42,7 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
         b'\r' => b'r',
         b'\t' => b't',
         _ => {
+            // Only control characters get here, and all of them fit two digits.
             out.extend_from_slice(b"\\u00");
             out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
             return;
@@ -65,6 +66,7 @@ fn find_escape(bytes: &[u8]) -> Option<usize> {
 
 /// Returns true if a JSON string must escape the byte: a quote, a backslash or a control character.
 fn is_escaped(byte: u8) -> bool {
+    // No short circuits, so that the loop over a block stays free of branches.
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 

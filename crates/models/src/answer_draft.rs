@@ -77,6 +77,7 @@ impl AnswerDraft {
     /// The call with this key, or a new one.
     pub(crate) fn call(&mut self, key: u64) -> &mut ToolCallDraft {
         let is_it = |part: &DraftBlock| matches!(part, DraftBlock::Tool(call) if call.key == Some(key));
+        // The last one, because a key may come again for a new call.
         let found = self.blocks.iter().rposition(is_it);
         self.call_at(found, Some(key))
     }

@@ -46,6 +46,7 @@ pub(crate) fn check(params: &CreateMessageParams) -> Result<(), ModelError> {
         if results.iter().enumerate().any(|(index, id)| results[..index].contains(id)) {
             return invalid("a tool use has two results");
         }
+        // Only the very next message may hold the results (SAMP-33).
         wanted.clear();
         for block in &message.content {
             if let Block::ToolUse(tool_use) = block {

@@ -13,6 +13,7 @@ pub struct ApiKey(Zeroizing<String>);
 impl ApiKey {
     /// Hides a key. Blanks around it, which come along from files, are cut off.
     pub fn new(key: impl Into<String>) -> Self {
+        // The text before trimming is a copy of the key, so it is wiped as well.
         let key = Zeroizing::new(key.into());
         Self(Zeroizing::new(key.trim().to_owned()))
     }

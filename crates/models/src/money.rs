@@ -54,6 +54,7 @@ impl Money {
 
     /// Returns the cost of this many tokens, rounded up. The amount is the price of a million tokens.
     fn for_tokens(self, tokens: u64) -> Self {
+        // In 128 bits, because the product may be larger than 64.
         let cost = (u128::from(self.0) * u128::from(tokens)).div_ceil(1_000_000);
         Self(u64::try_from(cost).unwrap_or(u64::MAX))
     }

@@ -48,10 +48,12 @@ impl ToolNameMap {
     fn make_wire_name(&self, name: &str, longest: usize) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let mut made: String = name.chars().map(plain).take(longest).collect();
+        // Gemini refuses names that begin with a digit or a hyphen.
         if !made.starts_with(|c: char| c.is_ascii_alphabetic()) {
             made.insert_str(0, "t_");
             made.truncate(longest);
         }
+        // All characters are ASCII by now, so it may be cut at any byte.
         let base = made.clone();
         for number in 2_u32.. {
             if !self.back.contains_key(&made) {

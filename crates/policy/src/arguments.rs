@@ -136,6 +136,7 @@ impl ArgumentPointer {
     pub(crate) fn new(text: &str) -> Self {
         Self(match text.strip_prefix('/') {
             Some(pointer) => {
+                // In this order, so that `~01` becomes `~1` and not a slash (RFC 6901, section 4).
                 pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
             }
             None => text.split('.').map(str::to_owned).collect(),

@@ -251,6 +251,7 @@ fn values_equal(wanted: &Value, value: &Value) -> bool {
 
 fn compare(value: &Value, bound: &Number) -> Option<std::cmp::Ordering> {
     let Value::Number(value) = value else { return None };
+    // As integers where both are: large ones that differ can be equal as floats.
     match (value.as_i128(), bound.as_i128()) {
         (Some(value), Some(bound)) => Some(value.cmp(&bound)),
         _ => value.as_f64()?.partial_cmp(&bound.as_f64()?),

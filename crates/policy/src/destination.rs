@@ -255,6 +255,7 @@ pub(crate) fn parse_lone_host(text: &str) -> Option<Destination> {
     let bracketed =
         if text.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{text}]") } else { text.to_owned() };
     let url = Url::parse(&format!("http://{bracketed}/")).ok()?;
+    // The parser drops the port that is its scheme's own.
     let port = url.port().or_else(|| bracketed.ends_with(":80").then_some(80));
     Some(Destination::Host { name: strip_host_decoration(&url.host()?.to_string()), port, scheme_port: None })
 }

@@ -37,6 +37,7 @@ impl DestinationPattern {
             DestinationPatternKind::Host { name, port }
         } else {
             let (name, port) = match text.rsplit_once(':') {
+                // With more colons it is an IPv6 address, whose last part is no port.
                 Some((name, port)) if !name.contains(':') => {
                     (name, Some(port.parse().map_err(|_| format!("`{text}`: `{port}` is not a valid port"))?))
                 }
@@ -116,6 +117,7 @@ fn ascii_labels(name: &str) -> String {
 
 /// A place without wildcards, as a host.
 fn named(text: &str) -> Option<Destination> {
+    // `[::1]` is an address, but `[ab].example` has a set of characters.
     let bracketed =
         text.starts_with('[') && text.contains("::") || text.parse::<std::net::Ipv6Addr>().is_ok();
     let wild = text.contains(['*', '?', '{', '}', '!']) || text.contains('[') && !bracketed;

@@ -55,6 +55,7 @@ impl<'t> MistakeReport<'t> {
         if self.mistakes.is_empty() {
             return Ok(());
         }
+        // Found key by key, and listed in the order of the file.
         self.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
         Err(PolicyError { mistakes: self.mistakes, left_out: self.left_out })
     }
@@ -66,6 +67,7 @@ impl<'t> MistakeReport<'t> {
             let at = error.span().map_or(0, |span| span.start);
             self.add(at, None, format!("not valid TOML: {}", error.message().trim_end().replace('\n', ", ")));
         }
+        // What was read in part would cause mistakes that the file does not have.
         errors.is_empty().then_some(table)
     }
 }
@@ -255,6 +257,7 @@ impl<'a> TableSection<'a> {
         report: &mut MistakeReport<'_>,
     ) -> Option<Vec<T>> {
         let texts = self.texts(key, report)?;
+        // In two steps, because collecting into an `Option` at once would stop at the first wrong word.
         let found: Vec<Option<T>> = texts.iter().map(|text| self.one_of(key, text, words, report)).collect();
         found.into_iter().collect()
     }

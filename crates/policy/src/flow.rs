@@ -115,6 +115,7 @@ impl LabelRule {
             outbound: section.boolean("outbound", report),
         };
         section.reject_unknown_keys(&[], report);
+        // By the keys that stand there, so that one with a wrong value does not count as missing, too.
         if !["private", "untrusted", "outbound"].into_iter().any(|key| section.has(key)) {
             section.add_mistake_at_table(
                 "it sets none of `private`, `untrusted` and `outbound` (each true or false)",

@@ -223,6 +223,7 @@ impl FolderSet {
         let mut held = PatternMatch::No;
         for whole in read.written.iter().flat_map(|path| self.absolute_candidates(path)) {
             let lexical = paths::resolved(&whole);
+            // Both, because `..` behind a link leads elsewhere on a disk than in the text.
             for path in [whole.as_str(), lexical.as_str()] {
                 match ways.expand(path) {
                     None if ways.is_exhausted() => return PatternMatch::Maybe,

@@ -84,6 +84,7 @@ impl KnownTool {
     /// A tool with what its definition says.
     #[must_use]
     pub fn new(name: impl Into<String>, effects: ToolEffectSet, schema: &serde_json::Value) -> Self {
+        // Most schemas leave the key out without meaning to take more arguments, so this counts as closed.
         let is_open = schema.get("additionalProperties").is_some_and(|more| *more != false);
         let is_composed = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
         let named = schema.get("properties").and_then(|named| named.as_object());
@@ -154,6 +155,7 @@ impl RuleSelector<'_> {
             return found;
         }
         found.extend(self.untrusted(policy, &here));
+        // Where the offers of one server are not known, a name may be among those.
         let Some(offers) = here.iter().map(|server| Some((*server, server.offers.as_ref()?))).collect()
         else {
             return found;

@@ -24,6 +24,7 @@ pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -
             (if part { distance.min(limit) } else { distance }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)
+        // Of equal distances the first in the alphabet wins, so that a message is always the same.
         .min()
         .map(|(_, candidate)| candidate)
 }

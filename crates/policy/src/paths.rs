@@ -132,6 +132,7 @@ pub(crate) fn is_process_view(path: &str) -> bool {
     let mut parts = path.split('/').skip(1);
     match (parts.next(), parts.next()) {
         (Some("proc"), Some(process)) => {
+            // Characters from U+F0000 on are wildcards, which may stand for the number of a process.
             process == "self"
                 || process == "thread-self"
                 || process.starts_with(|one: char| one.is_ascii_digit() || one >= '\u{f0000}')
@@ -263,6 +264,7 @@ fn strip_scheme(text: &str) -> Option<&str> {
 /// Returns true if `path` is `folder` or below it, both resolved.
 pub(crate) fn is_under(path: &str, folder: &str) -> bool {
     match path.strip_prefix(folder) {
+        // Only the root ends with a slash itself.
         Some(rest) => rest.is_empty() || rest.starts_with('/') || folder.ends_with('/'),
         None => false,
     }

@@ -25,6 +25,7 @@ pub(crate) struct TextPattern {
 impl TextPattern {
     pub(crate) fn new(text: &str) -> Result<Self, globset::Error> {
         let mut glob = GlobBuilder::new(text);
+        // Set by hand: the default for the backslash differs from platform to platform.
         glob.literal_separator(true).backslash_escape(true).empty_alternates(true);
         let strict = glob.build()?.compile_matcher();
         let loose = glob.case_insensitive(true).build()?.compile_matcher();

@@ -80,6 +80,7 @@ impl Policy {
     pub fn read(text: &str, reading: &PolicyEnvironment) -> Result<Self, PolicyError> {
         let mut report = MistakeReport::new(text);
         let Some(file) = report.parse() else {
+            // There is a mistake to report here, so this never becomes a policy without rules.
             return report.finish().map(|()| Self::without_rules());
         };
         let mut top = TableSection::new(None, 0, file.get_ref());

@@ -239,6 +239,7 @@ impl PolicyRule {
                 });
             }
         }
+        // Last, because all readings of all strings have to be worked out for it.
         let Some(places) = &self.destinations else { return Ok(RuleFit::Whole) };
         let standing = match action {
             PolicyAction::Tool { destinations, arguments, .. } => {

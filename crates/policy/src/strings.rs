@@ -113,6 +113,7 @@ fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<LocatedString>) {
     if text.is_empty() && !is_name {
         return;
     }
+    // Nothing is added behind the entry that says that the list is incomplete.
     let is_over = to.len() > MAX_STRINGS
         || to.iter().any(|one| one.text.is_empty() && one.read.candidates.unclear.is_some());
     if is_over {

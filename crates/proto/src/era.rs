@@ -197,6 +197,7 @@ impl Negotiation {
     }
 
     fn after_sse(&mut self, outcome: &NegotiationOutcome) -> NegotiationStep {
+        // Refused until it has opened, so that no later status leads here a second time.
         match (outcome, std::mem::replace(&mut self.sse, SseFallback::Refused)) {
             (NegotiationOutcome::SseOpened, _) => {
                 self.sse = SseFallback::Open;
@@ -301,6 +302,7 @@ impl Negotiation {
             NegotiationOutcome::Status(status @ (401 | 403)) => {
                 NegotiationStep::Failed(NegotiationError::Unauthorized(status))
             }
+            // Without any probe so far, it may be the remembered era that is wrong.
             NegotiationOutcome::Status(_)
                 if self.pinned.is_none() && self.known.is_some() && self.probe.is_none() =>
             {
@@ -314,6 +316,7 @@ impl Negotiation {
                 _ => NegotiationStep::Failed(NegotiationError::NoTransport(status)),
             },
             NegotiationOutcome::Status(status) => NegotiationStep::Failed(NegotiationError::Status(status)),
+            // The probe may have confused the process: a new one gets `initialize` as its first message.
             NegotiationOutcome::Silence
                 if self.probe == Some(ProbeProgress::Silent)
                     && !self.respawned

@@ -174,6 +174,7 @@ impl StateKeyRing {
     ) -> String {
         let key = &self.keys[0];
         let mut plain = Vec::with_capacity(EXPIRY_LEN + 2 * DIGEST_LEN + payload.len());
+        // The fields of fixed length come first, so that no payload can pass for one of them.
         plain.extend_from_slice(&unix_millis(expires).to_be_bytes());
         plain.extend_from_slice(&principal_digest(binding.principal));
         plain.extend_from_slice(&binding.request.0);
@@ -214,6 +215,7 @@ impl StateKeyRing {
         if request != binding.request.0 {
             return Err(OpenStateError::OtherRequest);
         }
+        // Big-endian bytes compare like the numbers that they are.
         if unix_millis(now).to_be_bytes()[..] >= *expiry {
             return Err(OpenStateError::Expired);
         }
@@ -227,6 +229,7 @@ impl StateKeyRing {
         let (id, rest) = rest.split_first_chunk::<KEY_ID_LEN>()?;
         let (nonce, secret) = rest.split_first_chunk::<NONCE_LEN>()?;
         let aad = self.associated();
+        // Ids are short, so two keys may share one: all that fit are tried.
         let keys = self.keys.iter().filter(|key| key.id == *id);
         keys.into_iter().find_map(|key| {
             key.cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: secret, aad: &aad }).ok()
@@ -239,6 +242,7 @@ impl StateKeyRing {
 }
 
 fn principal_digest(principal: Option<&str>) -> [u8; DIGEST_LEN] {
+    // Tagged, because nobody and somebody with an empty name are two principals.
     let digest = Sha256::new().chain_update([u8::from(principal.is_some())]);
     digest.chain_update(principal.unwrap_or_default()).finalize().into()
 }
@@ -263,6 +267,8 @@ impl RequestDigest {
             for blind in ["_meta", "inputResponses", "requestState"] {
                 members.remove(blind);
             }
+            // A call without params gets some on its retry (`inputResponses`), which must not change the
+            // digest.
             if members.is_empty() {
                 params = Value::Null;
             }

@@ -36,10 +36,12 @@ pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<Path
     }
     // What the C library takes where there is none.
     let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
+    // An empty or relative entry of `PATH` means a folder below the working folder.
     let mut candidates = std::env::split_paths(path).map(|folder| below(&folder).join(program));
     let mut blocked = None;
     let found = candidates.find(|file| {
         let is_file = file.is_file();
+        // As with `execvp`, such a file does not end the search; it only explains why nothing was found.
         if is_file && !is_executable(file) {
             blocked.get_or_insert_with(|| file.clone());
             return false;

@@ -90,6 +90,7 @@ impl BuiltinServer {
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Server, BuiltinOptionsError> {
+        // The arguments begin after the server's name; clap would take the first one for the program's name.
         let command = self.command().no_binary_name(true).disable_help_flag(true);
         let arguments = arguments.into_iter().map(Into::<OsString>::into);
         self.server_of(&command.try_get_matches_from(arguments).map_err(BuiltinOptionsError::arguments)?)
@@ -146,6 +147,7 @@ impl BuiltinOptionsError {
     #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     fn arguments(error: clap::Error) -> Self {
         let text = error.to_string();
+        // The message is the first paragraph; clap's usage and hints follow an empty line.
         let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
         let why = lines.collect::<Vec<_>>().join(" ");
         Self::Arguments(why.strip_prefix("error: ").unwrap_or(&why).to_owned())

@@ -106,6 +106,7 @@ impl TimeServer {
 
     /// Returns the date and time that `text` means in `zone`.
     fn local(&self, text: &str, zone: &TimeZone) -> Result<DateTime> {
+        // The parser also takes the time out of a full date and time, whose date must not be lost.
         if let Ok(time) = text.parse::<ClockTime>()
             && !text.contains(['T', 't', ' '])
         {

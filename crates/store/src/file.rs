@@ -14,6 +14,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the file, which is made if need be, for its owner alone, and brings it to the newest of the `steps`.
 pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    // Created here and not by SQLite, which would use the mode that the umask leaves.
     private(OpenOptions::new().create(true).append(true))
         .open(file)
         .and_then(|opened| tighten(&opened, file))
@@ -64,9 +65,11 @@ pub(crate) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
 /// Returns true if the file is not newer than the steps.
 fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Readers then go on while another process writes.
     connection.pragma_update(None, "journal_mode", "wal")?;
     // What was acknowledged is there, even if the power goes.
     connection.pragma_update(None, "synchronous", "full")?;
+    // Exclusive, so that two processes that start at once do not run the same step twice.
     let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let version: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let done = usize::try_from(version).unwrap_or(usize::MAX);

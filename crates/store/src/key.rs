@@ -104,9 +104,12 @@ pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Z
 /// The key in this file, which is made if it is not there and `may_make`.
 pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; KEY_BYTES]>, StoreError> {
     let failed = |source| StoreError::File { file: file.to_owned(), source };
+    // A link is not followed and counts as exposed: it could lead to a file that others can write.
     match fs::symlink_metadata(file) {
         Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
         Ok(_) => (),
+        // Read back below even if it was made just now: if another process was first, its key is the one
+        // that counts.
         Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => make(file).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(StoreError::KeyGone(file.to_owned()));
@@ -128,14 +131,17 @@ fn make(file: &Path) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0_u8; KEY_BYTES]);
     rand::fill(&mut *bytes).map_err(|_| io::Error::other("the operating system provides no random bytes"))?;
     let text = Zeroizing::new(to_hex(&*bytes) + "\n");
+    // A name for each process, so that two that start at once do not write into the same file.
     let beside = file.with_extension(format!("{}.new", std::process::id()));
     let written = private(OpenOptions::new().write(true).create(true).truncate(true))
         .open(&beside)
         .and_then(|mut made| made.write_all(text.as_bytes()).and_then(|()| made.sync_all()));
+    // Unlike a rename, a link never replaces the key that another process has put there.
     let linked = written.and_then(|()| match fs::hard_link(&beside, file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     });
+    // What cannot be removed is as private as the key's own file.
     let _ = fs::remove_file(&beside);
     linked
 }
@@ -146,6 +152,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
 
 pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+    // The slices below have to fall between characters.
     if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
         return None;
     }

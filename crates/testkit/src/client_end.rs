@@ -246,12 +246,14 @@ impl ClientEnd {
                 }
             }
             JsonRpcMessage::Request(request) => {
+                // Such a server never initiates a request (MSG-23).
                 let modern = self.agreed().is_some_and(|agreed| !agreed.revision.is_legacy());
                 if modern {
                     self.faults.push(format!("a modern server asked {}", request.method));
                 }
                 let mut out = Vec::new();
                 let answer = json!({"roots": []});
+                // Writing to memory cannot fail.
                 let _ =
                     message::write_result(&mut out, &request.id, |out| serde_json::to_writer(out, &answer));
                 self.outbox.push(out);
@@ -289,12 +291,14 @@ impl ClientEnd {
 
     fn send_request(&mut self, id: i64, method: &Method, params: &Value) {
         let mut out = Vec::new();
+        // Writing to memory cannot fail.
         let _ = message::write_request(&mut out, &RequestId::Number(id), method.name(), Some(params));
         self.outbox.push(out);
     }
 
     fn send_notification(&mut self, method: &Method, params: &Value) {
         let mut out = Vec::new();
+        // Writing to memory cannot fail.
         let _ = message::write_notification(&mut out, method.name(), Some(params));
         self.outbox.push(out);
     }
@@ -305,6 +309,7 @@ fn outcome_of(outcome: Result<RawJson, RpcError>) -> NegotiationOutcome {
         Ok(result) => result.to_value().unwrap_or_default(),
         Err(error) => return NegotiationOutcome::Error(error),
     };
+    // Only `initialize` answers with one version; discovery lists all of them.
     if let Some(version) = result["protocolVersion"].as_str() {
         return NegotiationOutcome::Initialized(version.to_owned());
     }

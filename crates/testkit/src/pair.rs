@@ -105,6 +105,7 @@ impl MemoryPair {
     fn with_client(client: ClientEnd, revisions: RevisionSet, manner: UnknownMethodManner) -> Self {
         let traffic = PairTraffic {
             latency: Duration::from_millis(1),
+            // Few bytes, so that every message arrives in several pieces.
             piece: 7,
             to_server: DelayedStream::default(),
             to_client: DelayedStream::default(),
@@ -128,6 +129,7 @@ impl MemoryPair {
         if self.client.take_respawn() {
             self.respawns += 1;
             self.server = ServerEnd::new(self.revisions, self.manner);
+            // What was on its way is lost with the old process.
             self.traffic.to_server = DelayedStream::default();
             self.traffic.to_client = DelayedStream::default();
             self.client.handle_respawned();
@@ -163,6 +165,7 @@ impl MemoryPair {
             }
         }
         self.drive();
+        // The client sees the end only after everything that was sent before it.
         if self.server.has_exited() && self.traffic.to_client.queue.is_empty() {
             self.client.handle_exit();
             self.drive();
@@ -208,6 +211,7 @@ impl MemoryPair {
             let timers = [self.client.poll_timeout(), self.server.poll_timeout(), self.next_arrival()];
             let Some(next) = timers.into_iter().flatten().min().filter(|next| *next <= until) else { return };
             self.clock.advance_to(next);
+            // Messages before time limits: what arrives at the last moment is in time.
             self.deliver(PairSide::Server);
             self.deliver(PairSide::Client);
             self.fire();

@@ -94,6 +94,7 @@ impl PeerScript {
         let came: Value = serde_json::from_slice(line).unwrap_or_default();
         match self.steps.front() {
             Some(ScriptStep::Expect(members)) if has(&came, members) => {
+                // A notification has none, and the request before it may still have to be answered.
                 if let Some(id) = came.get("id") {
                     self.id = id.clone();
                 }

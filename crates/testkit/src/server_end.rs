@@ -119,6 +119,7 @@ impl ServerEnd {
         let id = self.session.begin_client_request(now, &Method::RootsList, limits, ())?;
         self.asked.insert(id, false);
         let mut out = Vec::new();
+        // Writing to memory cannot fail.
         let _ =
             message::write_request::<Value>(&mut out, &RequestId::Number(id), Method::RootsList.name(), None);
         self.outbox.push(out);
@@ -191,6 +192,7 @@ impl ServerEnd {
     fn handle_request(&mut self, request: &JsonRpcRequest<'_>) {
         let method = Method::from_name(&request.method);
         let facts = RoutingFields::from_params(&method, request.params);
+        // A server without modern revisions does not know the fields, and takes it for an old request.
         if facts.modern && self.revisions.has_era(Era::Modern) {
             match facts.check(self.revisions) {
                 Ok(revision) => self.serve_modern(request, &method, revision),
@@ -281,6 +283,7 @@ impl ServerEnd {
         let mut out = Vec::new();
         match outcome {
             Ok(result) => {
+                // Writing to memory cannot fail.
                 let _ = message::write_result(&mut out, id, |out| serde_json::to_writer(out, result));
             }
             Err(error) => message::write_error(&mut out, Some(id), error),
@@ -290,6 +293,7 @@ impl ServerEnd {
 
     fn tell(&mut self, method: &Method, params: &Value) {
         let mut out = Vec::new();
+        // Writing to memory cannot fail.
         let _ = message::write_notification(&mut out, method.name(), Some(params));
         self.outbox.push(out);
     }

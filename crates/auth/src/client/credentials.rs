@@ -102,6 +102,7 @@ impl ClientSigningKey {
         let key = match algorithm {
             Algorithm::ES256 | Algorithm::ES384 => EncodingKey::from_ec_der(pkcs8()?.secret_pkcs8_der()),
             Algorithm::EdDSA => EncodingKey::from_ed_der(pkcs8()?.secret_pkcs8_der()),
+            // HMAC is not `private_key_jwt`: a PEM text with a key pair is nothing to sign it with.
             Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => return Err(InvalidKey),
             _ => {
                 let key = PrivatePkcs1KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| InvalidKey)?;
@@ -144,6 +145,7 @@ impl ClientSigningKey {
             exp: u64,
         }
         let mut header = Header::new(self.algorithm);
+        // The type keeps the assertion from passing as another kind of JWT that the same key may sign.
         header.typ = Some("client-authentication+jwt".into());
         header.kid.clone_from(&self.key_id);
         let (iss, sub) = (client.as_str(), client.as_str());

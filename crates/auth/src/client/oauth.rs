@@ -139,6 +139,7 @@ impl OAuthClient {
         let turn = self.lock_authorization().await;
         self.load().await?;
         let this = self.clone();
+        // Even if the caller is dropped: half a sign-out would leave the tokens in memory or in the store.
         Self::run_to_completion(&turn, async move { this.take_for_sign_out().await.1 }).await
     }
 
@@ -173,6 +174,7 @@ impl OAuthClient {
         let state = Url::parse(redirected).ok().and_then(|url| {
             url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
         });
+        // Taken out, so that an answer is used once, even if it is refused.
         let flow = state.and_then(|state| self.later().take(&state));
         let mut flow = flow.ok_or(super::RedirectError::State)?;
         flow.handle(FlowInput::Redirected(redirected.to_owned()), self.0.clock.now());

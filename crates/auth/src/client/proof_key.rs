@@ -71,6 +71,7 @@ impl ProofKey {
     ) -> Result<HeaderValue, FlowError> {
         let failed = || FlowError::Crypto("a DPoP proof");
         let mut target = url.clone();
+        // The `htu` of a proof has neither query nor fragment (RFC 9449, section 4.2).
         target.set_query(None);
         target.set_fragment(None);
         let claims = DpopProofClaims {
@@ -85,6 +86,7 @@ impl ProofKey {
         let proof = self.0.sign("dpop+jwt", &claims, |header| header.jwk = Some(public));
         let proof = proof.map_err(|_| failed())?;
         let mut value = HeaderValue::from_str(&proof).map_err(|_| failed())?;
+        // A sensitive value is masked in debug output, and kept out of the HTTP/2 compression table.
         value.set_sensitive(true);
         Ok(value)
     }

@@ -57,6 +57,7 @@ impl TokenRefresh {
 
     /// Handles the response.
     pub fn handle(&mut self, response: &FetchResponse, seed: &mut Seed, now: u64) -> TokenRefreshStep {
+        // Only once: a server that answers every proof with a new nonce would be asked without end.
         if !self.again
             && let Some(nonce) = nonce_wanted(response)
         {
@@ -68,6 +69,8 @@ impl TokenRefresh {
         }
         match self.order.read(response, Some(&self.before), now) {
             Ok(tokens) => TokenRefreshStep::Tokens(Box::new(tokens)),
+            // Only this code is about the refresh token itself (RFC 6749, section 5.2). Others may pass,
+            // and the token is kept.
             Err(FlowError::Refused(body)) if body.error == ErrorCode::InvalidGrant => TokenRefreshStep::Lost,
             Err(error) => TokenRefreshStep::Failed(error),
         }

@@ -75,7 +75,10 @@ impl TokenRequest {
         now: u64,
     ) -> Result<TokenSet, FlowError> {
         let granted: TokenResponse = read_success(TOKEN_ENDPOINT_NAME, response, &self.token_endpoint)?;
+        // Token types are compared without case (RFC 6749, section 5.1), and servers do write `bearer`.
         let kind = match granted.token_type.to_ascii_lowercase().as_str() {
+            // Also where a proof was sent: a server may answer it with a token that is bound to no key (RFC
+            // 9449, section 5).
             "bearer" => AccessTokenType::Bearer,
             "dpop" if self.proof_key.is_some() => AccessTokenType::Dpop,
             _ => return Err(FlowError::TokenType(shown(&granted.token_type))),
@@ -93,6 +96,7 @@ impl TokenRequest {
             client: self.client.clone(),
             token_endpoint: self.token_endpoint.clone(),
             access: granted.access_token,
+            // A renewal without a new refresh token leaves the old one in use (RFC 6749, section 6).
             refresh: granted.refresh_token.or_else(|| before.and_then(|tokens| tokens.refresh.clone())),
             kind,
             granted: granted.scope.unwrap_or_else(|| held.clone()),
@@ -213,6 +217,7 @@ pub(super) fn read_success<T: serde::de::DeserializeOwned>(
         });
     }
     match response.decode::<ErrorBody>() {
+        // A refusal in a server error says nothing about the grant: the same request may succeed later.
         Ok(body) if response.status.is_client_error() => Err(FlowError::Refused(body)),
         _ => Err(FlowError::Status { what, url: shown_url(), status: response.status }),
     }

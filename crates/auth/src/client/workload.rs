@@ -78,21 +78,27 @@ async fn from_file(path: &Path) -> Result<SecretString, String> {
 
 async fn printed(program: &OsString, arguments: &[OsString]) -> Result<SecretString, String> {
     let mut command = tokio::process::Command::new(program);
+    // No standard input: a program that wants to ask something has to fail at once instead of waiting for
+    // the time limit.
     command
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        // At the time limit the future is dropped, and the program must not outlive it.
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let output = child.stdout.take().ok_or("cannot read the output of the command")?;
+    // Read before the wait: a program that has filled the pipe would never end.
     let token = token(output).await?;
     let status = child.wait().await.map_err(|error| error.to_string())?;
     if status.success() { Ok(token) } else { Err(format!("the command failed with {status}")) }
 }
 
 async fn token(reader: impl AsyncRead + Unpin) -> Result<SecretString, String> {
+    // All the room at once: a vector that grows would leave copies of the token behind that nothing erases.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
+    // One byte more than is allowed tells a token that is too long from one that just fits.
     let mut limited = reader.take(MAX_BYTES as u64 + 1);
     limited.read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
     if bytes.len() > MAX_BYTES {

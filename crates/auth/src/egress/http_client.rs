@@ -51,6 +51,7 @@ impl GuardedClient {
     #[must_use]
     pub fn ca_files(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         self.ca_files.extend(files);
+        // A client that was made before does not trust the new files; clones of `self` keep it.
         self.client = Arc::default();
         self
     }
@@ -84,6 +85,7 @@ impl GuardedClient {
         self.egress.check(&request.url)?;
         let shown = without_query(&request.url);
         let (method, max) = (request.method.clone(), request.max_bytes);
+        // One limit for everything: a server that sends byte by byte must not hold a request open.
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.send(request, max)).await;
         let answer = answer.unwrap_or(Err(FetchError::Timeout));
         match &answer {
@@ -107,6 +109,8 @@ impl GuardedClient {
         if head.status == StatusCode::OK && !is_json(&head.headers) {
             return Ok(FetchResponse { status: head.status, headers: head.headers, body: Bytes::new() });
         }
+        // Refused before anything is read. The loop below counts, for servers that announce less than they
+        // send.
         let announced =
             head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if announced.is_some_and(|length: u64| length > max as u64) {

@@ -156,6 +156,8 @@ impl std::fmt::Debug for ClientInformation {
 pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
     let text = id.as_str();
     let url = Url::parse(text).map_err(|_| "it is not a valid URL")?;
+    // The text is checked, too: the id is compared byte for byte, and the parser accepts other spellings
+    // (`HTTPS:`).
     if url.scheme() != "https" || !text.starts_with("https://") {
         return Err("it does not use https");
     }
@@ -168,6 +170,7 @@ pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
     if !url.username().is_empty() || url.password().is_some() || text.contains('@') {
         return Err("it contains a user name or password");
     }
+    // A client id is an https URL with a path (AUTC-37).
     if matches!(url.path(), "" | "/") {
         return Err("it has no path");
     }
@@ -180,6 +183,7 @@ pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
 }
 
 fn is_dots(part: &str) -> bool {
+    // URL parsers take `%2e` for a dot as well.
     let part = part.to_ascii_lowercase().replace("%2e", ".");
     part == "." || part == ".."
 }

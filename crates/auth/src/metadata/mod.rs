@@ -28,6 +28,7 @@ pub fn is_secure(url: &Url) -> bool {
 /// An endpoint's URL, if it may be one.
 pub(crate) fn endpoint(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
+    // An endpoint has no fragment (RFC 6749, sections 3.1 and 3.2).
     let plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
     (plain && is_secure(&url)).then_some(url)
 }

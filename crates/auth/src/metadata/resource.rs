@@ -138,9 +138,11 @@ pub(crate) fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
         return false;
     }
     let (whole, path) = (resource.path(), reached.path());
+    // A slash at the end does not make another resource (AUTC-30).
     if whole.trim_end_matches('/') == path.trim_end_matches('/') {
         return true;
     }
+    // Whole segments only: `/mcp` does not cover `/mcp-admin`.
     let below = path.strip_prefix(whole).is_some_and(|rest| whole.ends_with('/') || rest.starts_with('/'));
     !strict && below
 }

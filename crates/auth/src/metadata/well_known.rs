@@ -25,6 +25,7 @@ pub fn server_metadata_urls(issuer: &Issuer) -> Vec<Url> {
     const OAUTH: &str = "oauth-authorization-server";
     const OPENID: &str = "openid-configuration";
     let Some(url) = issuer.url() else { return Vec::new() };
+    // A slash at the end is removed before the insertion (RFC 8414, section 3.1).
     let path = url.path().trim_end_matches('/').to_owned();
     let mut urls: Vec<Url> = [OAUTH, OPENID].iter().filter_map(|name| inserted(&url, name, &path)).collect();
     if !path.is_empty() {

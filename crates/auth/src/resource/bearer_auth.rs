@@ -101,6 +101,8 @@ impl BearerAuth {
         let headers = response.headers_mut();
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
+        // Clients in browsers may send this header with the discovery (AUTC-04), and a preflight asks for
+        // it first.
         headers.insert("access-control-allow-headers", HeaderValue::from_static("mcp-protocol-version"));
         Some(response)
     }
@@ -166,6 +168,7 @@ impl BearerAuth {
         match (&principal.proof_key, scheme) {
             (Some(key), TokenScheme::Dpop) => {
                 let proof = self.check_proof(request, token, key, now)?;
+                // Claimed last: only a proof that is otherwise in order may count as used.
                 self.claim_proof(&proof, now).await?;
             }
             (None, TokenScheme::Bearer)
@@ -196,6 +199,8 @@ impl BearerAuth {
         now: u64,
     ) -> Result<DpopProof, BearerAuthError> {
         let inner = &self.0;
+        // The configured address, not the Host header: the sender chooses that one, and a proxy may rewrite
+        // it.
         let url = inner.doors.first().and_then(|door| door.url.as_ref()).map(|url| {
             let mut url = url.clone();
             url.set_path(request.uri().path());
@@ -220,6 +225,8 @@ impl BearerAuth {
             tracing::error!(%error, "cannot check the DPoP proof for replay");
             BearerAuthError::Token(VerifyTokenError::Unavailable)
         };
+        // Before the claim: proofs that were made in advance, without a nonce, must not fill the memory of
+        // used ones.
         if let Some(nonces) = &self.0.nonces
             && !nonces.check(proof, now).await.map_err(lost)?
         {
@@ -232,6 +239,7 @@ impl BearerAuth {
     }
 
     pub(super) fn attach_principal<B>(&self, principal: TokenPrincipal, request: &mut Request<B>) {
+        // AUTR-11: nothing behind this point can pass the token on.
         request.headers_mut().remove(AUTHORIZATION);
         request.headers_mut().remove(DPOP);
         let path = request.uri().path().to_owned();
@@ -241,6 +249,7 @@ impl BearerAuth {
             let left = Duration::from_secs(end.saturating_sub(self.0.clock.now()));
             // Beyond what a clock can show there is no end.
             if let Some(end) = tokio::time::Instant::now().checked_add(left) {
+                // A stream must not outlive the token that opened it.
                 extensions.insert(StreamDeadline(end));
             }
         }
@@ -296,6 +305,8 @@ impl HttpMiddleware for BearerAuth {
                     self.attach_principal(principal, request);
                     return None;
                 }
+                // The body is only read of a request that is refused anyway: otherwise the endpoint needs
+                // it whole.
                 Err(BearerAuthError::Scopes(_)) => BearerAuthError::Scopes(
                     self.collect_needed_scopes(&head.method, request.body_mut()).await,
                 ),
@@ -310,6 +321,7 @@ impl HttpMiddleware for BearerAuth {
 
 /// Copies the parts of a request that the endpoint needs to check its origin.
 fn clone_head<B>(request: &Request<B>) -> Parts {
+    // `Parts` has no constructor of its own.
     let mut head = Request::new(()).into_parts().0;
     head.method = request.method().clone();
     head.uri = request.uri().clone();

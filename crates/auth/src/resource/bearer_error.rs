@@ -72,6 +72,8 @@ impl BearerAuthError {
                 (StatusCode::UNAUTHORIZED, all(&|challenge| located(challenge, metadata, scopes)), body)
             }
             Self::Token(VerifyTokenError::Unavailable) => {
+                // No challenge here: the token may be good, and the client would throw it away and sign in
+                // again.
                 let body = ErrorBody::from(ErrorCode::TemporarilyUnavailable);
                 (StatusCode::SERVICE_UNAVAILABLE, Vec::new(), body)
             }
@@ -111,6 +113,7 @@ impl BearerAuthError {
         {
             headers.insert(DPOP_NONCE, nonce);
         }
+        // Only the failed check has no challenge, and only that one passes by itself.
         if challenges.is_empty() {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         }

@@ -117,6 +117,7 @@ impl IntrospectionVerifier {
     }
 
     async fn check(&self, token: &str, now: u64) -> Result<TokenPrincipal, VerifyTokenError> {
+        // The cache is keyed by hashes, so that no token stays in memory longer than its request.
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(known) = self.known(&key, now) {
@@ -177,7 +178,9 @@ impl IntrospectionVerifier {
     }
 
     fn principal(&self, token: &str, said: IntrospectionResponse, now: u64) -> Option<TokenPrincipal> {
+        // A token without `aud` could be for any resource of the issuer (AUTR-10).
         let ours = said.aud.is_some_and(|said| self.audiences.iter().any(|one| said.names(one.as_str())));
+        // `iss` may be missing (RFC 7662, section 2.2): the answer comes from the issuer's own endpoint.
         let issued = said.iss.is_none_or(|issuer| issuer == self.issuer);
         let lasts = said.exp.is_none_or(|exp| exp > now);
         if !said.active || !ours || !issued || !lasts {

@@ -139,6 +139,8 @@ pub(crate) fn verify_signed_jwt<C: DeserializeOwned>(
     if is_critical(token) {
         return Err(VerifyJwtError::Invalid("unsupported critical extension (`crit`)"));
     }
+    // Checked against the whole list, too: with a symmetric algorithm in the rules, a public key would be
+    // the secret.
     if !ALGORITHMS.contains(&header.alg) || !algorithms.contains(&header.alg) {
         return Err(VerifyJwtError::Invalid("signature algorithm not allowed"));
     }
@@ -187,14 +189,17 @@ pub fn check_jwt(
     if claims.nbf.is_some_and(|begin| begin > now + CLOCK_SKEW) {
         return Err(VerifyJwtError::Invalid("the token is not yet valid (`nbf`)"));
     }
+    // These are claims of ID tokens (OpenID Connect Core), which `any_type` would let through.
     if claims.nonce.is_some() || claims.at_hash.is_some() {
         return Err(VerifyJwtError::Invalid("it is an ID token, not an access token"));
     }
+    // Okta and Microsoft Entra ID name the scopes `scp`: the one as a list, the other as a text.
     let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
         None => Scopes::none(),
         Some(ScopeListClaim::One(scopes)) => scopes,
         Some(ScopeListClaim::Many(list)) => list.iter().map(String::as_str).collect(),
     });
+    // Keycloak and others name the client only in `azp`.
     let client_id = claims.client_id.or(claims.azp);
     Ok(TokenPrincipal {
         // So they say it (RFC 9068, section 2.2).

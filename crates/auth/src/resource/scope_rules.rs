@@ -136,6 +136,8 @@ impl ScopeRules {
             return true;
         }
         let mut all = held.clone();
+        // Implied scopes may imply others. It ends even with circles, because every round adds a scope or
+        // is the last.
         loop {
             let more = all.iter().filter_map(|scope| self.implied.get(scope));
             let wider = more.fold(all.clone(), |all, implied| all.union(implied));
@@ -153,6 +155,7 @@ fn percent_decode(uri: &str) -> String {
     let mut plain = Vec::with_capacity(rest.len());
     while let [first, after @ ..] = rest {
         let digit = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        // A `%` without two hexadecimal digits after it stands for itself.
         let decoded = digit(0).zip(digit(1)).filter(|_| *first == b'%');
         match decoded.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
             Some(byte) => {
@@ -165,6 +168,7 @@ fn percent_decode(uri: &str) -> String {
             }
         }
     }
+    // Bytes that are no UTF-8 all become the same character, which can only make two URIs equal.
     String::from_utf8_lossy(&plain).into_owned()
 }
 

@@ -80,6 +80,7 @@ impl AuthServer {
         }
         let now = self.now();
         let check = |keys: &_| -> Result<PresentedAssertionClaims, VerifyJwtError> {
+            // RFC 7523 gives its assertions no type; the last one is that of its revision.
             let is_type =
                 |kind: Option<&str>| matches!(kind, None | Some("JWT" | "client-authentication+jwt"));
             let claims: PresentedAssertionClaims = verify_signed_jwt(assertion, keys, &ALGORITHMS, is_type)?;
@@ -87,6 +88,8 @@ impl AuthServer {
             if claims.iss != id || claims.sub != id {
                 return Err(VerifyJwtError::Invalid("`iss` or `sub` is not the client id"));
             }
+            // Only the issuer counts, not the URL of the token endpoint, as the revision of RFC 7523 has
+            // it.
             if claims.aud != self.settings().issuer.as_str() {
                 return Err(VerifyJwtError::Invalid("audience mismatch (`aud`)"));
             }
@@ -123,6 +126,7 @@ impl AuthServer {
         let fetch = named.or(self.0.fetch.as_ref())?;
         let place = JwksLocation::At(url.parse().ok()?);
         let mut all = self.0.client_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        // Kept apart by who named the place: the configuration may name some that strangers may not.
         if let Some(keys) = all.get(&(is_known, url.to_owned())) {
             return Some(keys.clone());
         }
@@ -198,6 +202,8 @@ impl AuthServer {
             Some(asked) if !asked.is_empty() => asked,
             _ => allowed,
         };
+        // Claimed last: a client whose request is refused for something else may correct it with the same
+        // assertion.
         if !self.claim_assertion_id(trusted.issuer.as_str(), &claims.jti, claims.exp).await? {
             tracing::warn!(client = %client.id, issuer = %trusted.issuer, "assertion reused: possible replay attack");
             return refuse(ErrorCode::InvalidGrant, bad);
@@ -217,6 +223,8 @@ impl AuthServer {
     /// Claims the identifier of an assertion; false if it was used before.
     async fn claim_assertion_id(&self, of: &str, id: &str, until: u64) -> Result<bool, TokenRequestError> {
         let key = format!("assertion {}", hash(&format!("{of} {id}")));
+        // It is accepted until CLOCK_SKEW after its end, and for as long again by nodes whose clocks are
+        // behind.
         Ok(self.store().claim(&key, "", until + 2 * CLOCK_SKEW, self.now()).await?)
     }
 }

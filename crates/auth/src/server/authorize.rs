@@ -80,6 +80,7 @@ pub(super) fn check_authorization_request(
         );
         Err(AuthorizationRequestError::Client { to, code })
     };
+    // RFC 8707, section 2, allows several resources and this error for them: a token here has one audience.
     if form.repeated() == Some("resource") {
         return refuse(ErrorCode::InvalidTarget, "only one resource is allowed per request");
     }
@@ -163,6 +164,7 @@ pub(super) fn resolve_scopes(
         return Some(settings.default_scopes.iter().filter(|scope| allowed(scope)).collect());
     };
     let scopes = Scopes::parse(asked);
+    // `parse` drops what cannot be a scope. The set of all words shows whether it has dropped any.
     let complete = scopes.len()
         == asked.split(' ').filter(|word| !word.is_empty()).collect::<std::collections::HashSet<_>>().len();
     (complete && scopes.iter().all(allowed)).then_some(scopes)

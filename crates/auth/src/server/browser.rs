@@ -86,6 +86,7 @@ impl AuthServer {
         let Some(secret) = cookie(headers, &self.cookie_name()) else {
             return Ok(AuthBrowserSession::new(None));
         };
+        // Only the hash is stored, so that whoever reads the store cannot take a session over.
         let record = self.store().get(RecordKind::Browser, &hash(&secret), self.now()).await?;
         let known = record.and_then(|record| serde_json::from_str::<BrowserRecord>(&record.value).ok());
         let still = |record: &BrowserRecord| {

@@ -49,6 +49,7 @@ impl TrustedProxies {
     }
 
     fn contains(&self, address: IpAddr) -> bool {
+        // A socket for both protocols shows IPv4 peers as `::ffff:192.0.2.1`.
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
@@ -118,6 +119,7 @@ fn hops<'a>(headers: &'a HeaderMap, name: &str) -> Option<Vec<&'a str>> {
             .into_iter()
             .flat_map(|text| text.split(','))
             .map(str::trim)
+            // Empty elements of a list are ignored (RFC 9110, section 5.6.1).
             .filter(|hop| !hop.is_empty())
             .collect(),
     )
@@ -129,6 +131,8 @@ fn address(text: &str) -> Option<IpAddr> {
     let address = match unbracketed {
         Some(text) => text.parse::<std::net::Ipv6Addr>().ok().map(IpAddr::from),
         None => {
+            // The plain form comes first: without brackets, all colons of an IPv6 address belong to the
+            // address.
             let plain = text.parse::<IpAddr>().ok();
             plain.or_else(|| text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
         }
@@ -143,6 +147,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
         let (name, value) = pair.trim().split_once('=')?;
         name.eq_ignore_ascii_case("for").then_some(value)
     });
+    // A parameter occurs once per element (RFC 7239, section 4).
     let (Some(value), None) = (found.next(), found.next()) else { return None };
     let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     address(unquoted.unwrap_or(value))

@@ -115,6 +115,7 @@ impl ClientKeys {
                 "jwks must contain between 1 and 16 keys (limit max_client_key_set)",
             ));
         }
+        // Checked in the raw document, because the typed set drops private members.
         if all
             .iter()
             .any(|key| key["kty"] == "oct" || PRIVATE_JWK_MEMBERS.iter().any(|name| key.get(name).is_some()))
@@ -242,6 +243,7 @@ impl RegisteredClient {
     /// Returns the hash of the redirect URIs, which consents are bound to.
     pub(super) fn redirects_hash(&self) -> String {
         let mut uris: Vec<&str> = self.redirect_uris.iter().map(RedirectUri::as_str).collect();
+        // Consents must not end because a client lists its redirect URIs in another order.
         uris.sort_unstable();
         hash(&uris.join(" "))
     }
@@ -284,12 +286,14 @@ impl PresentedCredentials {
         };
         let mut lines = headers.get_all(AUTHORIZATION).iter();
         if let Some(assertion) = form.get("client_assertion") {
+            // A client must not use more than one method per request (RFC 6749, section 2.3).
             if lines.next().is_some() || form.get("client_secret").is_some() {
                 return Err(ClientCredentialsError::Malformed("more than one client authentication method"));
             }
             if form.get("client_assertion_type") != Some(CLIENT_ASSERTION) {
                 return Err(ClientCredentialsError::Malformed("unsupported client_assertion_type"));
             }
+            // Not verified yet: the subject only tells whose keys are to verify it.
             let said = decode_unverified_claims(assertion)
                 .and_then(|claims| claims["sub"].as_str().map(str::to_owned));
             let name =

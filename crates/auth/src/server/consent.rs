@@ -69,6 +69,8 @@ impl AuthServer {
             }
         };
         let browser = self.browser(&parts.headers).await?;
+        // With a provider, who it is shows only after the sign-in there, so no earlier consent can be
+        // looked up.
         if self.provider().is_none()
             && let Some(user) = &browser.user
             && self.has_consented(user, &asked).await?
@@ -100,6 +102,7 @@ impl AuthServer {
         let from = self.sender(parts);
         // Names may be as long as a form, and are not kept.
         let name = hash(if has_users { form.get("user").unwrap_or_default() } else { OWNER });
+        // Before the password is checked, which costs a good part of a second on purpose.
         if let Err(wait) = self.0.sign_ins.check_name(&name, from) {
             let user = crate::shown(form.get("user").unwrap_or(OWNER));
             tracing::warn!(user, ?from, "too many sign-in attempts");
@@ -127,6 +130,7 @@ impl AuthServer {
         let browser = self.start_session(&before, &user).await?;
         let response = match &errand {
             SignInPurpose::Authorization(_) => {
+                // The session is a new one, and the pending request and its CSRF token are bound to that.
                 self.put_pending(&request, &errand, &browser).await?;
                 self.next_page(&request, &errand, &browser, None)
             }
@@ -286,6 +290,8 @@ impl AuthServer {
             key: asked.key.clone(),
             given,
         });
+        // A client redeems a code right after the redirect, so no configuration makes it last longer than a
+        // minute.
         let until = self.now() + lifetimes.code.as_secs().min(60);
         self.store().put(AuthRecord::new(RecordKind::Code, hash(&code), value, until).of(grant)).await?;
         let to =
@@ -339,6 +345,7 @@ fn client_label(client: &RegisteredClient) -> String {
 
 pub(super) fn redirect(to: &str) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
+    // Not 307, with which the browser would send the form on to the client (RFC 9700, section 4.12).
     *response.status_mut() = StatusCode::SEE_OTHER;
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

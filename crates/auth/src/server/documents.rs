@@ -132,12 +132,15 @@ fn cache_lifetimes(headers: &HeaderMap) -> (u64, u64) {
     let mut last = MAX_AGE;
     for directive in lines.flat_map(|line| line.split(',')).map(|text| text.trim().to_ascii_lowercase()) {
         match directive.split_once('=') {
+            // MIN_AGE even then: strangers choose the URLs, and every request of theirs would cause a
+            // fetch.
             _ if directive == "no-store" || directive == "no-cache" => return (MIN_AGE, MIN_AGE),
             _ if directive == "must-revalidate" => last = MIN_AGE,
             Some(("max-age", seconds)) => age = seconds.trim_matches('"').parse::<u64>().ok(),
             _ => {}
         }
     }
+    // A cache on the way may have used up a part of the lifetime (RFC 9111, section 4.2.3).
     let passed = headers.get(AGE).and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
     let fresh = age.unwrap_or(MIN_AGE).saturating_sub(passed).clamp(MIN_AGE, MAX_AGE);
     (fresh, last.max(fresh))
@@ -186,6 +189,7 @@ impl FetchLimits {
         request: FetchRequest,
     ) -> Result<FetchResponse, Box<dyn Error + Send + Sync>> {
         let host = request.url.host_str().unwrap_or_default().to_owned();
+        // Counted before the wait for a turn, so that requests for one host cannot take all the turns.
         if self.hosts.check(host.clone()).is_err() {
             tracing::warn!(
                 host,
@@ -282,11 +286,13 @@ impl ClientDocumentCache {
             Err(error) => {
                 tracing::info!(client = %id, %error, "cannot fetch client metadata document");
                 return match error.downcast_ref::<FetchError>() {
+                    // Neither passes by itself, so a document from before must not be used any longer.
                     Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.drop_cached(id),
                     _ => ClientLookup::Unavailable,
                 };
             }
         };
+        // These say nothing about the document, so the one from before may still be used.
         if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {
             tracing::info!(client = %id, status = %response.status, "client metadata document not available");
             return ClientLookup::Unavailable;

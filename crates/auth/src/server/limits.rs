@@ -21,6 +21,7 @@ pub(super) fn check_pace(
     interval: Duration,
     burst: u32,
 ) -> Result<(), Duration> {
+    // Time in which nobody came is not saved up, or the next burst could be of any size.
     let next = (*due).max(now) + interval;
     let ahead = next.saturating_duration_since(now);
     match ahead.checked_sub(interval * burst) {
@@ -53,6 +54,7 @@ impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
         let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = known.get(&party).copied().unwrap_or(now);
         let paced = check_pace(&mut due, now, self.interval(), self.per_minute);
+        // Put back after a refusal as well, so that whoever keeps trying is not the one that is evicted.
         known.insert(party, due);
         paced
     }
@@ -112,6 +114,7 @@ impl SignInLimits {
     /// Time until the next may be made.
     pub(super) fn check_name(&self, name: &str, from: Option<IpAddr>) -> Result<(), Duration> {
         let both = (name.to_owned(), from);
+        // The tight limit first: what it refuses must not count against the name at all other addresses.
         self.both.check(both.clone())?;
         if self.succeeded.lock().unwrap_or_else(PoisonError::into_inner).get(&both).is_some() {
             return Ok(());
@@ -125,6 +128,7 @@ impl SignInLimits {
         self.addresses.uncount(&from);
         self.both.uncount(&both);
         let mut succeeded = self.succeeded.lock().unwrap_or_else(PoisonError::into_inner);
+        // `check_name` has only counted this attempt for the name if the pair had not succeeded before.
         let is_counted = succeeded.get(&both).is_none();
         succeeded.insert(both, ());
         if is_counted {
@@ -137,6 +141,8 @@ impl SignInLimits {
 pub(super) fn rate_limit_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
+            // A /64 is the least that one network gets, and all its addresses are at the free choice of one
+            // sender.
             let [a, b, c, d, ..] = address.segments();
             Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
         }

@@ -216,6 +216,7 @@ impl AuthServer {
         let seal = RecordSeal::new(key)?;
         Ok(self.with(|inner| {
             inner.keeper = Arc::new(ServerKeyStore::new(Arc::clone(&inner.store), Some(seal)));
+            // The nonces hold the key store from before, which does not seal.
             inner.nonces = ProofNonces::shared(Arc::clone(&inner.keeper));
         }))
     }
@@ -271,6 +272,8 @@ impl AuthServer {
     /// The client of this name.
     async fn client(&self, id: &ClientId) -> Result<ClientLookup, AuthStoreError> {
         let settings = self.settings();
+        // The configuration first: nothing that is stored or fetched can take the place of a configured
+        // client.
         if let Some(client) = settings.clients.iter().find(|client| client.id == *id) {
             return Ok(ClientLookup::Client(Box::new(client.clone())));
         }
@@ -286,8 +289,10 @@ impl AuthServer {
     /// Drops what has run out, now and then.
     async fn sweep(&self) -> Result<(), AuthStoreError> {
         let now = self.now();
+        // The number guards no other memory, and the exchange below decides.
         let last = self.0.swept.load(Ordering::Relaxed);
         let due = now >= last.saturating_add(SWEEP_SECONDS);
+        // Of several requests at once, the one whose exchange succeeds sweeps, and the others go on.
         if due && self.0.swept.compare_exchange(last, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.store().sweep(now).await?;
         }

@@ -31,12 +31,14 @@ impl OwnTokenVerifier {
         })?;
         let (record, until, grant) = found.ok_or(VerifyTokenError::Invalid)?;
         let resource = &record.given.resource;
+        // A resource that the configuration has dropped since is refused, too.
         if !self.resources.contains(resource) || !server.settings().resources.contains(resource) {
             return Err(VerifyTokenError::Invalid);
         }
         if !server.is_source_valid(&record.given) {
             return Err(VerifyTokenError::Invalid);
         }
+        // Last, because it may have to wait for the provider.
         if record.given.by == GrantSource::Upstream {
             server.check_upstream(&grant).await?;
         }

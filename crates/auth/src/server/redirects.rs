@@ -65,6 +65,7 @@ pub(super) fn is_private_use(uri: &RedirectUri) -> bool {
 
 /// Returns true if no legitimate client uses such a redirect.
 pub(super) fn is_forbidden(url: &Url) -> bool {
+    // The `ms-` schemes open parts of Windows and of Office.
     FORBIDDEN_SCHEMES.contains(&url.scheme()) || url.scheme().starts_with("ms-")
 }
 
@@ -100,7 +101,9 @@ fn loopback_parts(uri: &RedirectUri) -> Option<(&'static str, &str)> {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (port, rest) = rest.split_at(end);
         let digits = port.strip_prefix(':').unwrap_or(port);
+        // Only a port may follow the host: `localhost.example` is another host.
         let plain = port.is_empty() || (port.starts_with(':') && digits.parse::<u16>().is_ok());
+        // `parse` alone would accept a sign.
         if plain && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Some((host, rest));
         }

@@ -44,6 +44,7 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidClientMetadata, "a member of the client metadata is malformed");
         };
         let (name, method, keys) = self.check_metadata(&mut metadata)?;
+        // Random, so that it can neither be guessed nor be taken for the URL of a document.
         let id = random_text();
         let Ok(id) = ClientId::new(id) else {
             return refuse(ErrorCode::ServerError, "cannot create a client id");
@@ -74,6 +75,7 @@ impl AuthServer {
         let mut registered = ClientInformation::new(id, metadata);
         registered.redirect_uris_left_out = left_out;
         registered.client_id_issued_at = Some(now);
+        // Required with a secret; zero means that it does not expire (RFC 7591, section 3.2.1).
         registered.client_secret_expires_at = secret.is_some().then_some(0);
         registered.client_secret = secret;
         Ok(registered)
@@ -131,6 +133,7 @@ impl AuthServer {
         metadata: &mut ClientMetadata,
     ) -> Result<(Option<String>, ClientAuthMethod, Option<ClientKeys>), RegisterClientError> {
         let settings = self.settings();
+        // The default of RFC 7591, section 2.
         let asked = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
         let Some(method) = ClientAuthMethod::from_name(asked) else {
             let why =
@@ -146,6 +149,7 @@ impl AuthServer {
             }
         };
         metadata.token_endpoint_auth_method = Some(method.name().to_owned());
+        // The default of RFC 7591, section 2.
         let code_only = || vec![AUTHORIZATION_CODE_GRANT.to_owned()];
         let mut grants = metadata.grant_types.take().unwrap_or_else(code_only);
         // What else it wants it does not get, and reads so in the answer.
@@ -163,6 +167,7 @@ impl AuthServer {
             let known: Scopes = scopes.iter().filter(|scope| settings.knows(scope)).collect();
             metadata.scope = (!known.is_empty()).then_some(known);
         }
+        // Made safe before it is stored, because the pages that ask users show it.
         metadata.client_name = metadata.client_name.as_deref().map(shown).filter(|name| !name.is_empty());
         Ok((metadata.client_name.clone(), method, keys))
     }

@@ -95,6 +95,7 @@ impl AuthServer {
         if self.document_path().is_some_and(|known| known == path) {
             return Some(AuthRoute::Document);
         }
+        // The path of the issuer comes after the well-known part (RFC 8414, section 3.1).
         if let Some(rest) = path.strip_prefix("/.well-known/oauth-authorization-server") {
             return (rest == self.base()).then_some(AuthRoute::Metadata);
         }
@@ -190,6 +191,7 @@ impl AuthServer {
             tracing::warn!(path = parts.uri.path(), "cross-origin form submission rejected");
             return empty(StatusCode::FORBIDDEN);
         }
+        // Before anything is counted: a preflight is the browser's own and carries no credentials.
         if parts.method == Method::OPTIONS && route.allows_cors() {
             return empty(StatusCode::NO_CONTENT);
         }
@@ -198,6 +200,7 @@ impl AuthServer {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(route.methods()));
             return response;
         }
+        // A sweep that fails costs room only: records that have run out are not read.
         if let Err(error) = self.sweep().await {
             tracing::warn!(%error, "cannot delete expired records");
         }
@@ -219,6 +222,7 @@ impl AuthServer {
             return oauth_error(StatusCode::BAD_REQUEST, &body);
         }
         let query = parts.uri.query().unwrap_or_default();
+        // A POST has its parameters in the body alone, because URLs with secrets end up in logs.
         let form = RequestForm::parse(if is_form { body } else { query.as_bytes() });
         match route {
             AuthRoute::Metadata => json(StatusCode::OK, &self.metadata(), "public, max-age=300"),
@@ -290,6 +294,7 @@ impl AuthServer {
                 let own = self.settings().issuer.url().map(|url| url.origin());
                 Url::parse(origin).ok().map(|url| url.origin()) != own
             }
+            // Not a browser: those send `Origin` with every form that goes to another origin.
             (None, None) => false,
         }
     }
@@ -320,6 +325,7 @@ impl AuthServer {
 
     /// Answers a request of a socket; none when the path is not the server's.
     async fn receive(&self, request: &mut Request<hyper::body::Incoming>) -> Option<Response<Bytes>> {
+        // Checked before the body is read, which the endpoint behind this needs for itself.
         self.route(request.uri().path())?;
         let mut head = Request::new(()).into_parts().0;
         head.method = request.method().clone();
@@ -359,6 +365,7 @@ impl<F: HttpMiddleware> HttpMiddleware for AuthServerFront<F> {
         request: &'a mut Request<hyper::body::Incoming>,
     ) -> MiddlewareFuture<'a> {
         Box::pin(async move {
+            // Before the guard: clients come to these endpoints to get a token in the first place.
             if let Some(answer) = self.server.receive(request).await {
                 return Some(answer);
             }
@@ -411,11 +418,13 @@ fn token_endpoint_response(done: Result<Response<Bytes>, TokenRequestError>) -> 
     match done {
         Ok(response) => response,
         Err(TokenRequestError::Refused(body)) => {
+            // 401 is for `invalid_client`, and 400 for all other codes (RFC 6749, section 5.2).
             let client = body.error == ErrorCode::InvalidClient;
             oauth_error(if client { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST }, &body)
         }
         Err(TokenRequestError::Basic(body)) => {
             let mut response = oauth_error(StatusCode::UNAUTHORIZED, &body);
+            // A client that used the header is told its scheme (RFC 6749, section 5.2).
             let challenge = Challenge::new("Basic").with("realm", "token");
             if let Ok(challenge) = HeaderValue::try_from(challenge.to_string()) {
                 response.headers_mut().insert(WWW_AUTHENTICATE, challenge);

@@ -58,6 +58,8 @@ pub(crate) struct ServerKey {
 impl ServerKey {
     /// Returns the key in use that all nodes choose.
     pub(crate) fn find_current(keys: &[Self], now: u64) -> Option<&Self> {
+        // The oldest, because a key that another node has just made is not known everywhere; ids break
+        // ties.
         keys.iter().filter(|key| key.is_used(now)).min_by(|one, other| one.order().cmp(&other.order()))
     }
 
@@ -99,6 +101,7 @@ impl ServerKeyStore {
                 (true, seal) => seal.as_ref()?.open(&seal_context(kind, &record.key), &known.document),
                 (false, _) => URL_SAFE_NO_PAD.decode(&known.document).ok().map(Zeroizing::new),
             });
+            // One that cannot be read must not take the others along, whose tokens are still good.
             let (Some(known), Some(secret)) = (known, secret) else {
                 tracing::error!(kind = kind.as_str(), key = record.key, "cannot read stored key");
                 continue;

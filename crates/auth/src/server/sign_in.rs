@@ -176,6 +176,8 @@ impl LocalSignIn {
     /// Shows a code, unless a valid one was shown already. Thus attackers cannot fill the owner's screen.
     pub(super) fn show_code(&self, now: u64) {
         let Some(show) = &self.show else { return };
+        // Held until the code is shown, so that two requests at once do not show two codes of which one is
+        // void.
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.as_ref().is_some_and(|(_, until)| *until > now) {
             return;
@@ -191,6 +193,7 @@ impl LocalSignIn {
         let good = shown.as_ref().is_some_and(|(known, until)| {
             *until > now && bool::from(known.as_bytes().ct_eq(hash(&normalize_code(code)).as_bytes()))
         });
+        // A wrong code does not use up the right one, or anybody could lock the owner out.
         if good {
             *shown = None;
         }
@@ -201,6 +204,7 @@ impl LocalSignIn {
     pub(super) async fn check(&self, user: &str, password: &str) -> bool {
         let known = self.users.get(user).cloned();
         let password: SecretString = password.to_owned().into();
+        // The hash takes a good part of a second, in which a thread of the runtime would serve nobody.
         let checked = tokio::task::spawn_blocking(move || match known {
             Some(known) => known.matches_password(password.expose_secret()),
             None => {

@@ -65,6 +65,7 @@ impl AuthServer {
     ) -> Result<String, TokenRequestError> {
         let now = self.now();
         let keys = self.signing_keys().await?;
+        // The same choice as that of `ServerKey::in_use`, so that all nodes sign with one key.
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
         let key = signs.min_by(|one, other| one.kept.order().cmp(&other.kept.order()));
         let key = key.ok_or_else(|| AuthStoreError("no token signing key is available".into()))?;
@@ -107,6 +108,7 @@ impl AuthServer {
         let pair = KeyPair::generate()?;
         let to = from + self.settings().lifetimes.key.as_secs().max(1);
         let secret = Zeroizing::new(pair.document().to_vec());
+        // The thumbprint is an id that nodes need not agree on: two keys never share it.
         let kept = ServerKey { id: pair.thumbprint(), secret, from, to };
         // As long as a token of it can be good anywhere.
         let until = to + MAX_ACCESS_LIFETIME.as_secs() + 2 * CLOCK_SKEW;

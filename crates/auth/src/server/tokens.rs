@@ -136,6 +136,8 @@ impl AuthServer {
         if !client.may_use_grant(grant) {
             return refuse(ErrorCode::UnauthorizedClient, "the client is not allowed to use this grant");
         }
+        // Not before the client is known: the proof is used up by this, even if the request is refused
+        // afterwards.
         let asker = TokenRequester { key: self.proven_key(parts).await?, client };
         if asker.key.is_none() && self.settings().require_proofs {
             return refuse(ErrorCode::InvalidDpopProof, "a DPoP proof is required");
@@ -198,6 +200,7 @@ impl AuthServer {
     ) -> Result<Value, TokenRequestError> {
         let TokenRequester { client, key } = asker;
         let now = self.now();
+        // No access token outlives its grant, however little is left of that.
         let until = (now + self.settings().access_seconds()).min(given.end);
         let given = GrantedAccess { scopes: scopes.clone(), ..given.clone() };
         let record = TokenRecord { client_id: client.id.clone(), key: key.clone(), given };
@@ -244,10 +247,13 @@ impl AuthServer {
         let server = self.clone();
         // In a task of its own: whoever asked may hang up, and it is done all the same.
         let done = tokio::spawn(async move {
+            // Nothing of the grant lasts longer: it ends itself, and an access token lives for an hour at
+            // most.
             let until = server.now() + server.settings().lifetimes.grant.as_secs() + 3600;
             // What it rested on goes with it. Whoever is renewing that now gives back what they get.
             let rested = server.store().revoke_grant(&grant, until).await?;
             if let Some(token) = rested.and_then(|record| server.revocable_token(&grant, &record)) {
+                // Not waited for: a provider may be slow, and here the tokens have ended already.
                 tokio::spawn(async move { server.revoke_upstream_token(&token).await });
             }
             Ok(())

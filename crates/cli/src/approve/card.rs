@@ -28,9 +28,11 @@ pub(crate) enum ApprovalRisk {
 impl ApprovalRisk {
     pub(crate) fn of(matter: &Approval) -> Self {
         match &matter.card {
+            // Data that may leave outweighs every annotation, so this is checked first.
             ApprovalCard::Call(card) if card.data_flow.is_some() => Self::Sharp,
             ApprovalCard::Call(card) => match (card.what, card.effects) {
                 (ApprovalCallKind::Tool, Some(said)) => {
+                    // Only a trusted server's annotations can calm. What makes a call worse counts from any.
                     match (said.read_only, said.destructive, said.trusted) {
                         (true, _, true) if !said.open_world => Self::Calm,
                         (false, true, _) => Self::Sharp,
@@ -95,8 +97,10 @@ pub(super) fn layout_card(
         ApprovalCard::SamplingResult(card) => page.sampling_result(card, matter, draft, pins),
         ApprovalCard::Form(card) => page.form(card, matter, draft, pins),
         ApprovalCard::Url(card) => page.url(card, matter, pins),
+        // The enum is non-exhaustive: a kind that is new here is shown whole before it can be allowed.
         other => page.said(&format!("{other:?}")),
     }
+    // A card that marks no end has to be read to its end.
     let needed = page.needed.unwrap_or(page.lines.len());
     (page.lines, needed)
 }
@@ -141,6 +145,7 @@ impl CardPage {
             self.styled(if at == 0 { "points to" } else { "" }, destination, bold());
         }
         self.values("Arguments", &card.arguments, draft);
+        // What follows only explains, and the server decides how long its part of it is.
         self.needed = Some(self.lines.len());
         if let Some(last) = &card.last_arguments {
             let now = draft.edited.as_ref().unwrap_or(&card.arguments);
@@ -285,6 +290,7 @@ impl CardPage {
     ) {
         self.heading("fill in a form of", &matter.server);
         if !card.secrets.is_empty() {
+            // Servers must not ask for secrets in a form (ELIC-08).
             let names = card.secrets.join(", ");
             self.alarm(&format!(
                 "This form seems to request a secret ({names}), which servers must not do in a form."
@@ -346,6 +352,7 @@ impl CardPage {
 pub(crate) fn kind(field: &FormField) -> String {
     let schema = &field.schema;
     let said = |name: &str| schema.get(name).and_then(Value::as_str);
+    // A single choice lists its values in `enum` or `oneOf`, a multiple choice lists them below `items`.
     let plain = schema.get("enum").or_else(|| schema.pointer("/items/enum")).and_then(Value::as_array);
     let titled = schema.get("oneOf").or_else(|| schema.pointer("/items/anyOf")).and_then(Value::as_array);
     let consts = titled.into_iter().flatten().filter_map(|one| one.get("const"));

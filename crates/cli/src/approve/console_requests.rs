@@ -29,6 +29,7 @@ pub(super) async fn fetch_queue(console: &LocalConsole) -> Result<QueueSnapshot,
         now: Timestamp,
     }
     let ApprovalsReply { open, recent, now } = console.get("approvals").await?;
+    // Definitions are fetched apart, and only when the host says that they have changed.
     Ok(QueueSnapshot { open, recent, now, pins: None })
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn fields(schema: &RawJson) -> Vec<FormField> {
     let whole = schema.to_value().unwrap_or_default();
     let required = whole.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let members = json::members(schema).unwrap_or_default().into_iter();
+    // The last of several, as `to_value` above takes it, so that both read the same schema.
     let properties = members.filter(|(name, _)| name == "properties").last();
     let properties = properties.and_then(|(_, properties)| json::members(&properties)).unwrap_or_default();
     let field = |(name, schema): (String, RawJson)| {
@@ -71,10 +72,12 @@ impl ApprovalDraft {
         match RawJson::parse(text.clone()) {
             Ok(edited) => {
                 (self.broken, self.problem) = (None, None);
+                // Text that was saved unchanged is no edit, for the card and for the host.
                 self.edited = Some(edited).filter(|edited| !json::is_same(edited, original));
             }
             Err(error) => {
                 self.problem = Some(format!("the edited text is not valid JSON: {error}"));
+                // Kept, so that the editor opens with it again and nothing that was typed is lost.
                 self.broken = Some(text);
             }
         }
@@ -125,6 +128,7 @@ impl FormEditor {
         let words = fields.flat_map(|(field, text)| prompt::words(&field.name, &field.schema, text.trim()));
         let words: Vec<String> = words.collect();
         let source = ArgumentSource { json: None, words: &words };
+        // A form of a server never reads a file, whatever its text begins with.
         let refuse = |_: &str| Err(std::io::ErrorKind::Unsupported.into());
         let content = arguments("form", &self.schema, source, &refuse);
         content

@@ -155,6 +155,7 @@ fn draw_card(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) -> (usize, 
         card::layout_card(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
     let page = usize::from(inside.height).max(1);
     let most = lines.len().saturating_sub(page);
+    // The card may have become shorter, or the window larger, since it was scrolled.
     let from = state.scroll.min(most);
     if most > from {
         let below = format!(" ↓ {} more lines: space ", most - from);
@@ -163,6 +164,7 @@ fn draw_card(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) -> (usize, 
     frame.render_widget(block, area);
     let shown: Vec<Line<'_>> = lines.into_iter().skip(from).take(page).collect();
     frame.render_widget(Paragraph::new(shown), inside);
+    // A page step keeps one line of the page before it in view, so that none is skipped.
     (most, page.saturating_sub(1).max(1), needed.saturating_sub(page).min(most))
 }
 
@@ -335,6 +337,7 @@ fn draw_box(
 
 fn draw_entry(frame: &mut Frame<'_>, entry: &LineEditor, area: Rect) {
     let (before, after) = entry.parts();
+    // Pasted text may hold hidden characters, which are shown here as everywhere else.
     let (before, after) = (hospes_policy::visible_line(before), hospes_policy::visible_line(after));
     let room = usize::from(area.width).saturating_sub(4);
     // The cursor is always seen.

@@ -18,6 +18,7 @@ pub(super) const MAX_EDIT: u64 = 4 << 20;
 /// In words, when there is no editor, or it ends with a failure, or what it leaves cannot be read.
 pub(crate) fn edit(text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    // An empty variable counts as unset; POSIX has `vi` everywhere.
     let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     // A folder of its own, so that what the editor puts beside the file goes away with it.
     let folder =
@@ -43,6 +44,7 @@ fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String>
 
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
+    // `create_new` never follows a link or writes into a file that somebody else has put there.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -52,6 +54,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
 /// Reads what is to happen instead, from an editor's file or one that is named.
 pub(super) fn read(file: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", file.display());
+    // Checked before reading, so that a huge file does not fill the memory.
     let length = fs::metadata(file).map_err(failed)?.len();
     if length > MAX_EDIT {
         return Err(format!("{} is longer than {MAX_EDIT} bytes", file.display()));

@@ -28,6 +28,7 @@ pub(super) struct TextEdit {
 /// The edits that a value is; none if it, or one of its elements, is anything else.
 pub(super) fn text_edits(value: &RawJson) -> Option<Vec<TextEdit>> {
     match value.decode::<Value>().ok()? {
+        // An empty list has no edits and would show nothing at all.
         Value::Array(all) if !all.is_empty() => all
             .into_iter()
             .map(|one| if let Value::Object(members) = one { edit(members) } else { None })

@@ -15,6 +15,7 @@ pub(crate) fn pretty(json: &RawJson) -> String {
     let mut laid = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
     let mut rest = text;
+    // Token by token over the text: a tree of values would round long numbers and drop repeated members.
     while let Some(character) = rest.chars().next() {
         let (token, after) = rest.split_at(match character {
             '"' => end_of_text(rest),
@@ -86,6 +87,7 @@ struct OrderedMembers(Vec<(String, RawJson)>);
 
 impl<'de> Deserialize<'de> for OrderedMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // A map keeps one of several members with the same name, and a person has to see all of them.
         struct OrderedMembersVisitor;
         impl<'de> Visitor<'de> for OrderedMembersVisitor {
             type Value = OrderedMembers;

@@ -41,6 +41,7 @@ pub(crate) fn key_argument(matter: &Approval, width: usize) -> Option<String> {
             .position(|one| one.eq_ignore_ascii_case(name))
             .unwrap_or(KEY_ARGUMENT_NAMES.len())
     };
+    // Plain values first, because a nested one is rarely readable on one line.
     let is_nested = |value: &Value| value.is_object() || value.is_array();
     let (name, value) = members.iter().min_by_key(|(name, value)| (is_nested(value), rank(name)))?;
     let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -64,6 +64,7 @@ impl LineEditor {
 
     /// Inserts pasted text as one line.
     pub(crate) fn paste(&mut self, text: &str) {
+        // `insert` drops control characters, which would join the last and first words of two lines.
         text.chars().map(|one| if one.is_control() { ' ' } else { one }).for_each(|one| self.insert(one));
     }
 

@@ -30,6 +30,7 @@ use crate::exit::CliResult;
 use crate::output::{CliOutput, is_screen};
 
 pub(crate) async fn run(args: ApproveArgs, output: CliOutput) -> CliResult {
+    // Tokens are in a file of this user, so these three options need no running host.
     if let Some(name) = &args.make_token {
         return deciders::create_token(name, args.days, output);
     }

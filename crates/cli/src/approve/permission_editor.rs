@@ -144,8 +144,10 @@ impl PermissionEditor {
             KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(last),
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
             KeyCode::Right | KeyCode::Char('l' | ' ') => self.turn(1),
+            // A step back, written as a step forward because the index is unsigned.
             KeyCode::Left | KeyCode::Char('h') => self.turn(ConditionKind::ALL.len() - 1),
             KeyCode::Char('e') | KeyCode::Enter => self.write(),
+            // Only this key gives the permission, because Enter is pressed out of habit.
             KeyCode::Char('A') => match self.permission(now) {
                 Ok(permission) => return PermissionInput::Given(permission),
                 Err(why) => self.problem = Some(why),
@@ -192,6 +194,7 @@ impl PermissionEditor {
         for ConditionRow { name, kind, value, is_text } in &self.rows {
             let value = match kind {
                 ConditionKind::Any => continue,
+                // An argument that came as a number is compared as one; the text `1` would never fit it.
                 ConditionKind::Is if !is_text => serde_json::from_str(value)
                     .map_err(|_| format!("`{name}`: expected a number, true or false, got `{value}`"))?,
                 _ => Value::from(value.as_str()),

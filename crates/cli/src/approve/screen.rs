@@ -46,6 +46,8 @@ struct QueuedDecision {
 /// Shows the desk until the person has had enough, or the program is asked to end.
 pub(super) async fn run(console: LocalConsole) -> CliResult {
     let mut ending = InterruptListener::new()?;
+    // A watch for the queue, of which only the newest state is drawn. Channels for decisions and their
+    // answers, of which none may be lost.
     let (tell, news) = watch::channel(QueueUpdate::None);
     let (post, posts) = mpsc::channel(CHANNEL_CAPACITY);
     let (answer, answers) = mpsc::channel(CHANNEL_CAPACITY);
@@ -56,6 +58,7 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
         tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over }.run())
     };
     let talking = sync_with_host(console, &tell, posts, &answer);
+    // `talking` never ends by itself; it is dropped as soon as the screen is left.
     let drawn = tokio::select! {
         drawn = ending.unless(&mut drawing) => drawn,
         never = talking => match never {},
@@ -63,6 +66,8 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
     let drawn = match drawn {
         Some(drawn) => drawn,
         None => {
+            // Relaxed is enough for a flag that guards no other data. The thread is awaited afterwards,
+            // because it gives the terminal back.
             is_over.store(true, Ordering::Relaxed);
             drawing.await
         }
@@ -86,6 +91,8 @@ async fn sync_with_host(
                 lost(&error);
             }
             Ok(mut news) => loop {
+                // Both futures keep what has arrived, so that dropping one loses nothing. The decision is
+                // sent in the body of its branch, which is not dropped.
                 let heard = tokio::select! {
                     heard = news.next() => heard,
                     Some(QueuedDecision { id, decision, words }) = posts.recv() => {
@@ -155,8 +162,10 @@ impl ScreenLoop {
                 }
             }
             let mut is_resized = false;
+            // The keyboard is polled with a time limit, because nothing else would wake this thread for news.
             if events.is_empty() && poll(KEY_POLL_INTERVAL)? {
                 match read()? {
+                    // Some terminals report the release of a key, too, which would count as a second press.
                     Input::Key(key) if key.kind != KeyEventKind::Release => {
                         events.push(ScreenEvent::Key(key))
                     }
@@ -179,11 +188,13 @@ impl ScreenLoop {
                         let _gone = self.post.blocking_send(QueuedDecision { id, decision, words });
                     }
                     Some(ScreenEffect::Edit { id, text }) => {
+                        // On this thread, because nothing may be drawn while the editor has the terminal.
                         let text = screen.aside(|| editor::edit(&text))?;
                         state.handle_event(ScreenEvent::Edited { id, text }, begun.elapsed());
                     }
                 }
             }
+            // Keys that allow are drawn differently once they are accepted, which no event announces.
             let is_new = !is_idle || was_armed != state.is_armed();
             if is_new || drawn_at.is_none_or(|at| at.elapsed() >= REDRAW_INTERVAL) {
                 let mut room = state.room;
@@ -243,6 +254,7 @@ fn enter_screen() -> io::Result<()> {
 }
 
 fn leave_screen() {
+    // Ignored, because the terminal may be gone and this also runs on drop and in a panic.
     let _gone = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     let _gone = disable_raw_mode();
 }

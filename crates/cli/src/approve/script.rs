@@ -60,6 +60,7 @@ impl ScriptedDecision {
 fn edit(file: &Path) -> CliResult<RawJson> {
     let text = if file.as_os_str() == "-" {
         let mut text = String::new();
+        // One byte more than allowed, to tell a text of just the limit from a longer one.
         let read = std::io::stdin().lock().take(editor::MAX_EDIT + 1).read_to_string(&mut text);
         match read {
             Ok(read) if read as u64 > editor::MAX_EDIT => {
@@ -98,6 +99,7 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
 fn resolve_id(id: &str, open: &[Approval]) -> CliResult<String> {
     let mut found = open.iter().filter(|matter| matter.id.starts_with(id));
     match (found.next(), found.next()) {
+        // A shorter beginning could fit another matter than the one that was seen.
         (Some(one), None) if id.len() >= MIN_ID_LENGTH => Ok(one.id.clone()),
         (Some(_), None) => {
             Err(CliError::usage(format!("expected at least {MIN_ID_LENGTH} characters of an id")))
@@ -138,6 +140,7 @@ pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult
 /// Prints what waits, what comes, and how each ends, until the program is asked to end or the host does.
 pub(super) async fn follow(console: &LocalConsole, output: CliOutput) -> CliResult {
     let mut ending = InterruptListener::new()?;
+    // Boxed, because its future is large and every caller's would have to hold it.
     let followed = ending.unless(Box::pin(follow_on(console, output))).await;
     followed.unwrap_or(Ok(()))
 }
@@ -166,6 +169,7 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
             }
             seen.insert(matter.id, matter.state);
         }
+        // Replaced instead of merged, or ids that the host has forgotten would pile up.
         known = seen;
         is_first = false;
     }

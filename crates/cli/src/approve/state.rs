@@ -181,6 +181,7 @@ impl ScreenState {
         let QueueSnapshot { open, recent, now, pins } = seen;
         self.lost = None;
         self.clock = Some((now, self.now));
+        // None may also mean that fetching failed, so that what was known stays.
         if pins.is_some() {
             self.pins = pins;
         }
@@ -215,6 +216,7 @@ impl ScreenState {
         self.selected = id;
         (self.scroll, self.furthest) = (0, 0);
         self.armed_at = self.now + ARMING_DELAY;
+        // A reason or a rule that was being written was meant for the card that is gone.
         if !matches!(self.mode, ScreenMode::Help) {
             self.mode = ScreenMode::Watching;
         }
@@ -268,9 +270,11 @@ impl ScreenState {
     }
 
     fn key(&mut self, key: KeyEvent) -> Option<ScreenEffect> {
+        // In raw mode Ctrl-C is a key and sends no signal.
         if key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c')) {
             return Some(ScreenEffect::Quit);
         }
+        // Taken out, so that a mode lasts only if it puts itself back; anything else leads to the list.
         match std::mem::take(&mut self.mode) {
             ScreenMode::Watching => self.watch(key),
             ScreenMode::Help => None,
@@ -282,6 +286,7 @@ impl ScreenState {
 
     fn watch(&mut self, key: KeyEvent) -> Option<ScreenEffect> {
         self.said = None;
+        // A key combination was meant for something else, so that Ctrl-O is no `o`.
         if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
             return None;
         }
@@ -309,6 +314,7 @@ impl ScreenState {
             KeyCode::Enter if self.must_choose => self.choose(),
             _ => {}
         }
+        // What was scrolled through counts as shown, also after scrolling back.
         self.furthest = self.furthest.max(self.scroll);
         None
     }
@@ -411,6 +417,7 @@ impl ScreenState {
             return None;
         }
         let draft = self.draft();
+        // Allowing now would send the last valid version instead of what was written.
         if let Some(problem) = draft.problem.filter(|_| draft.broken.is_some()) {
             self.said = Some((MessageTone::Bad, format!("{problem} (e: edit again, u: discard changes)")));
             return None;
@@ -456,6 +463,7 @@ impl ScreenState {
 
     fn rule(&mut self, key: KeyEvent, mut rule: Box<PermissionEditor>) -> Option<ScreenEffect> {
         let gives = rule.writing.is_none() && key.code == KeyCode::Char('A');
+        // Before the editor sees the key, so that a refused key creates no permission.
         if gives && !self.may_allow() {
             self.mode = ScreenMode::Rule(rule);
             return None;

@@ -9,9 +9,11 @@ const MAX_SHOWN: usize = 256 << 10;
 
 /// A text over the lines that it needs, none wider than `width`. Broken at blanks where there are some.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
+    // Cut before it is escaped, because this runs for each redraw and the text may be of any length.
     let (text, rest) = cut(text);
     let mut lines = Vec::new();
     for line in visible(text).split('\n') {
+        // A tab would move the cursor out of the column.
         fold(&line.replace('\t', "    "), width.max(1), &mut lines);
     }
     if rest > 0 {

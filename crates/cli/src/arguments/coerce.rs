@@ -43,6 +43,7 @@ pub(super) fn object(
     let mut members: Vec<MemberInput> = Vec::new();
     for (name, value) in entries {
         match name.split_once('.') {
+            // A property whose own name has a dot goes before a path through an object.
             Some((head, rest))
                 if schema.property(&name).is_none()
                     && !rest.is_empty()
@@ -57,6 +58,8 @@ pub(super) fn object(
         let path = join(path, &name);
         let inner = match schema.property(&name) {
             Some(inner) => inner,
+            // JSON Schema allows members that are not listed, but on a command line such a name is mostly
+            // a typo. Only a schema that says that there may be more gets them.
             None if schema.welcomes_more() => schema.additional().unwrap_or_else(|| schema.any()),
             None => {
                 problems.add::<()>(&path, unknown(schema, &name));
@@ -141,6 +144,7 @@ impl CoercionError {
 }
 
 fn from_text(schema: &ArgumentSchema<'_>, text: &str) -> Result<Value, CoercionError> {
+    // The schema is too large or too deep to follow, so that the text goes as it is and the server decides.
     if schema.is_exhausted() {
         return Ok(Value::String(text.to_owned()));
     }
@@ -193,6 +197,7 @@ fn first(
             // A choice that is spelled exactly like the text is more particular than a guess at its type.
             Ok(value) if best.as_ref().is_none_or(|best| rank(&value) < rank(best)) => best = Some(value),
             Ok(_) => {}
+            // A reading that failed inside the value came furthest, so that its reason is the one to show.
             Err(found) if !found.inner.is_empty() => refusal = refusal.or(Some(found)),
             Err(_) => {}
         }
@@ -201,6 +206,7 @@ fn first(
 }
 
 fn from_typed_text(schema: &ArgumentSchema<'_>, name: &str, text: &str) -> Result<Value, CoercionError> {
+    // Blanks around a number or a literal mean nothing, but in a string they are part of the value.
     let word = text.trim();
     let value = match name {
         "string" => Some(Value::String(text.to_owned())),
@@ -392,6 +398,7 @@ fn is_type(value: &Value, name: &str) -> bool {
         | ("array", Value::Array(_))
         | ("object", Value::Object(_))
         | ("number", Value::Number(_)) => true,
+        // JSON Schema counts a number without a fraction, such as 1.0, as an integer.
         ("integer", Value::Number(number)) => {
             number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
         }

@@ -32,17 +32,20 @@ impl<'a> ArgumentSchema<'a> {
     }
 
     fn at(root: &'a Value, node: &'a Value, depth: u32, fuel: Rc<Cell<u32>>) -> Self {
+        // Shared by all views of one schema, so that it bounds the whole work and not each path.
         fuel.set(fuel.get().saturating_sub(1));
         let mut schema = Self { root, parts: Vec::new(), own: 0, depth, fuel };
         let mut next = vec![node];
         while let Some(node) = next.pop() {
             let Value::Object(part) = node else { continue };
+            // Compared by address: a node that is reached twice adds nothing, and may be a circle.
             if schema.parts.len() >= MAX_PARTS || schema.parts.iter().any(|known| std::ptr::eq(*known, part))
             {
                 continue;
             }
             schema.parts.push(part);
             if let Some(Value::Array(all)) = part.get("allOf") {
+                // Reversed, because the last one pushed is taken first, and `find` prefers earlier parts.
                 next.extend(all.iter().rev());
             }
             // Only references into the same document; nothing is ever fetched.
@@ -95,6 +98,7 @@ impl<'a> ArgumentSchema<'a> {
 
     /// The members of `anyOf` or `oneOf`.
     pub(super) fn alternatives(&self) -> Option<&'a [Value]> {
+        // Own parts alone: a branch that inherited the alternatives would branch into itself again.
         self.parts[..self.own]
             .iter()
             .find_map(|part| part.get("anyOf").or_else(|| part.get("oneOf"))?.as_array())
@@ -155,6 +159,7 @@ impl<'a> ArgumentSchema<'a> {
     /// The schema of members that are not among the properties; `None` where there may be none.
     pub(super) fn additional(&self) -> Option<Self> {
         match self.find(|part| part.get("additionalProperties")) {
+            // With `patternProperties` other names are possible, and patterns are not evaluated here.
             Some(Value::Bool(false)) if self.find(|part| part.get("patternProperties")).is_none() => None,
             Some(node) => Some(self.child(node)),
             None => Some(self.any()),
@@ -171,6 +176,7 @@ impl<'a> ArgumentSchema<'a> {
 
     /// The schema of an array's item.
     pub(super) fn item(&self, index: usize) -> Self {
+        // `items` is for what follows the positions of `prefixItems` (JSON Schema 2020-12).
         let prefixed = self.find(|part| part.get("prefixItems")?.as_array()?.get(index));
         let node = prefixed.or_else(|| self.find(|part| part.get("items")));
         node.map_or_else(|| self.any(), |node| self.child(node))

@@ -81,6 +81,7 @@ fn name_at(schema: &ArgumentSchema<'_>, depth: usize) -> String {
 
 fn array(schema: &ArgumentSchema<'_>, depth: usize) -> String {
     let item = if depth > MAX_DEPTH { "any".to_owned() } else { name_at(&schema.item(0), depth + 1) };
+    // Without parentheses `a | b[]` reads as a list of `b` alone.
     if item.contains(" | ") { format!("({item})[]") } else { format!("{item}[]") }
 }
 

@@ -22,6 +22,7 @@ pub(super) fn accounts_at(
     let accounts = UpstreamAccounts::new(kept).limits(AccountLimits::from(said));
     let accounts = identifier("auth.base_url", accounts.with_issuer(issuer.as_str()))?;
     let is_public = issuer.as_str().starts_with("https://");
+    // The document of a client is of use only where authorization servers can fetch it.
     if !is_public || said.client_document == Some(false) {
         return Ok(accounts);
     }

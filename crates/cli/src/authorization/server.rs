@@ -30,9 +30,11 @@ pub(super) fn server(
         return Err(CliError::usage("no protected resource is configured"));
     };
     let mut settings = AuthServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
+    // Clients of revisions before 2025-06-18 do not send `resource` (RFC 8707) and mean the endpoint.
     (settings.resources, settings.first_if_unnamed) = (resources, true);
     for other in &config.resources {
         settings.resources.push(identifier("auth.resources", Resource::new(other.as_str()))?);
+        // Other resource servers verify tokens by signature, because they cannot see this host's store.
         settings.access_tokens = AccessTokenFormat::Jwt;
     }
     settings.registration = config.registration.unwrap_or(true);
@@ -84,6 +86,7 @@ pub(super) fn server(
     }
     let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
     let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
+        // What clients name is fetched from the public internet only, unlike what the operator has named.
         .fetching(GuardedClient::new(EgressPolicy::public()))
         .fetching_named(fetching(&key_places));
     if let Some(key) = seal_key(config.key.as_ref())? {
@@ -189,6 +192,7 @@ pub(super) fn asked_there(
     }
     if !scopes.is_empty() {
         let scopes = Scopes::parse(&scopes.join(" "));
+        // Without `openid` a provider returns no ID token (OpenID Connect Core §3.1.2.1).
         if !scopes.iter().any(|scope| scope == "openid") {
             return Err(CliError::usage(format!(
                 "`{table}.scopes`: expected the scopes to include `openid`"
@@ -197,6 +201,7 @@ pub(super) fn asked_there(
         provider = provider.scopes(scopes);
     }
     for (name, value) in parameters {
+        // `state`, `nonce` and the others are checked on return, so that the configuration must not set them.
         if OWN_PARAMETERS.contains(&name.as_str()) {
             return Err(CliError::usage(format!("`{table}.parameters`: `{name}` is reserved for Hospes")));
         }

@@ -55,6 +55,7 @@ impl ApprovalReply {
         match (letter, rest) {
             ("d", _) => Self::Decide(ApprovalDecision::Deny { reason, block: false }),
             ("b", _) if offers.block => Self::Decide(ApprovalDecision::Deny { reason, block: true }),
+            // Nothing may follow a letter that allows, because the words behind it could say the opposite.
             ("o", "") => allow(ApprovalScope::Once),
             ("s", "") if offers.session => allow(ApprovalScope::Session),
             ("f", "") if matches!(matter.card, ApprovalCard::Form(_)) => Self::Fill,
@@ -77,6 +78,7 @@ impl ChatApprover {
 
     /// Comes back when there is something to ask about.
     pub(super) async fn wait_for_approval(&self) {
+        // Subscribed before the first look, so that nothing that arrives in between is missed.
         let mut changes = self.desk.subscribe();
         while self.next().is_none() {
             if changes.changed().await.is_err() {
@@ -102,6 +104,8 @@ impl ChatApprover {
             let (name, server) = title(&matter);
             let what = paint(BOLD, format!("{name} ({server})"));
             print_message_part(&format!("\n{what}\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
+            // `over` first, because an answer to a matter that is over must not be used. `InputLines` keeps a
+            // read that is dropped here for the next question.
             let line = tokio::select! {
                 biased;
                 over = self.over(&matter.id) => {
@@ -165,12 +169,14 @@ impl ChatApprover {
 
     /// Comes back when a matter does not wait any more, with how it ended.
     async fn over(&self, id: &str) -> Option<Approval> {
+        // Subscribed before the matter is read, so that its end cannot fall in between.
         let mut changes = self.desk.subscribe();
         loop {
             match self.desk.get(id) {
                 Some(matter) if matter.state == ApprovalState::Open => {
                     let left = matter.expires_at.duration_since(jiff::Timestamp::now());
                     let left = std::time::Duration::try_from(left).unwrap_or_default();
+                    // The sleep is never zero: until the queue notices the expiry this would be a busy loop.
                     tokio::select! {
                         changed = changes.changed() => if changed.is_err() { return None },
                         () = tokio::time::sleep(left.max(std::time::Duration::from_millis(1))) => {}
@@ -204,6 +210,7 @@ impl ChatApprover {
         };
         match self.desk.decide(&matter.id, decision, DECIDED_BY).await {
             Ok(_) => Ok(words),
+            // Decided elsewhere in the meantime, which ends this question as well.
             Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),
             Err(error) => Err(error.to_string()),
         }
@@ -216,9 +223,11 @@ impl ChatApprover {
             self.output.warn("this form cannot be filled in field by field; e opens it in your editor");
             return None;
         };
+        // `held` is dropped together with this future, which ends the question in the blocking thread.
         let (held, mut given_up) = oneshot::channel::<()>();
         let (runtime, lines, output) =
             (tokio::runtime::Handle::current(), Arc::clone(&self.lines), self.output);
+        // `prompt::fill` is synchronous and waits for each line, so that it needs a thread of its own.
         let filled = tokio::task::spawn_blocking(move || {
             prompt::fill(&form, output, &mut |question: &str| {
                 print_message_part(question);

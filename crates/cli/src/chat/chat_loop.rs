@@ -73,6 +73,8 @@ pub(super) async fn run_chat(
         if is_person {
             print_message_part(&paint(CYAN, "> "));
         }
+        // In this order, so that Ctrl-C always works, and so that a matter is shown before the next line is
+        // taken for a turn. A dropped read of a line is kept by `InputLines`.
         let line = tokio::select! {
             biased;
             asked = signals.next() => match asked {
@@ -116,6 +118,7 @@ pub(super) async fn run_chat(
                 has_failed |= !said;
                 match asked {
                     Some(ChatSignal::End) => break,
+                    // Without a terminal nobody would press it a second time.
                     Some(ChatSignal::Stop) if !is_person => break,
                     asked => is_leaving = asked.is_some(),
                 }

@@ -58,6 +58,7 @@ impl<'a> ChatConversation<'a> {
             ));
             return false;
         }
+        // Listed anew for each turn, because servers come, go and change what they offer.
         let tools = if model.abilities.tools { self.tools().await } else { Vec::new() };
         let table = TurnContext {
             provider: &*model.provider,
@@ -71,6 +72,7 @@ impl<'a> ChatConversation<'a> {
         let mut page = TurnDisplay::default();
         let mut show = |said: TurnEvent<'_>| print(&page.of(said), output);
         let stop = pin!(stop);
+        // `attend` never ends by itself: it asks about what the turn waits for, and is dropped with it.
         let taken = tokio::select! {
             taken = turn(&table, &mut self.history, text, &mut show, stop) => taken,
             never = self.seat.attend() => match never {},

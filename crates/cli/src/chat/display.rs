@@ -55,6 +55,7 @@ impl TurnDisplay {
     }
 
     fn aside(&mut self, line: &str) -> DisplayText {
+        // Both streams may be one terminal, so that an open line of the answer is ended first.
         DisplayText { err: format!("{line}\n"), ..self.end() }
     }
 }

@@ -42,6 +42,7 @@ impl InputLines {
 
     /// Those of `read`, which may take its time.
     pub(super) fn of(mut read: impl FnMut() -> Option<InputLine> + Send + 'static) -> Self {
+        // Room for one is enough: a read is only asked for after the line before it was taken.
         let (want, wanted) = blocking::sync_channel(1);
         let (give, got) = mpsc::channel(1);
         // A thread of its own: a read of the terminal cannot be ended, and holds up nobody here.
@@ -66,15 +67,19 @@ impl InputLines {
 
     /// The next line; none at the end of input.
     pub(super) async fn next(&self) -> Option<InputLine> {
+        // Held while it waits, so that of two callers the second cannot take the first one's line. It is an
+        // async lock, because it is held over an await.
         let mut reading = self.reading.lock().await;
         // A line that came while nobody waited.
         if reading.is_wanted && reading.got.try_recv().is_ok() {
             reading.is_wanted = false;
         }
         if !reading.is_wanted {
+            // This fails only after the end of input, when the thread is gone.
             self.want.try_send(()).ok()?;
             reading.is_wanted = true;
         }
+        // When this is dropped, `is_wanted` stays set, and the next caller takes over the read.
         let line = reading.got.recv().await.flatten();
         reading.is_wanted = false;
         line
@@ -84,10 +89,12 @@ impl InputLines {
 fn read(input: &mut impl BufRead) -> Option<InputLine> {
     let mut line = Vec::new();
     let read = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+    // An error of the terminal ends the input like its end.
     if !matches!(read, Ok(1..)) {
         return None;
     }
     if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
+        // The rest is skipped, or it would be read as the next line. An error shows at the next read.
         let _ended = input.skip_until(b'\n');
         return Some(Err(LineTooLong));
     }

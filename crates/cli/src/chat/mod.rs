@@ -46,6 +46,7 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
             let ended = Box::pin(run_chat(&host, &client, model, &args, output)).await;
+            // The old listener has noted the signals of the chat, which must not end the closing.
             ending = InterruptListener::new()?;
             ending.unless(client.client.close()).await;
             ended
@@ -96,6 +97,7 @@ async fn ready(host: &Host, output: CliOutput) -> CliResult<ChatSession> {
     let client = Client::builder().info(info).in_memory(host.gateway()).await?;
     let desk = host.guard().filter(|_| is_interactive()).map(|guard| guard.approvals().clone());
     let person = desk.map(|desk| {
+        // For as long as the chat lasts: without a viewer calls are refused instead of waiting.
         let attendance = desk.register_viewer(None);
         (ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance)
     });

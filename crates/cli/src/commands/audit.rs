@@ -15,6 +15,7 @@ use crate::paths;
 const PAGE_SIZE: usize = 1000;
 
 pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
+    // Before `record()`, which would create an empty record.
     if paths::audit_files().is_none_or(|(file, _)| !file.is_file()) {
         return Err(CliError::usage("there is no audit log yet")
             .hint("`hospes up` records the calls made through it"));
@@ -52,6 +53,7 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
     if found.is_empty() {
         output.say("no matching entries");
     }
+    // The newest entry comes last, next to the prompt of the shell.
     let lines: Vec<String> = found.iter().rev().map(|(one, times)| line(one, *times)).collect();
     output.result(lines.join("\n"));
     Ok(())
@@ -132,6 +134,7 @@ async fn export(record: &Record, args: &AuditExportArgs) -> CliResult {
         let page = record.after(after, PAGE_SIZE).await.map_err(|error| audit_error(&error))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.seq;
+        // Locked for one page, because the lock must not be held over the next await.
         let mut out = std::io::stdout().lock();
         for one in page {
             let mut value = serde_json::to_value(&one).unwrap_or_default();

@@ -85,6 +85,7 @@ fn interactive_client(
         let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
         if let Some(variable) = &args.client_secret_env {
+            // From a variable, because arguments are in the list of processes.
             let secret = std::env::var(variable)
                 .map_err(|_| CliError::usage(format!("--client-secret-env: {variable} is not set")))?;
             given = given.secret(secret);
@@ -214,6 +215,7 @@ async fn sign_in(
     args: &LoginArgs,
     output: CliOutput,
 ) -> CliResult<Arc<TokenSet>> {
+    // With tokens that are still good the server would let the client in, and nobody would sign in.
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
     let builder = Client::builder().info(hospes_host::implementation());
@@ -288,7 +290,9 @@ async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
                 let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
                 let oauth = known_as(oauth, known.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
+                // In any case, because an entry that could not be revoked must not be used again.
                 kept.forget(&*store).map_err(|error| CliError::usage(error_chain(&error)))?;
+                // There was an account, so that `Nothing` would be wrong to report.
                 last =
                     if revoked == RevocationResult::Nothing { RevocationResult::NotOffered } else { revoked };
             }
@@ -405,6 +409,7 @@ impl<'a> TokenSummary<'a> {
     /// The user's name at the host that they use the server through.
     fn user(&self) -> Option<&'a str> {
         Some(self.account).filter(|account| !account.is_empty()).map(|account| {
+            // Accounts are named `ISSUER user NAME`.
             let (_, user) = account.split_once(" user ").unwrap_or(("", account));
             user
         })

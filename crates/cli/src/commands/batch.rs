@@ -27,6 +27,7 @@ pub(super) fn run(rules: &Policy) -> CliResult {
     let mut line = String::new();
     for number in 1_u64.. {
         line.clear();
+        // A longer line is cut here and then is no JSON, so that none fills the memory.
         if input.by_ref().take(MAX_LINE).read_line(&mut line).map_err(unread)? == 0 {
             break;
         }
@@ -37,6 +38,7 @@ pub(super) fn run(rules: &Policy) -> CliResult {
         })?;
         let verdict = match CallArguments::read(call.arguments.get()) {
             Ok(arguments) => {
+                // Nothing is known of its annotations, so that the worst is assumed, as in MCP's defaults.
                 let action = PolicyAction::tool(&call.tool, ToolEffectSet::unknown(), &arguments);
                 rules.decide(&PolicyRequest::new(&call.server, action), Timestamp::now())
             }

@@ -39,6 +39,7 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
         // A server may take its time to end, or not hear of it at all.
         output.say(paint(DIM, format!("cancelling {} and notifying its server …", printable(tool))));
     }
+    // A second Ctrl-C ends the wait for the server.
     ending.unless(client.close()).await;
     called.unwrap_or_else(|| Err(interrupted("the call was cancelled and the server was notified")))
 }
@@ -105,6 +106,7 @@ fn texts(result: &CallToolResult) -> impl Iterator<Item = &str> {
 /// Returns the state of a host's server as an error if the server is not ready, because the list then lacks its tools.
 async fn unavailable_server(client: &Client, tool: &str) -> Option<CliError> {
     let (server, _) = tool.split_once("__")?;
+    // Only a Hospes host has `hospes://status`.
     client.server_info().filter(|info| info.name == hospes_host::implementation().name)?;
     let mut servers = super::status::of(client).await.ok()?.servers;
     servers.retain(|found| found.name == server && found.state != UpstreamState::Ready);
@@ -152,6 +154,7 @@ fn given(tool: &Tool, source: ArgumentSource<'_>) -> CliResult<Value> {
 /// Formats a result for people: its text as it is, and one line for each block that is not text.
 fn shown(result: &CallToolResult) -> String {
     let mut parts: Vec<String> = result.content.iter().map(block).collect();
+    // Servers should repeat structured content as text. Where they do not, it is all there is to show.
     if parts.is_empty() {
         parts.extend(result.structured_content.as_ref().map(|structured| {
             let value = structured.to_value().ok();

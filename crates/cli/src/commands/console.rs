@@ -35,6 +35,7 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     }
     output.result(&link.url);
     output.say(paint(DIM, format!("valid once, for {} minutes", link.lifetime_ms / 60_000)));
+    // A program that reads the link opens it itself.
     if args.no_browser || !is_result_seen() {
         return Ok(());
     }
@@ -71,6 +72,7 @@ pub(super) async fn serve(
         }
         _ => {
             let usual = hospes_console::DEFAULT_LISTEN;
+            // Cloned, because `listen` consumes it and a second attempt may follow.
             match console.clone().listen(usual).await {
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
                     let any = SocketAddr::new(usual.ip(), 0);
@@ -80,6 +82,7 @@ pub(super) async fn serve(
             }
         }
     };
+    // Beside the host's note and with its name, by which `socket_beside` finds it.
     let Some(socket) = paths::socket(std::process::id()) else { return Ok(Some(listening)) };
     let made = match paths::create_runtime_folder() {
         Ok(()) => listening.with_socket(&socket).await,

@@ -84,6 +84,7 @@ fn offered<T>(listed: Result<Vec<T>, CallError>) -> CliResult<Vec<T>> {
     match listed {
         Ok(items) => Ok(items),
         Err(CallError::NotOffered(_)) => Ok(Vec::new()),
+        // Some servers declare a capability without all of its methods, such as the list of templates.
         Err(CallError::Rpc(error)) if error.code == hospes::model::code::METHOD_NOT_FOUND => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }

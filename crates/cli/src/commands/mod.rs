@@ -40,12 +40,15 @@ impl InterruptListener {
     pub(crate) fn new() -> CliResult<Self> {
         let asked = shutdown_signal();
         let asked = asked.map_err(|error| CliError::usage("cannot wait for signals").with_cause(&error))?;
+        // Boxed, because the type of the future has no name and it must not move between polls.
         Ok(Self { asked: Box::pin(asked) })
     }
 
     /// Does `work`, or returns none when the program is asked to end before it is done. Asked again, the next work
     /// ends.
     pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        // The signal first: work that is always ready could otherwise never be ended. It is used up then, so
+        // that the next one is waited for anew.
         tokio::select! {
             biased;
             () = &mut self.asked => {
@@ -63,6 +66,7 @@ impl InterruptListener {
         serve: impl FnOnce(ServerShutdown) -> S,
         asked: impl FnOnce(),
     ) -> io::Result<()> {
+        // Nothing is ever sent: dropping the sender tells the server to end.
         let (tell, told) = oneshot::channel();
         let mut serving = pin!(serve(ServerShutdown(told)));
         if let Some(served) = self.unless(&mut serving).await {

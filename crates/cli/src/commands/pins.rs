@@ -20,6 +20,7 @@ use crate::{deciders, enforcement, paths};
 const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
+    // Before `enforcement::state()`, which would create an empty state.
     if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Err(CliError::usage("no server has been seen yet")
             .hint("`hospes up` starts the servers of your configuration"));
@@ -138,6 +139,7 @@ fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usiz
     for difference in differences {
         one(&mut text, difference, most);
     }
+    // This cannot underflow, because the differences are of items of this server.
     let others = server.items.len() - differences.len();
     if others > 0 {
         let _ = writeln!(
@@ -190,6 +192,7 @@ fn lints(text: &mut String, lints: &[Lint], margin: usize) {
 }
 
 async fn accept(pins: &Pinned, args: &PinsAcceptArgs, output: CliOutput) -> CliResult {
+    // First, so that a program that may not decide is shown and asked nothing.
     let by = deciders::decider().await?;
     let name = &args.of.server;
     let server = pins.server(name).await.map_err(failed)?;
@@ -329,6 +332,7 @@ fn moment(at: i64) -> impl std::fmt::Display {
 
 /// Parses an item on the command line; the kind is a tool unless given.
 fn item(text: &str) -> CliResult<(ItemKind, String)> {
+    // Only `KIND:NAME` is taken apart, because a tool may be called `prompt`.
     let found = ItemKind::ALL
         .into_iter()
         .find_map(|kind| Some((kind, text.strip_prefix(kind.as_str())?.strip_prefix(':')?)));

@@ -37,6 +37,7 @@ fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
         return Err(CliError::usage("there is no policy file, so every call is allowed")
             .hint(format!("write rules to {usual}, or pass a file with --policy")));
     };
+    // The hint recommends `hospes policy check`, which may be what runs here.
     let rules = enforcement::read_policy(&file).map_err(|failure| CliError { hint: None, ..failure })?;
     Ok((file, rules))
 }
@@ -81,10 +82,12 @@ fn value(unmatched: &UnmatchedPart) -> Value {
 /// any more, when lists change, and when the rules are read again.
 pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let Some(guard) = host.guard() else { return std::future::pending().await };
+    // Subscribed before the policy is read, so that no replacement is missed.
     let mut replaced = guard.policy_changes();
     let mut said: HashSet<String> = HashSet::new();
     let mut seen = 0;
     loop {
+        // What a server offers is not known while it starts, and rules about it would look wrong.
         let is_starting = host.status().servers.iter().any(|server| server.state == UpstreamState::Starting);
         if let Some(policy) = guard.policy().filter(|_| !is_starting) {
             let found = unmatched_rules(host, &policy);
@@ -184,6 +187,7 @@ fn find<'a>(
         ));
         return Ok(case);
     };
+    // Resources come and go, and templates make more of them, so that a URI is not looked up.
     if test.resource {
         return Ok(case);
     }

@@ -39,6 +39,7 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
                  access",
             ));
     }
+    // Some older applications speak nothing but HTTP+SSE (2024-11-05).
     let endpoint = Endpoint::builder(service).sse(true);
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =

@@ -89,9 +89,11 @@ async fn running() -> CliResult<(String, HostStatus)> {
     for (file, note) in paths::list_host_notes() {
         match ask(&note.endpoint, note.token.as_deref()).await {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
+            // Another host has the port by now.
             Ok(_) => paths::remove_host_note(&file),
             Err(failure) => {
                 tracing::debug!(endpoint = note.endpoint, %failure, "recorded host does not answer");
+                // A host that is busy or still starting keeps its note.
                 if !is_alive(note.pid) {
                     paths::remove_host_note(&file);
                 }

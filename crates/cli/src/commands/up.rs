@@ -67,6 +67,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let mut authorization =
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
     users_can_sign_in(&config, authorization.as_ref())?;
+    // The same accounts that the pages of the sign-in change, so that the host sees what users connect.
     let accounts =
         authorization.as_mut().map_or_else(|| kept.map(UpstreamAccounts::new), |auth| auth.accounts.take());
     let hosts: Vec<String> =
@@ -96,6 +97,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         None => callers::caller_check(callers_rule, bound, output)?,
     };
     let token = own.as_ref().map(|own| own.token.clone());
+    // Held until the end, because dropping it removes the note.
     let noted =
         paths::write_host_note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
     let mut by = None;
@@ -120,6 +122,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     );
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
+    // The reports never end by themselves; they are dropped as soon as the serving ends.
     let serve = async |shutdown| {
         tokio::select! {
             served = server.serve_until(shutdown) => served,
@@ -131,6 +134,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let served = ending.serve(serve, last_calls).await;
     drop(console);
     stop(host, &mut ending, output).await;
+    // Last, so that `hospes status` finds the host for as long as it runs.
     drop(noted);
     served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
 }
@@ -148,6 +152,7 @@ pub(crate) async fn start(
     })?;
     // Who looks after a broken record needs what happens from now on as much as what was there before.
     if let Some(guard) = host.guard().cloned() {
+        // In a task of its own: a long record takes a while to verify, and calls go on meanwhile.
         tokio::spawn(async move {
             let Some(problem) = guard.examine_record().await else { return };
             output.warn(problem);
@@ -161,9 +166,11 @@ pub(crate) async fn start(
 /// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
 pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: CliOutput) {
     output.say(paint(DIM, "stopping the servers …"));
+    // Matters that wait are withdrawn first, while the record can still note it.
     if let Some(guard) = host.guard() {
         guard.approvals().shut_down().await;
     }
+    // Cloned before `stop` consumes the host, because the end of the servers is recorded as well.
     let audit = host.guard().and_then(|guard| guard.audit()).cloned();
     let stopped = ending.unless(host.stop()).await;
     // Whoever still reads the record must not keep the last of it from being written.
@@ -294,6 +301,7 @@ fn print_startup(
 /// Returns configuration snippets for a few applications.
 fn client_snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> String {
     let text = |path: &Path| path.display().to_string();
+    // The full path, because applications may start programs with another `PATH`.
     let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
     let mut args = vec!["stdio".to_owned()];
     // An application starts it in a folder of its own, and without our environment.
@@ -370,6 +378,7 @@ fn status_change(before: Option<&UpstreamStatus>, now: &UpstreamStatus) -> Optio
 /// Returns whether two statuses of a server say the same, but for their warnings.
 fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
     let counts = |server: &UpstreamStatus| (server.tools, server.prompts, server.resources, server.templates);
+    // The first line only, because details such as the addresses tried differ between attempts.
     let outcome = |server: &UpstreamStatus| {
         server.problem.as_deref().and_then(|text| text.lines().next().map(str::to_owned))
     };

@@ -20,6 +20,7 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let mut changes = desk.subscribe();
     let mut known: HashMap<String, ApprovalState> = HashMap::new();
     loop {
+        // Before the look, so that whatever changes after it ends the wait below.
         changes.mark_unchanged();
         let (open, recent) = (desk.pending(), desk.recent());
         let next = open.iter().map(|matter| matter.expires_at).min();
@@ -40,6 +41,7 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
             match next.map(|at| at.duration_since(jiff::Timestamp::now())) {
                 Some(left) => {
                     let left = left.unsigned_abs().min(std::time::Duration::from_secs(3600));
+                    // A little later than asked, so that the time is over when the desk is looked at.
                     tokio::time::sleep(left + std::time::Duration::from_millis(50)).await;
                 }
                 None => std::future::pending().await,

@@ -42,6 +42,8 @@ impl LazyStore {
     }
 
     fn store(&self) -> Result<Arc<FileCredentialStore>, StepError> {
+        // Held while the store is opened, so that several callers do not ask the person to unlock it several
+        // times. The state is replaced as a whole, so that a panic leaves no half of it.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             LazyStoreState::Opened(store) => return Ok(Arc::clone(store)),

@@ -137,7 +137,7 @@ fn rules_that_fit_no_tool_are_pointed_out() {
     }
     // And says it again of rules that are written anew.
     house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'deny'\nserver = 'mial'\n");
-    host.said(|line| line.contains("called `mial`; did you mean `mail`?"));
+    host.said(|line| line.contains("named `mial`; did you mean `mail`?"));
     host.signal("-TERM");
     host.wait();
     let checked = house.run(&["--json", "policy", "check"]);

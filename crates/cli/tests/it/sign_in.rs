@@ -89,7 +89,7 @@ fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
         assert!(!String::from_utf8_lossy(&text).contains("s3cret"), "{kept}");
     }
 
-    assert!(house.run(&["auth", "logout", &url]).stderr.contains("forgotten"));
+    assert!(house.run(&["auth", "logout", &url]).stderr.contains("deleted"));
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
 }
 

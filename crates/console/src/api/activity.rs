@@ -47,6 +47,7 @@ impl ActivityQuery {
         search.decision = some(self.decision);
         search.text = some(self.text);
         (search.since, search.until, search.before) = (self.since, self.until, self.before);
+        // A limit of 0 would find nothing, and a large one would build a very large answer.
         search.limit = self.limit.unwrap_or(search.limit).clamp(1, MAX_LIMIT);
         search
     }
@@ -100,6 +101,7 @@ pub(super) async fn arguments(
     Path(number): Path<u64>,
 ) -> ApiResult<ArgumentsResponse> {
     let audit = require_audit(&console)?;
+    // `after` is exclusive, and finds the next entry where this one was forgotten.
     let found = audit.after(number.saturating_sub(1), 1).await?;
     let found = found.first().filter(|one| one.seq == number);
     let found = found.ok_or_else(|| ApiError::Nothing(format!("no entry {number}")))?;

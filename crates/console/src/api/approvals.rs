@@ -71,6 +71,7 @@ pub(super) async fn revoke(
     Path(id): Path<String>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
+    // Revoked first: a record that cannot be written must not keep a grant alive.
     let grant = require_approvals(&console)?.revoke(&id).await?;
     if let Some(audit) = console.audit() {
         let mut entry = AuditEntry::new(AuditEntryKind::Decision);

@@ -109,6 +109,7 @@ pub(super) async fn accept(
         ApiError::Misread("`hash` is missing: give the hash of the definition that was reviewed".to_owned())
     })?;
     let pins = require_pins(&console)?;
+    // The hash of one item stands for what was seen; that of a server covers items that stayed folded, too.
     if decided.item.is_none() {
         let now = pins.server(&server).await?;
         // A hash of the server that is no longer its own is refused below, where nothing can change in between.

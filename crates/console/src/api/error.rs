@@ -112,6 +112,7 @@ struct ApiErrorBody {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.code();
+        // The answer leaves the cause out, which is for whoever reads the log of the host.
         if let Self::Store(error) = &self {
             tracing::error!(error = error as &dyn std::error::Error, "the audit record cannot be read");
         }
@@ -134,6 +135,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let read: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
+        // axum answers in plain text, and clients expect an error object.
         read.map(|Json(body)| Self(body)).map_err(|rejection| ApiError::Misread(rejection.body_text()))
     }
 }

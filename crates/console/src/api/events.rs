@@ -31,7 +31,9 @@ pub(super) async fn stream(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    // Each stream holds a connection and reads from the record once a second.
     let place = console.news().open_stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
+    // Subscribed before `hello` is sent, so that whatever changes after it is reported.
     let sessions = console.news().sessions();
     let desk = console.desk().map(ApprovalQueue::subscribe);
     let pins = console.pins().map(PinManager::changes);
@@ -55,6 +57,7 @@ pub(super) async fn stream(
     };
     let events = futures::stream::unfold((follower, true), async |(mut follower, is_first)| {
         let name = if is_first { follower.begin().await } else { follower.next().await?.as_str() };
+        // Browsers do not dispatch an event without data.
         Some((Ok(Event::default().event(name).data("{}")), (follower, false)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -93,6 +96,7 @@ impl EventFollower {
             }
             // Before the first change nothing is known of when the last one was.
             let seen = self.servers.unwrap_or(u64::MAX);
+            // All of these only wait for a change, and the ones that are dropped notice it the next time.
             tokio::select! {
                 now = self.console.servers().changed(seen) => {
                     let is_news = self.servers.replace(now).is_some();
@@ -150,5 +154,6 @@ async fn wait_for_change(changes: &mut Option<watch::Receiver<u64>>) {
     {
         return;
     }
+    // A source that is missing or has ended must not end the stream.
     std::future::pending().await
 }

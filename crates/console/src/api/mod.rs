@@ -37,11 +37,14 @@ pub(crate) fn for_browsers(console: Console) -> Router {
     let inside = api()
         .route("/sessions/end", post(sessions::sign_out))
         .layer(middleware::from_fn_with_state(console.clone(), browser_auth::authenticate_browser))
+        // After the layer, which covers only the routes before it: a link is opened without a session.
         .route("/open", post(sessions::open));
     Router::new()
         .nest("/api", inside)
         .merge(pages::routes())
         .fallback(not_found)
+        // The last layer is the outermost: host and origin are checked before a body is read, and refusals
+        // get the security headers, too.
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(limit_time))
         .layer(middleware::from_fn(browser_auth::check_origin))
@@ -121,5 +124,6 @@ async fn not_found() -> ApiError {
 }
 
 async fn limit_time(request: Request, next: Next) -> Result<Response, ApiError> {
+    // This ends with the head of the answer, so that streams are not cut off.
     tokio::time::timeout(TIMEOUT, next.run(request)).await.map_err(|_| ApiError::Late)
 }

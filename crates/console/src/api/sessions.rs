@@ -30,6 +30,7 @@ pub(super) async fn open(
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let opened = console.sessions().redeem_link(&token, browser).ok_or(ApiError::NoLink)?;
     tracing::info!(session = opened.id, "browser signed in to the console");
+    // Before the cookie is sent, so that a session that cannot be recorded is of no use to anybody.
     record_sign_in(&console, "a session was opened", "a link of the console").await?;
     console.news().sessions_changed();
     // Without `Max-Age` it goes with the browser; when it runs out is known here.
@@ -50,6 +51,7 @@ pub(super) async fn link(
     Extension(caller): Extension<ConsoleCaller>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<LinkResponse> {
+    // A browser that opens the link decides, so that a program that may not decide must not get one.
     if let ConsoleCaller::Program(decider) = &caller {
         decider.check_link(console.deciders().from)?;
     }
@@ -96,6 +98,7 @@ pub(super) async fn sign_out(
     Extension(caller): Extension<ConsoleCaller>,
     body: JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
+    // The route is behind `enter`, so that there always is a session.
     let id = caller.session().unwrap_or_default().to_owned();
     end(state, Extension(caller), Path(id), body).await
 }

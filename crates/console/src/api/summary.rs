@@ -89,6 +89,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
     let mut servers: BTreeMap<&str, (ServerActivity, Vec<u64>)> = BTreeMap::new();
     let mut all = Vec::new();
     for entry in entries {
+        // An entry at the very end of the range belongs to the last span.
         let at = (entry.at.saturating_sub(from) / width).clamp(0, PERIOD_COUNT - 1);
         let Some((span, taken)) = usize::try_from(at).ok().and_then(|at| spans.get_mut(at)) else { continue };
         if let Some(ending) = entry.ending {
@@ -111,6 +112,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
                 entry.ending,
                 Some(AuditOutcome::Done | AuditOutcome::ToolError | AuditOutcome::Failed)
             );
+        // `Decider::words` and `ConsoleCaller::words` describe deciders who are people by this word.
         let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
         let micros = entry.micros.filter(|_| came_back && !was_asked);
         taken.extend(micros);

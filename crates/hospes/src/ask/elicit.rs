@@ -229,6 +229,7 @@ fn check_accepted(question: &str, result: &ElicitResult) -> Result<(), AskError>
     match result.action {
         ElicitAction::Accept => Ok(()),
         ElicitAction::Decline => Err(AskError::Declined { question: question.to_owned() }),
+        // Actions that are not known here are no consent either.
         _ => Err(AskError::Cancelled { question: question.to_owned() }),
     }
 }

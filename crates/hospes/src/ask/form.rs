@@ -146,6 +146,7 @@ impl AnswerForm {
 fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String> {
     match (field, value) {
         (PrimitiveSchemaDefinition::String(field), Value::String(text)) => {
+            // JSON Schema counts characters, not bytes.
             let length = text.chars().count() as u64;
             check_range(length, field.min_length, field.max_length, "characters")?;
             match field.format {
@@ -159,6 +160,7 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
         }
         (PrimitiveSchemaDefinition::Number(field), Value::Number(number)) => {
             let number = number.as_f64().unwrap_or(f64::NAN);
+            // For JSON Schema 1.0 is an integer, too.
             if field.integer && number.fract() != 0.0 {
                 return Err("must be a whole number".to_owned());
             }
@@ -211,6 +213,7 @@ fn check_choice(options: &[hospes_model::EnumOption], text: &str) -> Result<(), 
 }
 
 fn is_email(text: &str) -> bool {
+    // Only the shape is checked, because stricter rules refuse addresses that exist.
     text.split_once('@')
         .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty() && !host.contains('@'))
 }

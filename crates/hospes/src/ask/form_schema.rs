@@ -82,6 +82,7 @@ pub(super) fn field(
             field.min_length = count("minLength");
             field.max_length = count("maxLength");
             field.format = text("format").map(|format| StringFormat::from(format.as_str()));
+            // A form may name only the formats that the specification lists.
             field.format = field.format.filter(|format| !matches!(format, StringFormat::Other(_)));
             field.default = default.and_then(Value::as_str).map(str::to_owned);
             (field.title, field.description) = (title, description);
@@ -89,6 +90,7 @@ pub(super) fn field(
         }
         Some(kind @ ("integer" | "number")) => {
             let mut field = if kind == "integer" { NumberSchema::integer() } else { NumberSchema::number() };
+            // Forms have no exclusive bounds; for integers the neighbouring inclusive one says the same.
             let beside = |name: &str, step: i64| {
                 let bound = schema.get(name).filter(|_| kind == "integer")?.as_i64()?;
                 bound.checked_add(step).map(Number::from)

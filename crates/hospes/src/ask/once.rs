@@ -46,6 +46,7 @@ impl Context {
                 Error::msg(format_args!("cannot decode the stored result of step {key:?}: {why}"))
             });
         }
+        // Before the step: of two requests with the same state only one may run it (MRTR-13).
         if !self.consume_state() {
             let why = "this requestState was already used for an irrevocable step; send the request again without it";
             return Err(RpcError::invalid_params(why).into());
@@ -53,6 +54,7 @@ impl Context {
         let result = match step().await {
             Ok(result) => result,
             Err(error) => {
+                // Nothing was done that must not be repeated, so the client may send this state again.
                 self.release_state();
                 return Err(Error::new(error));
             }

@@ -53,6 +53,7 @@ pub(super) fn check_url(url: &Url) -> Result<(), AskError> {
     if !url.username().is_empty() || url.password().is_some() {
         return refuse("it contains a user name or a password");
     }
+    // The text comes back owned only if something in it was hidden.
     let tells = |text: &str| matches!(redact::text(text), Cow::Owned(_));
     if url.query_pairs().any(|(name, value)| redact::is_secret_name(&name) || tells(&value)) {
         return refuse("its query contains a value that looks like a credential or identifies a user");

@@ -221,6 +221,7 @@ pub(crate) fn check_message_content(content: &[SamplingMessageContentBlock]) -> 
 }
 
 fn is_base64(text: &[u8]) -> bool {
+    // In pieces, because pictures are large and their bytes are not needed.
     let mut room = [0; 3 * 1024];
     let mut rest = text;
     while rest.len() > 4 * 1024 {

@@ -44,6 +44,7 @@ pub struct Client {
 impl Client {
     pub(super) fn new(core: ClientCore) -> Self {
         let core = Arc::new(core);
+        // Started here, because the tasks behind these hold weak references to the finished core.
         core.spawn_change_listener();
         core.spawn_health_check();
         core.spawn_root_watcher();
@@ -188,6 +189,7 @@ impl Client {
     /// When the server sends no log messages, or refuses.
     pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
         self.check_feature(ServerFeature::Logging)?;
+        // Stored before it is sent: a session that is renewed meanwhile repeats the stored level.
         self.core.set_log_level(Some(level));
         if !self.core.protocol.revision.is_legacy() {
             // Every request says so by itself.
@@ -199,6 +201,8 @@ impl Client {
     /// Changes the folders that the server may work in, and tells it where its revision has a message for that.
     pub fn set_roots<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
         self.core.dispatcher.handlers.roots.set(folders);
+        // Later revisions have no such notification: a server asks
+        // for the roots in every call that needs them (ROOT-22).
         if self.core.protocol.revision.is_legacy() && self.core.settings.capabilities.roots.is_some() {
             self.core.link.notify(&Notification::RootsListChanged, &self.core.protocol);
         }
@@ -217,6 +221,8 @@ impl Client {
         match self.core.complete_request(outgoing, None).await? {
             Reply::Raw { json, .. } => Ok(json),
             other => {
+                // Decoding has raised the reply to the newest revision, so
+                // it is written in that one, whatever the server speaks.
                 let mut out = Vec::new();
                 let stamp = hospes_model::ServerStamp::anonymous();
                 let written = other.encode(&method, Revision::LATEST, &stamp, &mut out);

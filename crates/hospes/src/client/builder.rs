@@ -94,6 +94,8 @@ impl ClientBuilder {
         Fut: Future<Output = Result<ElicitResult>> + Send + 'static,
     {
         self.dispatcher.handlers.elicitor = Some(Arc::new(move |params| Box::pin(handler(params))));
+        // Named even if it is the only mode: an empty object means
+        // forms, but not once `url` stands beside it (ELIC-02).
         self.elicitation_capability().form = Some(RawJson::empty_object());
         self
     }
@@ -345,6 +347,7 @@ impl ClientBuilder {
 
     /// Finishes the settings: the handlers refuse requests beyond the declared capabilities.
     fn apply_declared_capabilities(mut self) -> Self {
+        // Not in `tasks`: which requests may become tasks depends on handlers that may be set after it.
         if let Some(settings) = self.tasks {
             ClientTaskRunner::declare_capability(&mut self.settings.capabilities);
             self.dispatcher.tasks =
@@ -426,6 +429,7 @@ impl ClientBuilder {
 }
 
 fn to_time_limit(timeout: Duration) -> Option<Duration> {
+    // The deadline of `Duration::MAX` would overflow an `Instant`, so no limit is `None`.
     (timeout != Duration::MAX).then_some(timeout)
 }
 

@@ -98,7 +98,10 @@ impl ResponseCache {
         if revision.is_legacy() || max_bytes == 0 || !method.info().is_some_and(|info| info.cacheable) {
             return None;
         }
+        // `Named` is the form of calls and prompts, whose results are never cached.
         let OutgoingParams::Text(params) = outgoing.members else { return None };
+        // A retry (CACHE-05); and members of `_meta` that are not
+        // part of the key, but may change the answer (CACHE-04).
         if !outgoing.more.is_empty() || !outgoing.meta.members.is_empty() {
             return None;
         }
@@ -157,6 +160,7 @@ impl ResponseCache {
             return;
         }
         let public = ResponseCacheKey { reader: CacheAudience::Public, ..request.key.clone() };
+        // The scope may have changed since the last answer: none may stay behind under the other key.
         state.remove(&request.key);
         state.remove(&public);
         let key = if hints.cache_scope.is_some_and(|scope| scope == "public") { public } else { request.key };
@@ -200,6 +204,8 @@ impl ResponseCache {
 
     fn forget(&self, concerned: impl Fn(&ResponseCacheKey, &CachedResponse) -> bool) {
         let mut state = self.lock();
+        // Counted even if nothing is removed: an answer that is
+        // under way may be from before the change (see `keep`).
         state.changes += 1;
         let ResponseCacheState { entries, bytes, .. } = &mut *state;
         entries.retain(|key, entry| {

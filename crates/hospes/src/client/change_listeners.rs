@@ -55,6 +55,8 @@ impl ChangeListeners {
 
     /// Removes a listener. Returns the resources that have no listener any more.
     pub(crate) fn remove_listener(&self, listener: &Arc<ChangeListener>) -> Vec<String> {
+        // This lock is released before `wanted` is taken, because
+        // `listen` holds `wanted` while it takes this one.
         locked(&self.listeners).retain(|other| !Arc::ptr_eq(other, listener));
         let mut wanted = locked(&self.wanted);
         unique_resources(&listener.filter)
@@ -130,6 +132,7 @@ impl ChangeListener {
         if let Some((_, task)) = news.tasks.pop_first() {
             return Poll::Ready(Some(Notification::TasksChanged(Box::new(GetTaskResult::new(*task)))));
         }
+        // After all changes: what was told before the end is still delivered.
         if news.ended {
             return Poll::Ready(None);
         }
@@ -152,6 +155,7 @@ fn filter_covers(filter: &SubscriptionFilter, uri: &str) -> bool {
 /// Returns true if `uri` is the resource `whole` or a part of it.
 pub(crate) fn covers_uri(whole: &str, uri: &str) -> bool {
     uri.strip_prefix(whole)
+        // A part begins behind a separator: `a://xy` is no part of `a://x`.
         .is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
 
@@ -162,6 +166,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn wake(mut news: MutexGuard<'_, PendingChanges>) {
     let waker = news.waker.take();
+    // A waker may poll the listener on this thread at once and must find the lock free.
     drop(news);
     if let Some(waker) = waker {
         waker.wake();

@@ -135,6 +135,8 @@ impl ClientLink {
             Self::Duplex(duplex, _) => duplex.reply_to(),
             #[cfg(feature = "http")]
             Self::Http(http) => {
+                // The session may have been replaced since the call: the
+                // answer goes to the one that the question came from.
                 let asked = match call {
                     LinkCall::Http(call) => call.session().cloned(),
                     LinkCall::Duplex(_) => None,
@@ -240,6 +242,7 @@ impl ClientCore {
     pub(crate) fn new_request<'a>(&self, method: &'a Method) -> OutgoingRequest<'a> {
         let mut outgoing = OutgoingRequest::new(method, self.settings.times);
         if !self.protocol.revision.is_legacy() {
+            // Older revisions set the level once for a session, by `logging/setLevel` (LOG-03).
             outgoing.meta.log_level = self.log_level();
         }
         outgoing
@@ -252,6 +255,7 @@ impl ClientCore {
     pub(crate) fn set_log_level(&self, level: Option<LoggingLevel>) {
         let position = level.and_then(|level| LoggingLevel::ALL.iter().position(|l| *l == level));
         let position = position.and_then(|position| u8::try_from(position).ok());
+        // `Relaxed` suffices: no other memory is read because of the level.
         self.log_level.store(position.unwrap_or(u8::MAX), Ordering::Relaxed);
     }
 
@@ -295,6 +299,7 @@ impl ClientCore {
                 // The desk has seen it too.
                 LinkEvent::Notification(..) => {}
                 LinkEvent::Question(id, method, params) => {
+                    // In a task of its own: the call's own events must go on while a person thinks.
                     self.dispatcher.handle_request(id, method, params, self.link.reply_to(&call));
                 }
                 LinkEvent::Done(outcome) => {
@@ -359,6 +364,7 @@ impl ClientCore {
     ) -> Result<Reply, CallError> {
         let method = outgoing.method;
         let mut cacheable = self.cacheable_request(&outgoing);
+        // Read before the request: a list that was asked for before a change must not be recorded after it.
         let asked_at = self.dispatcher.tool_change_count();
         if let Some(fresh) = self.find_cached(&outgoing, cacheable.as_ref())
             && let PeerResult::Complete(reply) = self.decode_list(method, &fresh, asked_at)?
@@ -389,6 +395,8 @@ impl ClientCore {
                     if let Some(urls) = error.url_elicitations()
                         && self.dispatcher.handlers.elicit_urls(urls).await == Ok(true)
                     {
+                        // This uses up a round as well, so that a server
+                        // that always returns the same error is given up.
                         continue;
                     }
                     return Err(CallError::Rpc(error));
@@ -414,6 +422,8 @@ impl ClientCore {
                 break;
             }
             if asked.input_requests.is_empty() {
+                // MRTR-07 allows a retry at once; a server that is
+                // merely not ready would then be called in a tight loop.
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(MAX_ROUND_DELAY);
             }
@@ -500,6 +510,7 @@ impl ClientCore {
 }
 
 pub(crate) fn encode_input_response(answer: &InputResponse) -> Result<RawJson, CallError> {
+    // Rounds exist only from 2026-07-28 on, so that no older dialect is needed.
     answer.encode(Revision::LATEST).map_err(|error| CallError::Arguments(Arc::new(error)))
 }
 

@@ -32,6 +32,7 @@ struct DeferredRequest {
 impl DeferredRequests {
     /// Keeps a question for the next call, for at most `limit` (the setting `park_timeout`).
     pub(crate) fn defer(&self, id: RequestId, request: InputRequest, reply: ReplyTo, limit: Duration) {
+        // Held until the question is in the queue: its timer must not look for it before that.
         let mut waiting = lock(&self.0);
         if waiting.len() >= MAX_DEFERRED_REQUESTS {
             let why = format!(
@@ -40,6 +41,7 @@ impl DeferredRequests {
             reply.answer(&id, Err(&RpcError::internal(why)));
             return;
         }
+        // Weak: a timer that still runs must not keep the questions of a connection that is gone.
         let (all, key) = (Arc::downgrade(&self.0), id.clone());
         let timer = tokio::spawn(async move {
             tokio::time::sleep(limit).await;
@@ -66,7 +68,9 @@ impl DeferredRequests {
             .partition(|question| question.request.check_required_capability(theirs).is_ok());
         *waiting = left;
         let hand_on = |mut question: DeferredRequest| {
+            // From here on the caller owes the answer, and dropping the entry must not send one.
             question.is_refused = false;
+            // Cloned, because a type with a destructor cannot be taken apart.
             (question.id.clone(), question.request.clone(), question.reply.clone())
         };
         taken.into_iter().map(hand_on).collect()

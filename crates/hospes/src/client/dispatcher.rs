@@ -91,10 +91,13 @@ impl ReplyTo {
 
 impl InboundDispatcher {
     pub(crate) fn set_revision(&self, revision: Revision) {
+        // Set once, when connecting succeeds; a desk never serves a second revision.
         let _ = self.revision.set(revision);
     }
 
     fn revision(&self) -> Revision {
+        // Only servers of older revisions send requests, so a
+        // question before the agreement comes from one of those.
         self.revision.get().copied().unwrap_or(Revision::LATEST_LEGACY)
     }
 
@@ -136,6 +139,7 @@ impl InboundDispatcher {
                 tracing::error!(%method, "handler panicked");
                 Err(RpcError::internal("the handler panicked"))
             });
+            // Before the answer leaves: the server may use the id again as soon as it has the answer.
             desk.running().remove(&id);
             reply.answer(&id, outcome.as_ref());
         });
@@ -155,6 +159,8 @@ impl InboundDispatcher {
             return Err(RpcError::method_not_found(method.name()));
         }
         let params = params.unwrap_or_else(RawJson::empty_object);
+        // Only this revision lets a client run tasks (TASK-01); the
+        // later extension has them for `tools/call` alone (TSKX-02).
         let tasks = self.tasks.as_ref().filter(|_| self.revision() == Revision::V2025_11_25);
         if let Some(tasks) = tasks
             && let Some(answer) = tasks.handle_task_method(method, &params).await
@@ -188,6 +194,7 @@ impl InboundDispatcher {
     pub(crate) fn handle_cancelled(&self, id: &RequestId, reason: Option<String>) {
         let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect());
         tracing::info!(%id, ?reason, "cancelled by the server");
+        // Aborted, so that no answer is sent: a cancelled request gets none (CANC-06).
         if let Some(task) = self.running().remove(id) {
             task.abort();
         }
@@ -266,6 +273,8 @@ impl InboundDispatcher {
         self.deferred.clear();
         self.changes.close_all();
         self.cache.clear();
+        // Last, so that whoever waits for the end finds the rest
+        // done; `send` would do nothing without a receiver.
         self.closed.send_replace(Some(closed));
     }
 

@@ -205,6 +205,7 @@ impl CallError {
     pub fn to_rpc(&self) -> RpcError {
         match self {
             Self::Rpc(error) => error.clone(),
+            // For the other client such a method does not exist (ERR-03).
             Self::NotOffered(_) | Self::NotInRevision { .. } => {
                 RpcError::new(code::METHOD_NOT_FOUND, self.to_string())
             }
@@ -341,6 +342,7 @@ impl ConnectError {
                 failure.noise.clone_from(&closed.noise);
             }
             CallError::Http(http) => {
+                // DNS, TCP or TLS: that is more exact than the stage at which the negotiation stood.
                 if !matches!(http.stage, ConnectStage::Http) {
                     failure.stage = http.stage;
                 }
@@ -414,8 +416,10 @@ impl StdError for ConnectError {
 /// The beginning of a body, on one line and short enough to be shown.
 pub(crate) fn excerpt(body: &[u8]) -> Option<String> {
     const MAX_EXCERPT_CHARS: usize = 300;
+    // No character is longer than four bytes, so that nothing is cut that would be shown.
     let text = String::from_utf8_lossy(&body[..body.len().min(4 * MAX_EXCERPT_CHARS)]);
     let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A terminal would obey the escape sequences of a hostile server.
     line.retain(|c| !c.is_control());
     if line.is_empty() {
         return None;

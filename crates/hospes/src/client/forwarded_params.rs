@@ -35,6 +35,7 @@ impl ForwardedParams {
         } else {
             params.raw().clone()
         };
+        // Params without members of this leg are forwarded as they came, without being taken apart.
         if touched {
             // The answers to a task's questions are what the call is about, and belong to no round of it.
             let own = if *method == Method::TasksUpdate { &OWN_PARAMS[..1] } else { OWN_PARAMS };

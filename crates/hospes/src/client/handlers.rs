@@ -131,6 +131,7 @@ impl ServerRequestHandlers {
                 }
                 check_conversation(&params.messages)
                     .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+                // After the checks, so that requests that are refused anyway do not use up the rate.
                 self.rate_limiter.admit(&self.rate_limiter.models)?;
                 let choice = ToolChoiceConstraint::from_params(&params);
                 let result = sampler(*params).await.map_err(|error| to_rpc_error(&error))?;
@@ -152,6 +153,7 @@ impl ServerRequestHandlers {
                     }
                     ElicitParams::Form(form) => {
                         self.rate_limiter.admit(&self.rate_limiter.people)?;
+                        // The handler gets a copy, because the answer is checked against the form afterwards.
                         let asked = elicitor(ElicitParams::Form(form.clone())).await;
                         let result = asked.map_err(|error| to_rpc_error(&error))?;
                         complete_form(result, &form.requested_schema).map(Into::into)
@@ -199,6 +201,7 @@ impl ServerRequestHandlers {
             self.forget_url(&id);
         }
         let mut result = asked.map_err(|error| to_rpc_error(&error))?;
+        // Only forms have content: nothing typed at the URL may reach the server by way of the client.
         result.content = None;
         Ok(result)
     }
@@ -247,6 +250,7 @@ impl ServerRequestHandlers {
                 Err(error) => Err(CallError::Refused { method, error }),
             }
         });
+        // All at once: the retry needs every answer (MRTR-06), and a person may take long for each.
         join_all(answers).await.into_iter().collect()
     }
 }

@@ -65,6 +65,7 @@ impl HealthCheck {
 impl ClientCore {
     /// Asks whether the server is there.
     pub(super) async fn ping(&self, limits: TimeLimits) -> Result<(), CallError> {
+        // 2026-07-28 has no `ping` (PING-11); `server/discover` is what all its servers implement (DISC-01).
         let method = if self.protocol.revision.is_legacy() { Method::Ping } else { Method::Discover };
         self.send_request(&OutgoingRequest::new(&method, limits), &mut None).await.map(drop)
     }

@@ -100,6 +100,7 @@ impl IconSource {
     /// # Errors
     /// When it must not be fetched, or (of a `data:` URI) not be shown.
     pub fn of(src: &str, server: Option<&str>) -> Result<Self, IconError> {
+        // Not indexed: the URI is the server's, and byte 5 need not be a character boundary.
         if src.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
             let bytes = decode_data_uri(&src[5..])?;
             return Ok(Self::Here { kind: IconKind::of(&bytes)?, bytes });
@@ -197,6 +198,7 @@ fn decode_data_uri(rest: &str) -> Result<Vec<u8>, IconError> {
         return Err(IconError::TooLong);
     }
     let bytes = percent_decode(body).ok_or(IconError::Malformed)?;
+    // The head is the server's text, too: a slice that begins within a character would panic.
     if head.len() >= 7
         && head.is_char_boundary(head.len() - 7)
         && head[head.len() - 7..].eq_ignore_ascii_case(";base64")
@@ -244,6 +246,7 @@ fn png_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
             b"IDAT" => break,
             _ => {}
         }
+        // Around a chunk's data there are twelve bytes: length, type and CRC.
         at = at.checked_add(usize::try_from(length).ok()?)?.checked_add(12)?;
     }
     Some(size)
@@ -259,17 +262,21 @@ fn jpeg_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
         match marker {
             // Padding.
             0xff => at += 1,
+            // TEM, RST0 to RST7 and SOI are markers without a length.
             0x01 | 0xd0..=0xd8 => at += 2,
             // The picture begins, and its size was not said.
             0xd9 | 0xda => return None,
             _ => {
                 let length = usize::from(u16::from_be_bytes(bytes.get(at + 2..at + 4)?.try_into().ok()?));
+                // The frame headers; DHT, JPG and DAC have codes in the same range.
                 if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
                     let side = |at: usize| {
                         Some(u32::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
                     };
                     return Some(IconDimensions { height: side(at + 5)?, width: side(at + 7)?, frames: 1 });
                 }
+                // A segment's length counts its own two bytes; a smaller
+                // value is malformed and read as an empty segment.
                 at += 2 + length.max(2);
             }
         }
@@ -279,6 +286,7 @@ fn jpeg_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
 fn webp_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
     match bytes.get(12..16)? {
         b"VP8X" => {
+            // This header stores both sides minus one.
             let (width, height) = (le24(bytes, 24)? + 1, le24(bytes, 27)? + 1);
             let mut frames = 0;
             let mut at = 12_usize;
@@ -286,16 +294,19 @@ fn webp_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
                 frames += u32::from(kind == b"ANMF");
                 let length = u32::from_le_bytes(bytes.get(at + 4..at + 8)?.try_into().ok()?);
                 let length = usize::try_from(length).ok()?;
+                // RIFF pads chunks of odd length with one byte.
                 at = at.checked_add(8)?.checked_add(length)?.checked_add(length & 1)?;
             }
             Some(IconDimensions { width, height, frames: frames.max(1) })
         }
         b"VP8L" => {
+            // Behind the signature byte 0x2f there are 14 bits for each side minus one.
             let bits = u32::from_le_bytes(bytes.get(21..25)?.try_into().ok()?);
             Some(IconDimensions { width: (bits & 0x3fff) + 1, height: (bits >> 14 & 0x3fff) + 1, frames: 1 })
         }
         b"VP8 " => {
             let side = |at: usize| {
+                // The upper two bits of a side are a scale for the display.
                 let side = u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?);
                 Some(u32::from(side & 0x3fff))
             };
@@ -323,6 +334,7 @@ fn check_svg(bytes: &[u8]) -> Result<(), IconError> {
         "@import",
         "javascript:",
     ];
+    // In lower case, because an image that is put into a page is read by an HTML parser, which ignores case.
     let text = std::str::from_utf8(bytes).map_err(|_| IconError::Kind)?.to_ascii_lowercase();
     let start = text.trim_start_matches('\u{feff}').trim_start();
     if !(start.starts_with("<svg")
@@ -338,6 +350,7 @@ fn check_svg(bytes: &[u8]) -> Result<(), IconError> {
         })
     };
     let reacts = text.match_indices("on").any(|(at, _)| {
+        // Only behind a character that ends a name: `icon=` is no event handler, `onload=` is one.
         let begins = at > 0 && !text.as_bytes()[at - 1].is_ascii_alphanumeric();
         let rest = text[at + 2..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
         begins && rest.trim_start().starts_with('=')

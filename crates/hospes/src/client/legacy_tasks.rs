@@ -73,6 +73,7 @@ impl TaskResultFetches {
     fn remove_if_same(&self, id: &str, fetch: &Arc<TaskResultFetch>) {
         let mut all = self.lock();
         let gone = all.get(id).is_some_and(|other| Arc::ptr_eq(other, fetch)).then(|| all.remove(id));
+        // Released first: dropping the fetch refuses its open questions, which writes to the connection.
         drop(all);
         drop(gone);
     }
@@ -237,9 +238,12 @@ impl ClientCore {
         id: &str,
     ) -> Result<InputRequests, CallError> {
         let (fetch, is_new) = self.tasks.fetching.get_or_insert(id)?;
+        // Before the first `await`: an entry whose poll is given up must time out as well.
         if is_new {
             self.start_park_timer(id, &fetch);
         }
+        // Before the lock, to learn whether another poll ended
+        // while this one waited; the lock orders the counter.
         let looks = fetch.looks.load(Ordering::Relaxed);
         let mut place = fetch.call.lock().await;
         if !self.tasks.fetching.contains(id, &fetch) {
@@ -277,6 +281,7 @@ impl ClientCore {
                 }
             }
         };
+        // A question that does not come in time is no error: the call is kept, and the next poll looks again.
         let goes_on = tokio::time::timeout(QUESTION_TIMEOUT, looking).await.unwrap_or(Ok(true));
         fetch.looks.fetch_add(1, Ordering::Relaxed);
         if matches!(goes_on, Ok(true)) {
@@ -295,6 +300,7 @@ impl ClientCore {
             members: OutgoingParams::Text(&text),
             interest: EventInterest::NotificationsAndRequests,
             principal: call.context.peer().principal.as_ref(),
+            // `tasks/result` blocks until the task ends (TASK-15); what bounds the wait is `hold`.
             ..OutgoingRequest::new(&Method::TasksResult, TimeLimits::NONE)
         };
         let link_call = self.link.open(&outgoing, &self.protocol).await?;
@@ -322,6 +328,7 @@ impl ClientCore {
 
     /// Keeps a call that has questions, for as long as the setting `park_timeout` says.
     fn start_park_timer(self: &Arc<Self>, id: &str, fetch: &Arc<TaskResultFetch>) {
+        // Weak: a timer keeps neither the connection nor a call that is over.
         let (core, held, limit) = (Arc::downgrade(self), Arc::downgrade(fetch), self.settings.park_timeout);
         let id = id.to_owned();
         let timer = tokio::spawn(async move {

@@ -85,6 +85,7 @@ fn entry_label(entry: &RawValue, number: usize) -> String {
     }
     let named: Option<EntryNamePeek> = serde_json::from_str(entry.get()).ok();
     match named.and_then(|named| named.name.or(named.uri)) {
+        // The name is the server's, and has no bound.
         Some(name) => format!("`{}`", name.chars().take(100).collect::<String>()),
         None => format!("entry {}", number + 1),
     }

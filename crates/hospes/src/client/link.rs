@@ -148,6 +148,7 @@ impl OutgoingMeta<'_> {
         }
         if self.progress {
             comma(out);
+            // The id is the token: it is unique among the active requests already (PROG-03).
             let _ = write!(out, "\"{}\":{id}", meta_key::PROGRESS_TOKEN);
         }
     }

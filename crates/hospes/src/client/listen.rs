@@ -61,6 +61,8 @@ impl Client {
                     subscription.honoured = params.notifications;
                     return Ok(subscription);
                 }
+                // The acknowledgement has to come first (SUBS-03);
+                // what a server tells before it is kept nevertheless.
                 Some(early) => subscription.early.push_back(early),
                 None => {
                     let ended = subscription.ended.take();
@@ -183,10 +185,13 @@ impl ClientCore {
         let mut honoured = self.restrict_filter(wanted);
         let (listener, refused) = self.subscribe_resources(&honoured).await;
         honoured.resource_subscriptions.retain(|uri| !refused.contains(uri));
+        // Not earlier: only the answers to the subscriptions show what the server refused.
         let params = SubscriptionsAcknowledgedParams::new(honoured);
         context.notify(Notification::SubscriptionsAcknowledged(params));
         let mut tasks = PendingTaskUpdates::new(self, call);
         loop {
+            // A fetched end of a task goes before newer changes. Either branch may be dropped: what it waits
+            // for is kept in `tasks` or in the listener.
             tokio::select! {
                 biased;
                 whole = tasks.next() => context.notify(Notification::TasksChanged(whole)),
@@ -236,6 +241,8 @@ impl ClientCore {
         // Subscribing and unsubscribing must not overtake each other.
         let _turn = self.subscribing.lock().await;
         let (listener, new) = self.dispatcher.changes.add_listener(filter.clone());
+        // Before the first `await`: if the caller goes away
+        // meanwhile, the guard takes the subscriptions back.
         let leave = ChangeListenerGuard { core: Arc::downgrade(self), listener };
         let mut refused = Vec::new();
         for uri in new {
@@ -285,6 +292,8 @@ impl ClientCore {
                         tracing::warn!(%error, "cannot subscribe to a resource in the new session");
                     }
                 }
+                // After subscribing, so that no change is missed between
+                // the reading that this causes and the subscription.
                 core.announce_possible_changes(wanted);
                 if let Some(level) = core.log_level()
                     && let Err(error) = core.send_log_level(level).await
@@ -363,6 +372,7 @@ impl Drop for ChangeListenerGuard {
         if unwanted.is_empty() || core.dispatcher.closed().is_some() {
             return;
         }
+        // Without a runtime nothing can be sent; the connection is ending with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let weak = Weak::clone(&self.core);
         drop(core);

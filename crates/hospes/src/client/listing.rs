@@ -140,6 +140,7 @@ impl<T: Listed> Stream for PaginatedStream<'_, T> {
             match &mut this.next {
                 NextPage::Ask(cursor) => {
                     let (client, cursor, refresh) = (this.client, cursor.take(), this.refresh);
+                    // Boxed, because the type of an `async fn`'s future cannot be named in a field.
                     this.next = NextPage::Asked(Box::pin(fetch_page(client, cursor, refresh)));
                 }
                 NextPage::Asked(page) => {

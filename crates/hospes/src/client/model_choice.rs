@@ -60,6 +60,7 @@ pub fn choose_model<'m>(
     candidates: &'m [ModelCandidate],
 ) -> Option<&'m ModelCandidate> {
     let Some(wishes) = wishes else { return candidates.first() };
+    // An empty hint would be a part of every name.
     for hint in wishes.hints.iter().filter_map(|hint| hint.name.as_deref()).filter(|name| !name.is_empty()) {
         let hint = hint.to_lowercase();
         let named = candidates.iter().filter(|candidate| candidate.name.to_lowercase().contains(&hint));

@@ -41,6 +41,7 @@ impl OutputSchemas {
                     if schema.as_bytes().len() <= MAX_SCHEMA_BYTES
                         && (known.is_some() || outputs.len() < MAX_SCHEMAS) =>
                 {
+                    // Detached, so that the schema does not keep the whole list in memory that it came in.
                     let output = ToolOutputSchema { schema: schema.detached(), compiled: OnceLock::new() };
                     outputs.insert(tool.name.as_str().into(), Arc::new(output));
                 }
@@ -73,6 +74,7 @@ impl OutputSchemas {
     /// # Errors
     /// What is wrong with it, without the result's own values.
     pub fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), String> {
+        // Taken out of the lock: a schema is compiled below, and a large result takes long to check.
         let Some(output) = self.lock().get(tool).cloned() else { return Ok(()) };
         if result.is_error == Some(true) {
             return Ok(());
@@ -92,6 +94,7 @@ impl OutputSchemas {
         match compiled.iter_errors(&content).next() {
             None => Ok(()),
             Some(error) => {
+                // Masked, because errors are logged, and results belong to their caller alone.
                 let (at, what) = (error.instance_path().as_str(), error.masked());
                 Err(format!("structuredContent{at} does not match the tool's outputSchema: {what}"))
             }

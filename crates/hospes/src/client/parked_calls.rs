@@ -118,6 +118,7 @@ impl ParkedCalls {
     pub(crate) fn park(&self, core: &Arc<ClientCore>, call: ParkedCall) -> Result<String, CallError> {
         let handle = new_handle()?;
         let (weak, key, limit) = (Arc::downgrade(core), handle.clone(), core.settings.park_timeout);
+        // Held until the call is in the table: its timer must not look for it before that.
         let mut calls = self.lock();
         if calls.len() >= MAX_PARKED_CALLS {
             let what = "parked calls";
@@ -147,6 +148,7 @@ impl ParkedCalls {
             RpcError::invalid_params(why)
         };
         let mut calls = self.lock();
+        // Another principal gets the same error as for an unknown handle, so that it learns nothing.
         let found = calls.get(handle).filter(|(call, _)| call.principal.as_deref() == principal);
         let (parked, _) = found.ok_or_else(gone)?;
         if let Some(malformed) = parked.find_malformed_answer(answers) {
@@ -199,6 +201,7 @@ fn new_handle() -> Result<String, CallError> {
         .map_err(|_| CallError::Rpc(RpcError::internal("no random bytes available")))?;
     let mut text = String::with_capacity(32);
     for byte in random {
+        // Writing into a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     Ok(text)

@@ -190,6 +190,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
     }
 
     async fn send_as_task(&mut self) -> Result<T, CallError> {
+        // Boxed, because few calls become tasks, and the future of every call would be as large as this one.
         let mut task = Box::pin(super::tasks::start_task_call(self, None)).await?;
         let result = Box::pin(task.result()).await?;
         T::from_reply(result.into()).ok_or_else(|| malformed(&self.method, "unexpected result type"))
@@ -237,6 +238,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
 
 impl<'c, T: FromReply + 'c> IntoFuture for RequestBuilder<'c, T> {
     type Output = Result<T, CallError>;
+    // Boxed, because the trait has to name the type, and that of an `async fn` has no name.
     type IntoFuture = BoxFuture<'c, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {

@@ -59,6 +59,7 @@ impl RootFolder {
             return false;
         }
         match std::fs::metadata(&self.real) {
+            // Only opening the folder shows that it may be read (ROOT-17); its permission bits do not tell.
             Ok(found) if found.is_dir() => std::fs::read_dir(&self.real).is_ok(),
             Ok(_) => true,
             Err(_) => false,
@@ -98,6 +99,7 @@ impl ClientRoots {
         let looked = tokio::task::spawn_blocking(move || {
             given.into_iter().filter(DeclaredRoot::is_accessible).map(|given| given.root).collect()
         });
+        // If the look failed, no folder is known to be readable, so none is reported.
         Some(looked.await.unwrap_or_default())
     }
 
@@ -153,6 +155,8 @@ impl fmt::Debug for ClientRoots {
 fn normalize_file_uri(uri: &str) -> Option<String> {
     let parsed = url::Url::parse(uri).ok()?;
     let path = parsed.path().to_ascii_lowercase();
+    // A server that decodes these gets a separator or an end
+    // of the path that the resolution of `..` has not seen.
     let hides = ["%2f", "%5c", "%00"].iter().any(|hidden| path.contains(hidden));
     let is_plain = parsed.query().is_none() && parsed.fragment().is_none();
     (parsed.scheme() == "file" && is_plain && !hides).then(|| {
@@ -206,6 +210,7 @@ async fn run_root_watcher(core: Weak<ClientCore>) {
             strong.link.notify(&Notification::RootsListChanged, &strong.protocol);
         }
         last = now;
+        // Released before the pause: being watched must not keep the connection open.
         drop(strong);
         tokio::time::sleep(WATCH_INTERVAL).await;
     }

@@ -132,6 +132,7 @@ impl ClientCore {
         }
         let view = call.params.view();
         let round = call.context.round();
+        // The answers in `tasks/update` are its own params, and belong to no round of this call.
         let asks = !revision.is_legacy() && call.method != Method::TasksUpdate;
         let mut more = if asks { write_answers(&round) } else { Vec::new() };
         let mut outgoing = OutgoingRequest {
@@ -146,6 +147,7 @@ impl ClientCore {
         if call.context.progress_token().is_some() {
             outgoing.meta.progress = true;
         }
+        // A retry with answers is neither served from the cache nor kept in it (CACHE-05).
         let cacheable = if more.is_empty() { self.cacheable_request(&outgoing) } else { None };
         if let Some(fresh) = self.find_cached(&outgoing, cacheable.as_ref()) {
             return self.convert_outcome(call, Ok(fresh)).await;
@@ -180,6 +182,7 @@ impl ClientCore {
                     if rounds > self.settings.max_input_rounds {
                         return Err(CallError::TooManyRounds(self.settings.max_input_rounds));
                     }
+                    // With answers the next call brings the server something new, and need not wait.
                     if questions.round.answers.is_empty() {
                         tokio::time::sleep(EMPTY_ROUND_DELAY).await;
                     }
@@ -299,6 +302,8 @@ impl ClientCore {
                 #[serde(borrow)]
                 result_type: Option<std::borrow::Cow<'a, str>>,
             }
+            // Only this member is read here: a complete result is
+            // forwarded as it came, without being taken apart.
             let peek =
                 raw.decode::<ResultTypePeek<'_>>().map_err(|error| malformed(method, &error.to_string()))?;
             peek.result_type.is_none_or(|result_type| result_type == "complete")
@@ -349,6 +354,7 @@ impl ClientCore {
         if !offered || self.log_level().is_some_and(|level| level <= wanted) {
             return;
         }
+        // Stored before it is sent, so that calls that begin meanwhile do not send it again.
         self.set_log_level(Some(wanted));
         if let Err(error) = self.send_log_level(wanted).await {
             tracing::debug!(%error, "cannot set the log level");
@@ -387,6 +393,7 @@ fn url_elicitation_outcome(call: &Call, error: &RpcError) -> Option<Outcome> {
     let questions = wanted.into_iter().enumerate();
     let questions = questions.map(|(number, url)| (format!("url{number}"), ElicitParams::Url(url).into()));
     let mut round = call.context.round().without_answers();
+    // No call waits upstream for these answers: it has ended, with an error.
     round.carried = Some(RETRY_HANDLE.into());
     Some(Outcome::InputRequired(PendingInput::new(questions.collect(), round)))
 }

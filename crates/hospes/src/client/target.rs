@@ -115,6 +115,7 @@ impl Target {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
+        // Schemes are compared without regard to case (RFC 3986, section 3.1).
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         if matches!(scheme.as_deref(), Some("http" | "https")) {
             return Self::Url(Self::url(text));
@@ -352,6 +353,7 @@ fn split_words(line: &str) -> Result<Vec<String>, &'static str> {
             '\'' => loop {
                 match chars.next() {
                     Some('\'') => {
+                        // Even without a character between the quotes: `''` is an empty word.
                         word.get_or_insert_default();
                         break;
                     }

@@ -30,6 +30,7 @@ pub(crate) struct ClientTaskRunner {
 
 impl ClientTaskRunner {
     pub(crate) fn new(settings: TaskSettings, max_running: usize) -> Self {
+        // `Semaphore::new` panics above this.
         let max_running = max_running.min(Semaphore::MAX_PERMITS);
         let tasks = TaskManagerHandle::new(settings, Arc::new(MemoryTasks::new()));
         Self { tasks, places: Arc::new(Semaphore::new(max_running)), max_running }
@@ -84,11 +85,13 @@ impl ClientTaskRunner {
             Err(error) => return Some(Err(error)),
         };
         let (tasks, id, answer) = (Arc::clone(&self.tasks), task.task_id.clone(), answer());
+        // The request is answered with the task at once (TASK-09), so that its work needs a task of its own.
         let work = tokio::spawn(async move {
             let outcome = AssertUnwindSafe(answer).catch_unwind().await;
             // The server waits for the task to end, whatever happens here.
             let outcome = outcome.unwrap_or_else(|_| Err(RpcError::internal("the handler panicked")));
             tasks.finish(&id, outcome).await;
+            // Not earlier: the task counts as running until its end is stored.
             drop(place);
         });
         live.set_work(work.abort_handle());

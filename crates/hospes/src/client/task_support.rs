@@ -41,6 +41,7 @@ impl TaskSupportCache {
         for tool in &list.tools {
             let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
             if support.len() < MAX_REMEMBERED_TOOLS || support.contains_key(tool.name.as_str()) {
+                // A tool that says nothing is not run as a task (TASK-03).
                 support.insert(tool.name.as_str().into(), says.unwrap_or(TaskSupport::Forbidden));
             }
         }
@@ -63,6 +64,7 @@ impl TaskSupportCache {
     pub(super) async fn load_all(&self, client: &Client) -> Result<(), CallError> {
         let _turn = self.listing.lock().await;
         for _ in 0..MAX_LIST_ATTEMPTS {
+            // Read before the listing, so that a change during it is noticed and the list read again.
             let before = self.lock().changes;
             if self.lock().is_whole {
                 break;

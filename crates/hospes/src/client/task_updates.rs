@@ -62,6 +62,7 @@ impl<'c> PendingTaskUpdates<'c> {
         let (core, call, number) = (self.core, self.call, self.number);
         let (found, turns) = (found.clone(), Arc::clone(&self.turns));
         self.fetched.push(Box::pin(async move {
+            // This fails only once the semaphore is closed, which never happens.
             let _turn = turns.acquire().await;
             (number, Box::new(fetch_task_details(core, call, found).await))
         }));
@@ -71,6 +72,8 @@ impl<'c> PendingTaskUpdates<'c> {
     /// The next news that is whole.
     pub(super) async fn next(&mut self) -> Box<GetTaskResult> {
         loop {
+            // A set without futures ends its stream at once; the
+            // caller's `select!` has to wait for its other branch then.
             let Some((number, found)) = self.fetched.next().await else { std::future::pending().await };
             if self.newest.get(&found.task.task_id) == Some(&number) {
                 return found;

@@ -369,6 +369,8 @@ impl ClientCore {
     ) -> bool {
         match error {
             CallError::Rpc(error) if !self.protocol.revision.is_legacy() => is_tasks_not_declared(error),
+            // A tool that must be a task is refused with this code
+            // (TASK-05); so is much else, and the list decides.
             CallError::Rpc(error) if error.code == code::METHOD_NOT_FOUND && self.supports_legacy_tasks() => {
                 matches!(self.find_task_support(client, tool).await, Ok(Some(TaskSupport::Required)))
             }
@@ -388,6 +390,7 @@ impl ClientCore {
 
     /// Waits for a task of an older server to end, which may take as long as the task does.
     async fn wait_task_result(&self, id: &str) -> Result<CallToolResult, CallError> {
+        // Only the total limit applies: the server is silent until the task ends (TASK-15).
         let limits = TimeLimits { timeout: None, ..self.settings.times };
         let raw = self.send_task_request(&Method::TasksResult, id, &TaskParams::new(id), limits).await?;
         match expect_complete(self.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)? {

@@ -26,6 +26,7 @@ fn is_traceparent(text: &str) -> bool {
     let mut parts = text.split('-');
     let mut next = || parts.next().unwrap_or_default();
     let (version, trace, parent, flags) = (next(), next(), next(), next());
+    // W3C Trace Context forbids the version ff, and ids that are all zeros.
     let sound = hex(version, 2) && version != "ff" && id(trace, 32) && id(parent, 16) && hex(flags, 2);
     sound && (version != "00" || parts.next().is_none())
 }
@@ -44,6 +45,7 @@ fn is_tracestate(text: &str) -> bool {
         let visible = |b: u8| matches!(b, b' '..=b'~') && !matches!(b, b',' | b'=');
         (1..=256).contains(&value.len()) && value.bytes().all(visible)
     };
+    // Empty members are allowed in a `tracestate`, and do not count.
     let members: Vec<&str> = text.split(',').map(str::trim).filter(|member| !member.is_empty()).collect();
     members.len() <= MAX_TRACESTATE_MEMBERS
         && members.iter().all(|member| member.split_once('=').is_some_and(|(k, v)| key(k) && value(v)))

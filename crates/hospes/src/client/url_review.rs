@@ -69,6 +69,7 @@ impl UrlReview {
     /// # Errors
     /// When no person should be sent there.
     pub fn of(url: &str) -> Result<Self, UrlReviewError> {
+        // The parser removes tabs and line breaks silently: what is shown would not be what the server sent.
         if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(UrlReviewError::Malformed);
         }
@@ -81,6 +82,7 @@ impl UrlReview {
         }
         let host = url.host().ok_or(UrlReviewError::Malformed)?;
         let (is_name, is_here) = match &host {
+            // RFC 6761, section 6.3, reserves these names for the own machine.
             url::Host::Domain(name) => (true, *name == "localhost" || name.ends_with(".localhost")),
             url::Host::Ipv4(address) => (false, address.is_loopback()),
             url::Host::Ipv6(address) => (false, address.is_loopback()),

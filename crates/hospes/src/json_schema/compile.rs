@@ -43,18 +43,21 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         options
     };
     if let Some(dialect) = schema.get("$schema").and_then(Value::as_str) {
+        // The older drafts write their URIs with an empty fragment.
         let known = DIALECTS.contains(&dialect.trim_end_matches('#'));
         if !known {
             let spoken = DIALECTS.join(", ");
             return Err(format!("unsupported schema dialect {dialect}; supported: {spoken}"));
         }
     }
+    // Before the schema is built, because its size alone does not tell how long a check takes (JSCH-11).
     let most = MAX_SUBSCHEMAS as u64;
     if CompositionCost::default().cost(schema, schema).is_none_or(|cost| cost > most) {
         return Err(format!(
             "it applies more than {most} schemas to one value, or refers to itself without end"
         ));
     }
+    // From 2019-09 on formats are mere annotations unless a validator is told otherwise.
     options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
 }
 

@@ -45,6 +45,7 @@ impl CompositionCost {
                 ("not" | "if" | "then" | "else", part) => vec![part],
                 ("dependentSchemas", Value::Object(parts)) => parts.values().collect(),
                 ("$ref", Value::String(reference)) => {
+                    // Saturating, because references that double exceed 64 bits within a short schema.
                     sum = sum.saturating_add(self.reference_cost(reference, root)?);
                     continue;
                 }

@@ -59,6 +59,7 @@ impl<'de> Visitor<'de> for ObjectCounter<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        // Twice, because between two schemas there mostly is the object or the list that names them.
         if self.depth > 2 * MAX_SCHEMA_DEPTH || *self.left == 0 {
             return Err(de::Error::custom("too large or too deep"));
         }

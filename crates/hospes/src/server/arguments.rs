@@ -44,6 +44,8 @@ impl ArgumentRules {
         let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
         match T::deserialize(MemberWatcher { inner: &mut json, known, at: WatchPosition::Object }) {
             Ok(value) if !unknown.get() => Ok(value),
+            // What is wrong is worked out only now: most arguments
+            // are right, and a full check of each would be slow.
             _ => Err(mistakes::explain_decode_failure::<T>(self, raw)),
         }
     }
@@ -69,6 +71,7 @@ impl ArgumentRules {
     /// # Errors
     /// Mistakes in the arguments, as in [`ArgumentRules::decode`].
     pub(crate) fn check_empty(&self, raw: &RawJson) -> Result<(), Error> {
+        // The usual case takes no deserializer.
         if raw.as_bytes() == b"{}" { Ok(()) } else { self.decode::<IgnoredAny>(raw).map(drop) }
     }
 }

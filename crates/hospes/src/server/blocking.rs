@@ -135,6 +135,7 @@ async fn run_on_thread<R: Send + 'static>(
     });
     let withdrawn = AbortOnDrop(work.abort_handle());
     let done = work.await;
+    // Held until here: if this future is dropped before, work that has not begun is withdrawn.
     drop(withdrawn);
     match done {
         Ok(value) => value,

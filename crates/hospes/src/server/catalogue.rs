@@ -201,6 +201,7 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
         if self.by_name.contains_key(name) {
             return Err(RegisterError::Duplicate { kind: E::KIND, name: name.to_owned() });
         }
+        // No number is used twice, so that a cursor never points behind another entry than it was made for.
         self.last += 1;
         self.by_name.insert(name.into(), (self.last, Arc::clone(&entry)));
         self.in_order.push((self.last, entry));
@@ -242,6 +243,7 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
                 .filter(|after| (1..=self.last).contains(after))
                 .ok_or_else(|| RpcError::invalid_params("invalid cursor: begin again without one"))?,
         };
+        // Pages are prepared for callers who may see everything.
         if may.is_some() {
             return Ok(self.build_page(after, listing, may).0);
         }
@@ -284,6 +286,7 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
     /// `-32602` for a name that nothing has which this caller may use.
     pub(crate) fn unknown_name_error(&self, name: &str, may: impl Fn(Feature<'_>) -> bool) -> RpcError {
         let shown = super::mistakes::shortened(name, 128);
+        // A suggestion must not name what this caller may not use.
         let names = self.iter().filter(|entry| may(entry.feature())).map(CatalogueEntry::key);
         let meant = did_you_mean(name, names);
         RpcError::invalid_params(format!("unknown {}: {shown}{meant}", E::KIND))

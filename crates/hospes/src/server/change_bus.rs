@@ -101,6 +101,7 @@ impl ChangeBus {
             slot.due_lists |= list.bit();
             woken.extend(slot.waker.take());
         }
+        // Wakers run foreign code, which may come back here.
         drop(inner);
         woken.into_iter().for_each(Waker::wake);
     }
@@ -164,6 +165,7 @@ impl ServerChangeListener<'_> {
             return Poll::Ready(ChangeEvent::End);
         };
         if slot.due_lists == 0 && slot.due_uris.is_empty() {
+            // Only once nothing is due: what changed before the end is still told.
             if closed {
                 return Poll::Ready(ChangeEvent::End);
             }

@@ -225,6 +225,7 @@ pub fn fitting<'v, V: AsRef<str>>(typed: &str, values: &'v [V]) -> Vec<&'v str> 
             Some((rank, value))
         })
         .collect();
+    // A stable sort: within a rank the values keep their order, which is the author's.
     fitting.sort_by_key(|(rank, _)| *rank);
     fitting.into_iter().map(|(_, value)| value).collect()
 }

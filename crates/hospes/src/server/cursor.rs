@@ -19,6 +19,7 @@ pub(crate) fn write(kind: u8, after: u64) -> String {
 /// The number in a cursor of the list `kind`; none if we did not write it.
 pub(crate) fn read(kind: u8, cursor: &str) -> Option<u64> {
     let bytes: [u8; 13] = URL_SAFE_NO_PAD.decode(cursor).ok()?.try_into().ok()?;
+    // Lists number their entries apart: a cursor of another one would point behind an unrelated entry.
     if bytes[0] != kind || bytes[9..] != check(&bytes[..9]) {
         return None;
     }

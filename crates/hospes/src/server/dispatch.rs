@@ -36,6 +36,7 @@ impl Service for Server {
         match call.method {
             Method::ToolsCall => self.call_tool(&call).await,
             Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksList => {
+                // Boxed, because few calls are about tasks, and the future of every call would be as large.
                 Box::pin(self.serve_task(&call)).await
             }
             Method::ToolsList => self.list(&call, |all| all.tools.was_ever_used(), |all| &all.tools),
@@ -94,9 +95,11 @@ impl Server {
         };
         let started = self.shared.read(|all| {
             let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+            // The same error for both: a tool that this caller may not use does not exist for them.
             let Some(tool) = all.tools.get(name).filter(|_| may(Feature::Tool(name))) else {
                 return Err(all.tools.unknown_name_error(name, may).into());
             };
+            // HHDR-23: intermediaries have acted on these headers, so that they must say what the body says.
             if !tool.mirror.is_empty()
                 && !call.context.peer().revision.is_legacy()
                 && let Some(headers) = call.context.http().map(|head| &head.headers)
@@ -119,6 +122,7 @@ impl Server {
                     (None, _) => {}
                 }
             }
+            // After the checks, so that a call that is refused for its mistakes does not count.
             if let Some(limit) = self.rules.tool_limit() {
                 limit.take(&call.context, "calls", "tool_rate")?;
             }
@@ -145,6 +149,7 @@ impl Server {
                 None => CallToolResult::error(error.to_string()),
             },
         };
+        // Errors as well, because they may quote what the tool has read (TOOL-23).
         self.rules.sanitize(name, &mut result);
         ToolRunOutcome::Done(Outcome::Complete(Reply::CallTool(result)))
     }
@@ -295,6 +300,7 @@ impl Server {
             match serde_json::from_slice::<ListParamsPeek<'_>>(call.params.raw().as_bytes()) {
                 Ok(page) => {
                     let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+                    // Only without a rule can the prepared pages be used.
                     let may: Option<&dyn Fn(Feature<'_>) -> bool> =
                         if self.rules.is_open() { None } else { Some(&may) };
                     let listing =
@@ -418,6 +424,7 @@ impl Server {
                         && (all.resources.get(uri).is_some()
                             || (is_uri(uri) && templates.any(|entry| entry.template.matches(uri).is_some())))
                 });
+                // A resource that is named twice would be told of twice.
                 let mut seen = std::collections::HashSet::with_capacity(uris.len());
                 uris.retain(|uri| seen.insert(uri.clone()));
                 honoured.resource_subscriptions = uris;

@@ -139,6 +139,7 @@ impl ServerHandle {
     ) -> Result<(), RegisterError> {
         let shared = self.0.upgrade().ok_or(RegisterError::Gone)?;
         shared.change(change)?;
+        // After the change, because whoever is told asks for the list at once.
         shared.bus.notify_list_changed(list);
         Ok(())
     }

@@ -95,6 +95,7 @@ where
     T: 'static,
 {
     Arc::new(move |parts| {
+        // Outside the future: the parameters are extracted while the call's parts are borrowed.
         let running = handler.start(parts)?;
         Ok(Box::pin(async move { convert(running.await) }))
     })

@@ -96,6 +96,7 @@ impl<T: Send + Sync + 'static> Handles<T> {
         let handle = format!("{:032x}", u128::from_ne_bytes(random));
         let now = Instant::now();
         let mut all = lock(&self.kept);
+        // Expired values make room first, because the next sweep may come later.
         if all.values.len() >= self.most {
             all.values.retain(|_, kept| kept.until > now);
         }
@@ -167,6 +168,8 @@ impl<T> StoredValue<T> {
         context: &Context,
         handle: &str,
     ) -> Result<&'a mut Self, HandleError> {
+        // A handle proves nothing by itself (SECP-09): it serves
+        // only the principal that it was given to (SECP-10).
         let good = |kept: &&mut Self| kept.owner == context.peer().principal && kept.until > Instant::now();
         all.get_mut(handle).filter(good).ok_or(HandleError::Unknown)
     }

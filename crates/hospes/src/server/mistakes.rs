@@ -123,6 +123,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 fn format_pointer(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
+        // In this order (RFC 6901, section 4): `~01` stands for `~1`, and not for `/`.
         let name = part.replace("~1", "/").replace("~0", "~");
         if !path.is_empty() && !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
             let _ = write!(path, "[{name}]");

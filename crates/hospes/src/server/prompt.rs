@@ -203,6 +203,7 @@ impl PromptEntry {
         parts: &CallParts<'_>,
         variables: &TemplateVariables,
     ) -> Result<HandlerFuture<GetPromptResult>, Error> {
+        // All mistakes are told at once, so that one correction is enough.
         let mut wrong = Vec::new();
         for argument in self.listed.arguments.iter().filter(|argument| argument.required == Some(true)) {
             if variables.get(&argument.name).is_none() {

@@ -168,6 +168,7 @@ impl Contents {
                     ResourceBody::Text(_) => "text/plain",
                     ResourceBody::Blob(_) => "application/octet-stream",
                 };
+                // The listed type goes before the handler's, because clients have chosen by it.
                 let mime_type = mime_type.or(own).unwrap_or(usual);
                 let mut contents = ResourceContents::text(uri, "").with_mime_type(mime_type);
                 contents.body = body;
@@ -427,6 +428,7 @@ pub(crate) fn complete_contents(
 ) -> Result<ReadResourceResult, RpcError> {
     let result = contents.read(uri, mime_type).ok_or_else(|| not_found(uri))?;
     let same = |one: &str, other: &str| essence(one).eq_ignore_ascii_case(essence(other));
+    // A read may also return contents at other URIs (RES-06), whose types are their own.
     for contents in result.contents.iter().filter(|contents| contents.uri == uri) {
         if let (Some(listed), Some(read)) = (mime_type, contents.mime_type.as_deref())
             && !same(listed, read)

@@ -286,6 +286,7 @@ impl CallRateError {
             retry_after_ms: u128,
         }
         RpcError::internal(self.text.clone())
+            // Rounded up: who waits for exactly this long must not be refused again.
             .with_data(&RetryAfterData { retry_after_ms: self.wait.as_millis() + 1 })
     }
 }

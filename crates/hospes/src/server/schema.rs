@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// The schema of what `T` reads.
 pub(crate) fn input_schema_of<T: JsonSchema>() -> Value {
+    // Without `$schema` a schema is taken for 2020-12 (JSCH-01), and every tool's is shorter.
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|s| s.meta_schema = None);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
@@ -73,6 +74,7 @@ pub(crate) fn build_input_schema(schema: Value) -> Result<ToolInputSchema, NotAn
     }
     let known = closed_property_names(&root);
     let mut schema = Value::Object(root);
+    // Before the formats are removed: they tell a type's own bounds from those that were set by hand.
     let exacting = needs_validation(&schema);
     strip_number_formats(&mut schema);
     Ok(ToolInputSchema { schema, description, exacting, known })
@@ -246,6 +248,7 @@ fn is_bound_of_a_type(format: &str, key: &str, value: &Value) -> bool {
 
 /// Returns true if the root of a schema has the type object.
 pub(crate) fn is_of_object(schema: &RawJson) -> bool {
+    // Of repeated members the last one counts, as it does for the parsers that read the schema.
     let kind = schema.members().filter(|member| member.key() == "type").last();
     kind.and_then(|kind| kind.text()).as_deref() == Some("object")
 }

@@ -44,6 +44,7 @@ impl ServerShared {
 
     /// Reads the catalogue as it now is. No lock is held meanwhile, so `read` may run handlers.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&ServerCatalogue) -> R) -> R {
+        // Pairs with the `Release` in `change`: whoever sees the flag finds the new catalogue.
         if !self.changed.load(Ordering::Acquire) {
             return read(&self.base);
         }
@@ -56,6 +57,7 @@ impl ServerShared {
         &self,
         change: impl FnOnce(&mut ServerCatalogue) -> Result<R, RegisterError>,
     ) -> Result<R, RegisterError> {
+        // Held throughout: of two changes that start from the same catalogue one would be lost.
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = live.as_deref().unwrap_or(&self.base).clone();
         let result = change(&mut next)?;

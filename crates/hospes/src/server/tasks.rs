@@ -105,6 +105,7 @@ impl Server {
             }
             (TaskPreference::Open, TaskMode { required: false, .. }) => {
                 let mut work = self.start_handler(call);
+                // Polled once: a tool that is done by then needs no task.
                 match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
                     Poll::Ready(Outcome::InputRequired(asked)) => {
                         self.begin_task(call, work, Some(asked)).await
@@ -153,6 +154,7 @@ impl Server {
             live: Arc::clone(&live),
             used: HashSet::new(),
         };
+        // Spawned, because it outlives the request, and the connection that brought it.
         live.set_work(tokio::spawn(run.run(work, asked)).abort_handle());
         Outcome::Complete(CreateTaskResult::new(task).into())
     }
@@ -162,6 +164,7 @@ impl Server {
         if !self.has_tasks() {
             return RpcError::method_not_found(call.method.name()).into();
         }
+        // TSKX-15: who did not declare tasks is told so, whether there is such a task or not.
         if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
             return tasks_not_declared().into();
         }
@@ -192,6 +195,8 @@ impl Server {
                     tasks.cancel(&tasks.get(&params.task_id, owner).await?).await?;
                     Ok(Reply::Empty)
                 }
+                // Callers without a principal cannot be told apart,
+                // and would see each other's tasks (TASK-25).
                 Method::TasksList if owner.is_some() => {
                     let params: PaginatedParams = call.decode()?;
                     Ok(tasks.list(owner, params.cursor.as_deref()).await?.into())
@@ -277,6 +282,7 @@ impl TaskRun {
     }
 
     fn poll(&self, work: &mut ToolFuture, cx: &mut TaskContext<'_>) -> Poll<Result<Outcome, Notification>> {
+        // Nothing else would tell the client of a panic: its task would work for ever.
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
             tracing::error!("task handler panicked");
             Poll::Ready(RpcError::internal("the handler panicked").into())

@@ -179,6 +179,8 @@ impl TemplateMatchSearch<'_> {
             if !may_end {
                 continue;
             }
+            // Without this bound a template that repeats a variable
+            // takes exponential time, for a URI that a client chose.
             self.fuel = self.fuel.checked_sub(1)?;
             let mut found = found.clone();
             if !read(expression, &rest[..end], &mut found) {
@@ -202,6 +204,7 @@ fn literal_length(literal: &str, rest: &str) -> Option<usize> {
     if rest.starts_with(literal) {
         return Some(literal.len());
     }
+    // Not indexed, because this length may end within a character of the URI.
     let head = rest.get(..literal.len())?;
     (literal.contains('%') && head.eq_ignore_ascii_case(literal) && decoded(head)? == decoded(literal)?)
         .then_some(literal.len())
@@ -256,6 +259,7 @@ fn read(expression: &TemplateExpression, text: &str, found: &mut TemplateVariabl
 fn read_named(expression: &TemplateExpression, text: &str, found: &mut TemplateVariables) -> bool {
     let mut gathered: Vec<(&Spec, Vec<(&str, &str)>)> = Vec::new();
     for pair in text.split(expression.kind.separator()) {
+        // `{;a}` writes an empty value without an equals sign (RFC 6570, section 3.2.7).
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let named = expression.variables.iter().find(|variable| *variable.name == *name);
         let exploded = || expression.variables.iter().find(|variable| variable.explode);

@@ -249,6 +249,7 @@ impl ToolEntry {
             listed.input_schema = shaped.schema.into();
             (shaped.known, shaped.exacting)
         };
+        // Before the schema is compiled, which takes the longer the larger it is (JSCH-11).
         if !crate::json_schema::is_bounded(&listed.input_schema) {
             return Err(bad_schema("it is too large or too deeply nested to be validated".into()));
         }
@@ -319,6 +320,7 @@ pub(crate) struct OutputContract {
 
 impl OutputContract {
     fn new(tool: &str, schema: &RawJson) -> Result<Self, String> {
+        // Read even where nothing is validated, so that text that is no JSON is refused at registration.
         let value = value_of(schema)?;
         #[cfg(feature = "validate")]
         let schema = compile(&value)?;
@@ -332,6 +334,7 @@ impl OutputContract {
 
     /// Checks that the result keeps the promise (TOOL-32).
     pub(crate) fn check_result(&self, result: CallToolResult) -> Result<CallToolResult, Error> {
+        // A tool's own error owes nobody structured content.
         if result.has_failed() {
             return Ok(result);
         }

@@ -37,6 +37,7 @@ impl SchemaValidator {
         let root = schema.as_object().unwrap_or(&nothing);
         let mut mistakes = Vec::new();
         for error in self.compiled.iter_errors(value) {
+            // One more than is shown, so that the report can say that there are more.
             if mistakes.len() > MAX_REPORTED_MISTAKES {
                 break;
             }
@@ -81,6 +82,7 @@ fn collect_mistakes(
                 mistakes.push(ToolArgumentMistake::at_member(path, name, text));
             }
         }
+        // First, because a wrong tag is the reason that no variant fits.
         ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. }
             if let Some(mistake) = find_tag_mistake(holder, root, path, error.instance()) =>
         {
@@ -147,6 +149,7 @@ fn find_tag_mistake(
     match given.get(name) {
         None => Some(ToolArgumentMistake::at_member(path, name, format!("missing; expected {wanted}"))),
         Some(tag) if !tags.contains(tag) => {
+            // The tilde first (RFC 6901, section 3): that of an escaped slash must not be escaped again.
             let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
             Some(ToolArgumentMistake::wrong(&place, &wanted, tag))
         }

@@ -311,9 +311,11 @@ impl<'de> Deserializer<'de> for VariableDeserializer<'_> {
                 let each = items.iter().map(|value| VariableDeserializer { name: self.name, value });
                 visitor.visit_seq(SeqDeserializer::new(each))
             }
+            // A prompt's arguments are strings (PRM-05), so that a list comes as JSON.
             VariableValue::Text(text) if text.trim_start().starts_with('[') => {
                 self.json("a list")?.deserialize_seq(visitor).map_err(|error| self.misread(&error))
             }
+            // In a URI a list of one item looks like a single value (RFC 6570).
             VariableValue::Text(_) => visitor.visit_seq(SeqDeserializer::new(std::iter::once(self))),
             VariableValue::Map(_) => Err(VariableError::of(self.name, "a list", "several values by name")),
         }

@@ -19,6 +19,7 @@ impl TaskClock {
 
     /// Milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
+        // The monotonic clock counts on, so that no task expires because somebody sets the system's time.
         self.unix_ms.saturating_add(millis(self.began.elapsed()))
     }
 }

@@ -112,6 +112,7 @@ impl LiveTask {
     }
 
     pub(super) fn wake(&self) {
+        // `send` would change nothing while nobody listens.
         self.news.send_modify(|number| *number = number.wrapping_add(1));
     }
 
@@ -165,6 +166,7 @@ impl TaskManager {
             let (tasks, id, mut told, live, mut heard) = state?;
             loop {
                 if let Some(heard) = &mut heard {
+                    // Before the look, so that what changes during it ends the next wait.
                     heard.borrow_and_update();
                 }
                 if let Some(said) = live.as_ref().and_then(|live| live.take_notification()) {

@@ -87,6 +87,7 @@ impl TaskManager {
             record.owner.as_deref() == owner && record.expires_ms.is_none_or(|due| due > now)
         });
         own.ok_or_else(|| {
+            // Wrong ids share one meter, which slows down whoever guesses them.
             if !self.misses.is_within(now, most) {
                 return too_often();
             }
@@ -107,6 +108,7 @@ impl TaskManager {
         cursor: Option<&str>,
     ) -> Result<ListTasksResult, RpcError> {
         let after = cursor.map(read_cursor).transpose()?;
+        // One more than a page tells whether there is another page.
         let mut records =
             self.store.list(owner, after, PAGE_SIZE + 1).await.map_err(|why| store_failure(&why))?;
         let more = records.len() > PAGE_SIZE;
@@ -128,6 +130,7 @@ impl TaskManager {
     /// Ends a task that [`TaskManager::get`] has found, at its caller's wish. What is over stays what it is.
     pub(crate) async fn cancel(&self, found: &TaskRecord) -> Result<(), RpcError> {
         let (id, owner) = (found.task.task_id.as_str(), found.owner.as_deref());
+        // The record first: work that ends before it is stopped must find the task cancelled (TASK-21).
         let cancelled = self.change(id, |record, now| record.cancel("cancelled by its caller", now)).await?;
         if let Some(live) = self.live_task(id) {
             live.stop();
@@ -148,6 +151,7 @@ impl TaskManager {
         let mut heard = self.live_task(id).map(|live| live.subscribe());
         loop {
             if let Some(heard) = &mut heard {
+                // Before the look, so that an answer that comes during it ends the wait.
                 heard.borrow_and_update();
             }
             let record = self.find_task(id).await.ok().flatten().filter(|record| !record.is_over())?;
@@ -175,6 +179,7 @@ impl TaskManager {
         if let Err(error) = &kept {
             tracing::error!(task = shortened_id(id), %error, "cannot store the task's result");
             let error = error.clone();
+            // The store may have refused the result for its size; the task has to end all the same.
             kept = self.change(id, |record, now| record.finish(Err(error.clone()), now)).await;
         }
         if let Some(live) = self.live_task(id) {
@@ -274,6 +279,7 @@ impl TaskManager {
                         SWEEP_RETRY_DELAY
                     }
                 };
+                // Released before the sleep, so that sweeping does not keep the manager alive.
                 drop(tasks);
                 tokio::time::sleep(wait).await;
             }
@@ -297,6 +303,7 @@ impl TaskManager {
         let due: Vec<String> =
             all.iter().filter(|(_, live)| live.due() <= now).map(|(id, _)| id.to_string()).collect();
         let next = all.values().map(|live| live.due()).filter(|due| *due > now).min();
+        // `forget` takes this lock for each of them.
         drop(all);
         self.forget_tasks(&due);
         next
@@ -363,6 +370,7 @@ impl Drop for TaskManagerHandle {
 
 /// Creates an unguessable id (TASK-25, TSKX-18).
 fn new_id() -> Result<String, RpcError> {
+    // 144 bits; Base64 needs no padding for a multiple of three bytes.
     let mut random = [0_u8; 18];
     getrandom::fill(&mut random).map_err(|_| RpcError::internal("no random bytes available"))?;
     Ok(URL_SAFE_NO_PAD.encode(random))

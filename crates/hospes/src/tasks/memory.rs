@@ -112,11 +112,13 @@ impl MemoryTasks {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(old) = state.tasks.get_mut(&record.task.task_id) else { return Ok(false) };
+        // Another change came first; the manager tries again with that version.
         if old.version + 1 != record.version {
             return Ok(false);
         }
         let (before, after) = (old.weight(), record.weight());
         let bytes = state.bytes - before + after;
+        // A record that shrinks is always taken, even over the limit, because it makes room.
         if after > before && bytes > self.max_bytes {
             return Err(self.over_byte_limit());
         }

@@ -119,6 +119,7 @@ impl TaskRecord {
         let waiting = self.questions.len();
         for (key, answer) in answers {
             if self.questions.remove(&key).is_some() {
+                // Detached, so that an answer does not keep the whole message in memory that it came in.
                 self.answers.insert(key, answer.detached());
             }
         }

@@ -19,11 +19,14 @@ impl HangUp {
     /// # Errors
     /// When there is no descriptor or no thread for it.
     pub(super) fn watch(hung_up: oneshot::Sender<()>) -> io::Result<PipeWriter> {
+        // A descriptor of its own, because stdin may be replaced
+        // meanwhile; from 3 on, so that it becomes no standard stream.
         let input = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
         let (stop, stopper) = io::pipe()?;
         let this = Self { input, stop };
         let watch = move || {
             if this.wait_for_hang_up() {
+                // If nobody listens any more, the server has ended first.
                 let _ = hung_up.send(());
             }
         };
@@ -33,6 +36,8 @@ impl HangUp {
 
     /// Returns whether it happens before this is stopped.
     fn wait_for_hang_up(&self) -> bool {
+        // `poll` reports the end of a pipe unasked; a socket whose peer
+        // only stopped writing takes RDHUP, which few systems have.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let wanted = PollFlags::RDHUP;
         #[cfg(not(any(target_os = "linux", target_os = "android")))]

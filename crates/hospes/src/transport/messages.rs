@@ -110,6 +110,7 @@ where
             self.line.extend_from_slice(bytes);
             return Poll::Ready(Ok(bytes.len()));
         };
+        // Before any byte is taken: after `Pending` the caller writes the same bytes again.
         ready!(Pin::new(&mut self.messages).poll_ready(cx)).map_err(io::Error::other)?;
         let message = if self.line.is_empty() {
             Bytes::copy_from_slice(&bytes[..end])

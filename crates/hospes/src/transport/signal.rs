@@ -10,6 +10,7 @@ use std::io;
 pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
 
+    // Installed here and not when awaited: a signal before the first poll would kill the process.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -74,6 +75,7 @@ impl Signals {
     /// The exit code of a process that was interrupted.
     pub(super) async fn next(&mut self) -> i32 {
         if tokio::signal::ctrl_c().await.is_err() {
+            // An error means that no signal can come; it must not end the server.
             std::future::pending::<()>().await;
         }
         130

@@ -70,6 +70,8 @@ impl Watchdog {
         let (hang_up, hung_up) = oneshot::channel();
         let pulse = Arc::new(ProgressPulse::default());
         let runtime = Builder::new_current_thread().enable_all().build()?;
+        // Registered with the watchdog's runtime, which no handler
+        // blocks; and here, so that a failure is returned.
         let signals = {
             let _entered = runtime.enter();
             Signals::new()?
@@ -110,6 +112,7 @@ impl Watchdog {
                 Some(asked) => asked.await.is_ok(),
                 None => false,
             };
+            // A watchdog that ended without a signal asks for nothing.
             if !asked {
                 std::future::pending::<()>().await;
             }
@@ -140,6 +143,7 @@ impl<R: Fn() -> usize> WatchdogTask<R> {
         };
         tokio::select! {
             code = self.signals.next() => {
+                // The server may have ended, or may not listen for this.
                 let _ = ask.send(());
                 self.expect_end(Some(code)).await;
             }

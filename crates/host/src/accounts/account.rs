@@ -116,6 +116,7 @@ impl UpstreamAccount {
         };
         let is_other = {
             let mut last = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+            // Before the first mark no request carried any, so there is nobody who could have been replaced.
             let is_other = last.is_some() && *last != now;
             *last = now;
             is_other
@@ -151,11 +152,13 @@ impl UpstreamAccount {
 
     /// Now and then.
     async fn recheck_if_due(&self) {
+        // The guard ends with the block, so that it is not held over the look at the store.
         {
             let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
             if looked.elapsed() < RECHECK_INTERVAL {
                 return;
             }
+            // Set before looking, so that requests that come meanwhile do not all look.
             *looked = Instant::now();
         }
         if let Err(error) = self.oauth.recheck().await {
@@ -182,6 +185,7 @@ impl UpstreamAccount {
         };
         let wanted = Challenge::for_tokens(refusal.headers).and_then(|challenge| challenge.scopes());
         let wanted = wanted.map(|scopes| scopes.to_string());
+        // 403 with scopes asks for more of them (RFC 6750, section 3.1); anything else is about the token itself.
         let is_missing = match refusal.status {
             StatusCode::FORBIDDEN => wanted.is_some(),
             _ => matches!(self.oauth.tokens().await, Ok(None)),

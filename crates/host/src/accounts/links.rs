@@ -39,6 +39,7 @@ impl AccountLinkEntry {
     }
 
     fn is_of(&self, account: &UpstreamAccount) -> bool {
+        // The account itself: another user has another one at the same server.
         std::ptr::eq(&raw const *self.account, account)
     }
 }
@@ -64,6 +65,7 @@ impl AccountLinks {
         {
             self.drop_oldest("max_links_per_account", |entry| entry.is_of(&account));
         }
+        // A limit of zero would leave no room for the link that is being made.
         while self.0.len() >= limits.max_links.max(1) {
             self.drop_oldest("max_links", |_| true);
         }
@@ -73,6 +75,7 @@ impl AccountLinks {
     }
 
     fn drop_oldest(&mut self, limit: &str, which: impl Fn(&AccountLinkEntry) -> bool) {
+        // All links live equally long, so the oldest is the one that ends first.
         let oldest = self.0.iter().filter(|(_, entry)| which(entry)).min_by_key(|(_, entry)| entry.until);
         if let Some(id) = oldest.map(|(id, _)| id.clone()) {
             tracing::warn!(limit, "oldest account link dropped to make room for a new one");
@@ -99,6 +102,7 @@ impl AccountLinks {
     /// Uses a link up.
     pub(super) fn consume(&mut self, id: &str) -> bool {
         let Some(entry) = self.at(id, AccountLinkStage::Open) else { return false };
+        // Unlike `send`, this sets the stage while no call waits for it, too.
         entry.stage.send_replace(AccountLinkStage::Taken);
         true
     }

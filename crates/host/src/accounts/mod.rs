@@ -145,6 +145,7 @@ impl UpstreamAccounts {
     /// The account of a server that all share; none where the configuration says otherwise, or what is shown there.
     pub(crate) fn shared(&self, server: &ServerConfig) -> Option<Arc<UpstreamAccount>> {
         let ServerTransport::Http(http) = &server.transport else { return None };
+        // Credentials that the configuration gives come before an account.
         let has_token = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if server.is_per_user() || has_token {
             return None;
@@ -158,7 +159,9 @@ impl UpstreamAccounts {
         let ServerTransport::Http(http) = &server.transport else { return None };
         let place = self.0.place.as_ref()?;
         let name: Arc<str> = server.name.as_str().into();
+        // Held until the account is in the map: two callers must get the same one, with its pending sign-ins.
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Entries of accounts that nobody uses any more go here, or the map would grow with every user.
         open.retain(|_, account| account.strong_count() > 0);
         let key = (Arc::clone(&name), Arc::clone(user));
         if let Some(account) = open.get(&key).and_then(Weak::upgrade) {

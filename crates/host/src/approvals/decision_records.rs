@@ -16,6 +16,7 @@ impl ApprovalQueue {
     /// Records the decision about a matter. The entry is on disk before the decision is confirmed to its author.
     pub(super) async fn record(&self, matter: &Approval) {
         let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
+        // Cloned, because what cannot be written now is left to be written later.
         if let Err(error) = audit.record(entry.clone()).await {
             tracing::error!(%error, "decision could not be recorded yet");
             if audit.try_enqueue(entry).is_err() {

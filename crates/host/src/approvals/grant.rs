@@ -168,8 +168,10 @@ impl GrantConditions {
         if arguments.is_empty() && destinations.is_empty() {
             return Ok(Self(None));
         }
+        // Written and read as rules: one grammar and one set of checks serve both.
         let file = ConditionsPolicy { rule: [ConditionsRule { decide: "allow", destinations, arguments }] };
         let text = toml::to_string(&file).map_err(|error| error.to_string())?;
+        // The same surroundings as for the rules, so that `~` and links mean the same.
         let mut reading = PolicyEnvironment::default();
         reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
         reading.links = Some(std::sync::Arc::new(crate::guard::LocalLinks));

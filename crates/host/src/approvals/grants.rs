@@ -60,6 +60,7 @@ impl GrantTable {
             (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
             Ok::<_, String>(ActiveGrant { grant, conditions, session: None })
         };
+        // Held until all are back: a call in between would find no denial.
         let mut all = self.write();
         let before = std::mem::take(&mut *all);
         for kept in kept {
@@ -85,6 +86,7 @@ impl GrantTable {
     pub(super) fn suspend(&self) {
         self.write().retain(|_, given| {
             let grant = &given.grant;
+            // Denials stay: without them more would be allowed.
             !grant.is_kept() || grant.effect == GrantEffect::Deny
         });
     }
@@ -136,6 +138,7 @@ impl GrantTable {
         let all = self.read();
         let held = all.values().filter(|given| !given.is_over(now));
         let mut grants: Vec<ApprovalGrant> = held.map(|given| given.grant.clone()).collect();
+        // The id decides between equal times, since the order of the map changes.
         grants.sort_by(|one, other| other.given_at.cmp(&one.given_at).then_with(|| one.id.cmp(&other.id)));
         grants
     }
@@ -148,10 +151,12 @@ impl GrantTable {
     /// The first that fits, a denial before a permission.
     pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
         let now = Timestamp::now();
+        // For reading first: few calls have a grant, and the conditions may look at links on the disk.
         let all = self.read();
         let found = all.values().find(|given| given.grant.effect == effect && given.fits(subject, now))?;
         let mut grant = found.grant.clone();
         drop(all);
+        // It may have been revoked between the two locks; the call was looked at before that.
         if let Some(given) = self.write().get_mut(&grant.id) {
             given.grant.used_at = Some(now);
             given.grant.uses = given.grant.uses.saturating_add(1);
@@ -193,6 +198,7 @@ impl ActiveGrant {
             && grant.definition.as_deref().is_none_or(|wanted| definition == Some(wanted))
             && !self.is_over(now)
             && self.session.as_ref().is_none_or(|session| peer.is_some_and(|peer| session.includes(peer)))
+            // Last, since it may look at the disk.
             && self.conditions.fit(asked, now)
     }
 }

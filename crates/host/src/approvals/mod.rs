@@ -180,6 +180,7 @@ impl ApprovalQueue {
     pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
         let (kept, matters) = (state.grants(), state.approvals()?);
         let mut changes = kept.changes();
+        // Before everything is read, so that what changes meanwhile is read again.
         changes.mark_unchanged();
         let all = kept.all(Timestamp::now()).await?;
         matters.remove(Vec::new(), Timestamp::now()).await?;
@@ -193,6 +194,7 @@ impl ApprovalQueue {
         let desk = Self(Arc::new(inner));
         desk.0.grants.replace(all);
         desk.reload_persisted().await?;
+        // The task must not keep the queue alive.
         tokio::spawn(state_sync::sync_with_state(Arc::downgrade(&desk.0), changes));
         Ok(desk)
     }
@@ -223,6 +225,7 @@ impl ApprovalQueue {
     /// process may have submitted.
     #[must_use]
     pub fn pending_unpersisted(&self) -> Vec<Approval> {
+        // Collected in a block of its own, because `matters` takes the lock as well.
         let kept: HashSet<String> = {
             let state = self.state();
             let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
@@ -277,6 +280,7 @@ impl ApprovalQueue {
         decision: ApprovalDecision,
         by: &str,
     ) -> Result<Approval, DecideError> {
+        // The lock is not held while anything is written; `undecided` looks again after that.
         let (grant, is_kept) = {
             let mut state = self.state();
             self.expire(&mut state);
@@ -334,6 +338,7 @@ impl ApprovalQueue {
         if !entry.is_open() || entry.until <= Instant::now() {
             return Err(DecideError::Over);
         }
+        // Given before anything is settled: if there is no room for it, the matter still waits.
         if let Some(grant) = grant {
             let session = entry.session_of(&grant);
             self.0.grants.insert(grant, session)?;
@@ -398,6 +403,7 @@ impl ApprovalQueue {
         let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
         {
             let mut state = self.state();
+            // First, so that matters whose time is over leave their room to new ones.
             self.expire(&mut state);
             let limits = state.limits;
             if state.entries.len() >= limits.waiting {
@@ -482,6 +488,7 @@ impl ApprovalQueue {
                 .entries
                 .iter()
                 .filter(|(_, entry)| entry.keeping == PersistenceState::No && entry.is_open());
+            // Collected first, because finishing a matter changes the map.
             let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
             held.iter().filter_map(|id| self.finish(&mut state, id, ApprovalState::Withdrawn)).collect()
         };
@@ -504,6 +511,7 @@ impl ApprovalQueue {
     fn expire(&self, state: &mut ApprovalQueueState) {
         let now = Instant::now();
         let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
+        // Collected first, because finishing a matter changes the map.
         let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
         for id in &over {
             self.finish(state, id, ApprovalState::Expired);
@@ -532,6 +540,7 @@ impl ApprovalQueue {
         let became = is_open.then(|| matter.clone());
         state.done_bytes += size;
         state.done.push_back((matter, size));
+        // The newest one stays, however large it is.
         while state.done.len() > MAX_FINISHED
             || (state.done_bytes > MAX_FINISHED_BYTES && state.done.len() > 1)
         {

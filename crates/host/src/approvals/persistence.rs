@@ -60,6 +60,7 @@ impl ApprovalQueue {
     /// Writes down one that is to be kept, and shows it then.
     pub(super) async fn keep(&self, id: &str) -> Result<(), ApprovalQueueError> {
         let Some(matters) = &self.0.matters else { return Ok(()) };
+        // The lock ends with the block, so that it is not held while the store writes.
         let (text, until) = {
             let state = self.state();
             let entry = state.entries.get(id).ok_or(ApprovalQueueError::Expired)?;
@@ -92,6 +93,7 @@ impl ApprovalQueue {
         let (mut matter, until) = {
             let mut state = self.state();
             let entry = self.undecided(&mut state, id, grant)?;
+            // Once decided it can be used for as long as there was time to decide.
             (entry.matter.clone(), deadline(decided.at, entry.timeout))
         };
         let done = matters.decide(id.to_owned(), &text, Timestamp::now(), until).await;
@@ -142,6 +144,7 @@ impl ApprovalQueue {
                 Err(ApprovalQueueError::Expired)
             }
             Err(error) => {
+                // It is still there, and can be taken when the asker comes again.
                 entry.keeping = PersistenceState::Yes;
                 Err(store("decision cannot be marked as used", &error))
             }
@@ -197,6 +200,7 @@ impl ApprovalQueue {
             return;
         }
         let written = kept.matter.as_deref().map(serde_json::from_str::<ApprovalBody>);
+        // A row holds only the matter of its own id, so that none can be given in place of another.
         let Some(Ok(written)) =
             written.filter(|written| written.as_ref().is_ok_and(|written| written.matter.id == kept.id))
         else {
@@ -242,6 +246,7 @@ impl QueuedApproval {
             (self.matter.clone(), self.definition.clone(), self.target.clone());
         let caller = match &self.session {
             Some(GrantSession::Process(caller)) => caller.as_deref().map(str::to_owned),
+            // A connection does not outlive the host.
             Some(GrantSession::Connection(_)) | None => None,
         };
         serde_json::to_string(&ApprovalBody {

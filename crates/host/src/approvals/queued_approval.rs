@@ -38,6 +38,7 @@ pub(super) struct QueuedApproval {
 /// application's name.
 pub(super) fn program_share_key(caller: Option<&str>, application: Option<&str>) -> BindingDigest {
     let mut text = Sha256::new();
+    // Keeps a program apart from an application whose name is spelled like it.
     text.update([u8::from(caller.is_some()), u8::from(application.is_some())]);
     text.update(caller.or(application).unwrap_or_default());
     text.finalize().into()
@@ -138,6 +139,7 @@ impl QueuedApproval {
             _ => (ApprovalCallKind::Tool, String::new()),
         };
         let mut grant = ApprovalGrant {
+            // The matter's id is as hard to guess, and the matter is over with this decision.
             id: generate_id().unwrap_or_else(|_| matter.id.clone()),
             given_at: Timestamp::now(),
             by: by.to_owned(),

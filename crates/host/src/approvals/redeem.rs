@@ -30,12 +30,14 @@ impl ApprovalQueue {
             let is_heeded = answer.as_ref().is_some_and(|answer| entry.accepts_answer(answer));
             match entry.keeping {
                 PersistenceState::No => {
+                    // `redeem_here` takes the lock again.
                     drop(state);
                     return self.redeem_in_memory(id, bond, answer);
                 }
                 PersistenceState::Yes if entry.bond == *bond && entry.is_open() && !is_heeded => {
                     return Ok(None);
                 }
+                // Marked under the lock, so that only one of two askers takes it out.
                 PersistenceState::Yes => entry.keeping = PersistenceState::Taking,
                 // Somebody is about to use it.
                 PersistenceState::Writing | PersistenceState::Taking => {
@@ -88,6 +90,7 @@ impl ApprovalQueue {
             };
             let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
             let matter = entry.settle(decided);
+            // The lock is held, so nothing can be waited for.
             self.try_record(&matter);
         }
         let settled = entry.settled();

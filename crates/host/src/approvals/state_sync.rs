@@ -21,6 +21,7 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
             changed = changes.changed() => changed.is_ok(),
             _ = ticks.tick() => false,
         };
+        // Held for one turn only, so that the queue can end between two of them.
         let Some(inner) = desk.upgrade() else { return };
         let Some(kept) = &inner.kept else { return };
         let used = inner.grants.take_used();
@@ -29,6 +30,7 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
         {
             tracing::warn!(%error, "last use of permissions cannot be stored");
         }
+        // It stays set after a failure, so that the next tick reads again.
         is_stale |= changed;
         let desk = ApprovalQueue(Arc::clone(&inner));
         desk.remove_finished().await;

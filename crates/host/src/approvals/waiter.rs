@@ -41,7 +41,9 @@ impl ApprovalWaiter {
     pub(crate) async fn wait_settled(&self) -> Result<ApprovalOutcome, ApprovalQueueError> {
         let mut changes = self.desk.subscribe();
         loop {
+            // Before looking: a decision that comes in between wakes the wait below.
             changes.mark_unchanged();
+            // The lock ends with the block, because redeeming takes it as well.
             let until = {
                 let state = self.desk.state();
                 state.entries.get(&self.id).map_or_else(Instant::now, |entry| entry.until)

@@ -17,6 +17,7 @@ const MAX_ANCESTORS: usize = 1024;
 const MAX_READ_ATTEMPTS: usize = 4;
 
 pub(super) fn own_user() -> u32 {
+    // -1 is never the id of a user, so a failure makes everybody a stranger.
     fs::metadata("/proc/self").map_or(u32::MAX, |data| data.uid())
 }
 
@@ -26,6 +27,7 @@ pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Loc
     let mut found: Option<LocalCaller> = None;
     // A socket may be held by several: what a server holds is the server's.
     for pid in find_socket_holders(uid, inode) {
+        // A holder that cannot be read may be a server, so the readable ones must not stand for it.
         let caller = of_process(pid, uid).map_err(|_| hidden)?;
         if found.is_none() || caller.is_server {
             found = Some(caller);
@@ -67,6 +69,7 @@ pub(super) fn is_at_terminal(pid: u32) -> bool {
 /// Returns whether a line of ancestors leads through this process, or through what starts servers of another host.
 fn is_server(line: &[ProcessStat], own: &[u32]) -> bool {
     let this = std::process::id();
+    // This process is its own first ancestor here, and what it asks itself is asked by no server.
     if line.first().is_some_and(|stat| stat.pid == this) {
         return false;
     }
@@ -88,7 +91,9 @@ fn is_helper(pid: u32) -> bool {
 
 /// Whose socket is at the other end, and which it is.
 fn find_socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
+    // The table is read from the other end: its local address is the remote one here.
     let wanted = (unmap_ipv4(remote), unmap_ipv4(local));
+    // IPv4 connections of sockets that were opened for IPv6 are in the second table.
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"].into_iter().find_map(|table| {
         let mut text = String::new();
         fs::File::open(table).ok()?.take(MAX_SOCKET_TABLE_BYTES).read_to_string(&mut text).ok()?;
@@ -98,6 +103,7 @@ fn find_socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
 
 /// One line of the table, if it is about that connection. A socket that is closed already has no inode.
 fn parse_socket_line(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
+    // The columns (proc(5)): sl, local, remote, st, tx:rx, tr:when, retrnsmt, uid, timeout, inode.
     let mut words = line.split_ascii_whitespace().skip(1);
     if parse_address(words.next()?)? != wanted.0
         || !matches_destination(parse_address(words.next()?)?, wanted.1)
@@ -199,6 +205,7 @@ fn try_read_ancestry(pid: u32) -> Option<Vec<ProcessStat>> {
 }
 
 fn read_stat(pid: u32) -> Option<ProcessStat> {
+    // A name need not be UTF-8, and what counts stands after it.
     parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
@@ -206,6 +213,7 @@ fn read_stat(pid: u32) -> Option<ProcessStat> {
 fn parse(pid: u32, text: &str) -> Option<ProcessStat> {
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
+    // After the name (proc(5)): state, ppid, pgrp, session, tty_nr, tpgid.
     let mut words = after.split_ascii_whitespace();
     let parent = words.nth(1)?.parse().ok()?;
     let group = words.next()?.parse().ok()?;

@@ -51,6 +51,7 @@ impl CallerMiddleware {
             return Err(CallerLookupError::Elsewhere);
         };
         let local = self.local;
+        // Polled for the first request of a connection only, which remembers what was found.
         let find = async move {
             // It reads much of `/proc`.
             let looked = tokio::task::spawn_blocking(move || LocalCaller::of_connection(local, remote)).await;
@@ -67,6 +68,7 @@ impl CallerMiddleware {
 
     fn shows_token(&self, headers: &HeaderMap) -> bool {
         let mut shown = headers.get_all(AUTHORIZATION).iter();
+        // With two of them, what stands in front may have looked at the other one.
         let (Some(one), None) = (shown.next(), shown.next()) else { return false };
         let Some((scheme, token)) = one.to_str().ok().and_then(|text| text.split_once(' ')) else {
             return false;
@@ -77,6 +79,7 @@ impl CallerMiddleware {
 
     /// The reason why the caller is not served; none for one that is.
     fn refusal_reason(&self, known: &CallerLookup, has_token: bool) -> Option<String> {
+        // Before the token: a server that got hold of it is refused all the same.
         if let Ok(caller) = known
             && caller.is_server
             && self.rule == CallerRule::SameUser
@@ -134,6 +137,7 @@ impl HttpMiddleware for CallerMiddleware {
             let is_preflight = request.method() == http::Method::OPTIONS;
             if let Some(why) = self.refusal_reason(&known, has_token).filter(|_| !is_preflight) {
                 tracing::warn!(why, "request rejected");
+                // Parts come only from a whole request, and the body of this one must stay where it is.
                 let (parts, ()) = {
                     let mut head = Request::new(());
                     *head.uri_mut() = request.uri().clone();
@@ -158,6 +162,7 @@ impl HttpMiddleware for CallerMiddleware {
 
 impl CallerMiddleware {
     fn refuse(&self, why: &str) -> Response<Bytes> {
+        // The id is null because the body has not been read (JSON-RPC 2.0, section 5).
         let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32_600, "message": why } });
         let mut response = Response::new(Bytes::from(body.to_string()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -72,6 +72,7 @@ impl LocalCaller {
         return linux::of_connection(local, remote);
         #[cfg(not(target_os = "linux"))]
         {
+            // Used on Linux only.
             let _ = (local, remote);
             Err(CallerLookupError::System)
         }

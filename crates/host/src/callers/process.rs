@@ -39,7 +39,9 @@ impl TerminalName {
     #[cfg(target_os = "linux")]
     pub(super) fn from_device(number: i64) -> Option<Self> {
         let number = u32::try_from(number & 0xffff_ffff).ok().filter(|number| *number != 0)?;
+        // As the kernel encodes them: the major in bits 8 to 19, the minor in bits 0 to 7 and 20 to 31.
         let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xf_ff00));
+        // Of the kernel's list of devices: 136 to 143 are pseudo-terminals, 4 has consoles and serial lines.
         Some(Self(match (major, minor) {
             (136..=143, minor) => format!("pts/{}", (major - 136) * 256 + minor),
             (4, 0..64) => format!("tty{minor}"),
@@ -64,8 +66,10 @@ impl ProcessDescription {
 /// Makes a program's name safe to print in one line. The program's author or user chooses the name.
 #[cfg(target_os = "linux")]
 pub(super) fn sanitize_name(name: &str) -> String {
+    // The kernel adds this where the file was replaced while the program runs, as by an update.
     let name = name.strip_suffix(" (deleted)").unwrap_or(name);
     let plain = |c: char| match c {
+        // A name with these could pose as more ancestors or end a quotation; beyond ASCII there are look-alikes.
         ',' | '(' | ')' | '`' | '\u{7f}'.. => '?',
         c if c.is_control() => '?',
         c => c,

@@ -64,6 +64,7 @@ pub(crate) fn show_in(meta: &mut Meta, show: impl Fn(&str) -> String) {
     }
     let shown = |uri: &str| {
         let shown = show(uri);
+        // Only what changes is written anew; the rest stays as its server wrote it.
         if shown == uri { None } else { RawJson::from_serialize(&shown).ok() }
     };
     let nested = meta.get("ui").and_then(|ui| {

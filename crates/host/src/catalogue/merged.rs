@@ -96,6 +96,7 @@ impl MergedCatalogue {
         };
         let prompts = named(&prompts, &names, &positions, |prompt| &prompt.name, rename, page_size);
 
+        // First: the sort is stable and the first of equal URIs stays, so no server takes the place of these.
         let mut resources = own.to_vec();
         let mut templates = Vec::new();
         for (_, part, listing) in &known {
@@ -162,6 +163,7 @@ fn uris(
 ) -> ResourceUriMap {
     let of = |part: &CatalogueSource<'_>, tool: &Tool| part.filter.allows(&tool.name);
     let named = known.iter().flat_map(|(_, part, listing)| {
+        // Most tools have no `_meta`, and need not be looked into.
         let tools = listing.tools.iter().filter(|tool| !tool.meta.is_empty() && of(part, tool));
         tools.flat_map(|tool| labels::named_in(&tool.meta)).map(|uri| (part.server, uri))
     });

@@ -61,6 +61,7 @@ impl ServerPrefix {
             return Self(format!("server-{}", hash(&[server])));
         }
         if slug.len() > MAX_PREFIX {
+            // Cut anywhere it may end in `_`, which no prefix does.
             let kept = slug[..MAX_PREFIX - HASH_DIGITS - 1].trim_end_matches('_');
             return Self(format!("{kept}-{}", hash(&[server])));
         }
@@ -80,8 +81,10 @@ impl ServerPrefix {
 
     /// The name under which `item` (a tool or a prompt) of `server`, whose prefix this is, is shown.
     pub fn name(&self, server: &str, item: &str) -> String {
+        // A prefix has at most `MAX_PREFIX` characters, so this cannot fall below 30.
         let room = MAX_NAME - self.0.len() - SEPARATOR.len();
         let slug: String = item.chars().map(allowed).collect();
+        // All other characters become the same `_`, so only the hash tells such names apart.
         let printable = !item.is_empty() && item.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
         if printable && slug.len() <= room {
             return format!("{}{SEPARATOR}{slug}", self.0);

@@ -79,6 +79,7 @@ impl<T: CatalogueItem> PagedList<T> {
     /// The page after `cursor`. A cursor names the last item before the page, so that it stays good when the list
     /// changes between two pages.
     pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Reply, RpcError> {
+        // A cursor of these very pages has its page ready; any other is from before the list changed.
         if let Some(page) = self.pages.iter().find(|page| page.cursor.as_deref() == cursor) {
             return Ok(Reply::Prepared(Arc::clone(&page.answer)));
         }

@@ -55,6 +55,7 @@ fn parse(template: &str) -> Option<Vec<UriTemplatePart<'_>>> {
             parts.push(UriTemplatePart::Literal(literal));
         }
         let many = expression.contains(',') || expression.contains('*');
+        // The operators of RFC 6570, section 2.2; what each of them expands to is in section 3.2.
         let (optional_lead, allowed): (_, fn(u8) -> bool) = match expression.bytes().next()? {
             b'+' => (None, |_| true),
             b'#' => (Some(b'#'), |_| true),

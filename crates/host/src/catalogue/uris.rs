@@ -183,6 +183,7 @@ impl ResourceUriMap {
         if let Some(servers) = self.listed.get(uri) {
             return self.only(uri, servers);
         }
+        // A set, because several templates of one server may match.
         let matching: BTreeSet<String> = self
             .templates
             .iter()
@@ -267,6 +268,7 @@ impl ResourceUriMap {
         servers: &BTreeSet<String>,
     ) -> Result<ResourceTarget<'a>, RouteError> {
         let mut names = servers.iter().filter_map(|server| self.prefixes.canonical(server));
+        // The number is that of the set: a server without a prefix must not make another one the only one.
         match (names.next(), servers.len()) {
             (Some(server), 1) => Ok(ResourceTarget { server, uri: uri.into() }),
             _ => Err(RouteError::Ambiguous {

@@ -210,6 +210,7 @@ pub(super) fn read_auth(
             auth.clients.extend(client(entry, scope, report));
         }
     }
+    // Only after the clients are read is it known whether one of them is managed.
     let managed = auth.clients.iter().any(|client| client.enterprise_managed);
     if let Some(entry) = table.entry("identity_providers").filter(|_| !managed) {
         let expected = "a client that may present their assertions: `enterprise_managed = true` under [auth.clients.NAME]";
@@ -334,6 +335,7 @@ fn sign_in(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigR
     let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
     let scopes = table.strings(&["scopes"], report).unwrap_or_default();
     let parameters = revealed(secrets(&mut table, "parameters", scope, report));
+    // If it is there and wrong, that has been reported already.
     if client_id.is_none() && !table.has("client_id") {
         table.invalid::<()>(&entry.node.at, "auth.sign_in.client_id", "a string", "", report);
     }
@@ -367,6 +369,7 @@ fn provider(
         }
     }
     table.report_unknown_keys(report);
+    // Only now: everything was read first, so that all mistakes are reported at once.
     Some(AuthProvider {
         issuer: issuer?,
         client_id: client_id?,
@@ -386,6 +389,7 @@ fn key(
 ) -> Option<Secret> {
     let entry = table.take(&["key"], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
+    // A file that holds a key usually ends in a line break.
     let text = text.reveal().trim();
     if text.chars().count() >= MIN_KEY_CHARACTERS {
         return Some(Secret::new(text));
@@ -448,6 +452,7 @@ fn url(
 ) -> Option<String> {
     let entry = table.take(&[key], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
+    // An issuer has neither a query nor a fragment (RFC 8414, section 2).
     let sound = url::Url::parse(text.reveal()).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none()
     });
@@ -473,6 +478,7 @@ fn secrets(
     for one in entries {
         let field = format!("{}.{}", table.field(entry), one.key);
         match table.expanded(&one.node, &field, scope, report) {
+            // A variable that is set to nothing leaves an empty text, which anybody could guess.
             Some(value) if value.reveal().is_empty() => {
                 table.invalid::<()>(&one.node.at, &field, "a non-empty string", "", report);
             }

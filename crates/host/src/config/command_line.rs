@@ -86,6 +86,7 @@ pub fn split_command(line: &str) -> Result<Vec<String>, SplitCommandError> {
 /// around a value is removed, and nothing is expanded.
 pub(super) fn parse_env_file(text: &str) -> Result<Vec<(String, String)>, usize> {
     let mut variables = Vec::new();
+    // Some editors put a byte order mark at the beginning.
     for (index, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -124,6 +125,7 @@ fn unquote(value: &str) -> Option<String> {
                         continue;
                     }
                     _ if character == quote => {
+                        // One for the opening mark, which `inner` leaves out, and one for the closing.
                         let rest = value[index + 2..].trim_start();
                         return (rest.is_empty() || rest.starts_with('#')).then_some(text);
                     }

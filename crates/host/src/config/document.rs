@@ -85,6 +85,7 @@ pub(super) fn format(file: &Path, text: &str) -> ConfigFormat {
         "yaml" | "yml" => ConfigFormat::Yaml,
         _ => {
             let text = text.trim_start_matches('\u{feff}').trim_start();
+            // `/` begins a comment of JSON, and nothing in the other two formats.
             if text.starts_with(['{', '/']) {
                 ConfigFormat::Json
             } else if ["---", "extensions:", "mcpServers:"].iter().any(|head| text.starts_with(head)) {
@@ -101,6 +102,7 @@ pub(super) fn parse(
     format: ConfigFormat,
     text: &str,
 ) -> Result<ConfigNode, Box<ConfigError>> {
+    // Some editors put a byte order mark at the beginning.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = LocationIndex::new(file, text);
     match format {
@@ -115,6 +117,7 @@ pub(super) fn parse(
         }
         ConfigFormat::Yaml => super::yaml::parse(file, text),
         ConfigFormat::Json => {
+            // As in the files of editors. All other liberties stay off, since other readers would refuse the file.
             let options = ParseOptions {
                 allow_comments: true,
                 allow_trailing_commas: true,
@@ -157,6 +160,7 @@ impl<'a> LocationIndex<'a> {
 
     fn at(&self, offset: usize) -> ConfigSource {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        // An offset within a character counts as the beginning of its line.
         let before = self.text.get(self.starts[line - 1]..offset.min(self.text.len())).unwrap_or("");
         let column = before.chars().count() + 1;
         ConfigSource::new(

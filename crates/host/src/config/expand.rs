@@ -119,6 +119,7 @@ impl ExpansionScope<'_> {
         }
         written.push_str(rest);
         value.push_str(rest);
+        // It looks like a reference and is none here, which should be said.
         if matches!(self.dialect, ConfigDialect::Common | ConfigDialect::Goose)
             && text.strip_prefix('$').is_some_and(is_name)
         {
@@ -154,6 +155,7 @@ impl ExpansionScope<'_> {
                 self.reject_malformed(text, "`}` at the end")?;
                 return Ok(Some(VariableReference { shown: "${".to_owned(), found: None, after: inner }));
             };
+            // At the first `:-`: a default may hold another one, a name cannot.
             let (name, default) = match body.split_once(":-") {
                 Some((name, default)) => (name, Some(default)),
                 None => (body, None),
@@ -238,6 +240,7 @@ impl ExpansionScope<'_> {
         }
         match ((self.variable)(name), default) {
             (Some(value), None) => Ok(Some(value)),
+            // As in a shell, `:-` replaces an empty value as well.
             (Some(value), Some(_)) if !value.is_empty() => Ok(Some(value)),
             (_, Some(default)) => Ok(Some(default.to_owned())),
             (None, None) if self.allow_unset => Ok(None),
@@ -263,6 +266,7 @@ impl ExpansionScope<'_> {
     /// Makes a path absolute. `~` is the home folder; relative paths start at `base`.
     pub(super) fn path(&self, base: &Path, path: &str) -> PathBuf {
         match (path.strip_prefix('~'), self.home) {
+            // `~name` would be the home of another user, and is a relative path here.
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {
                 home.join(rest.trim_start_matches(std::path::is_separator))
             }

@@ -20,6 +20,7 @@ const SERVER_TABLE_KEYS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "m
 /// Returns true if a TOML file belongs to another application.
 pub(super) fn is_foreign_toml(file: &Path, root: &ConfigNode) -> bool {
     let has = |key| root.get(key).is_some();
+    // What is in the file comes before where it lies.
     let ours = has("servers") || has("endpoint") || has("defaults");
     !ours && (has("mcp_servers") || has("mcpServers") || in_folder(file, ".codex"))
 }
@@ -57,6 +58,7 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     let scope = &ExpansionScope { dialect, inputs: &inputs, ..*scope };
     if let Some(found) = &found {
         let mut same = root.as_object().unwrap_or_default().iter().filter(|entry| entry.key == found.key);
+        // Readers of JSON differ in which of the two they take.
         if let (Some(first), Some(second)) = (same.next(), same.next()) {
             part.report.report_repeated_key(second, None, found.key.to_owned(), first);
             return;
@@ -76,6 +78,7 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
             part.report.wrong_type::<()>(node, None, key, "a table of servers");
             continue;
         };
+        // Only the project's own servers shadow others: two of one name in one table are a mistake, found later.
         let shadowing = if is_local { 0 } else { seen.len() };
         for entry in entries {
             if seen[..shadowing].iter().any(|local| local.key == entry.key) {

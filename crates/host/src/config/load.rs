@@ -180,6 +180,7 @@ pub(super) fn read_text(file: &Path) -> io::Result<String> {
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // One byte more than allowed shows that there is more, also where there is no length to look at.
     std::fs::File::open(file)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
@@ -281,6 +282,7 @@ impl ConfigMerge {
         }
         extend(&mut self.config.allowed_hosts, part.allowed_hosts);
         extend(&mut self.config.allowed_origins, part.allowed_origins);
+        // Rejected ones count, or a server of another file could take the place of one with a mistake.
         let named = part.servers.iter().map(|server| (&server.name, &server.source));
         for (name, source) in named.chain(part.rejected.iter().map(|server| (&server.name, &server.source))) {
             match self.names.iter().find(|(known, _)| known == name) {

@@ -206,6 +206,7 @@ impl ServerTransport {
         }
         let words = split_command(text)?;
         let mut words = words.iter().map(String::as_str);
+        // Empty quotes are a word, and no program.
         let program = words.next().filter(|program| !program.is_empty()).ok_or(SplitCommandError::Empty)?;
         Ok(Self::stdio(program, words))
     }

@@ -49,6 +49,7 @@ impl ModelsConfig {
     pub(super) fn extend(&mut self, other: Self) {
         let known = |models: &[Model], name: &str| models.iter().any(|model| model.name == name);
         for model in other.models {
+            // The catalogue takes no two models of one name; the first file counts.
             if !known(&self.models, &model.name) {
                 self.models.push(model);
             }
@@ -151,11 +152,13 @@ fn typed<T: DeserializeOwned>(
         return report.wrong_type(&entry.node, None, path.to_owned(), "a table");
     };
     let all: Map<String, Json> = entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect();
+    // Cloned, because what is wrong is tried again below, without one member at a time.
     let error = match serde_json::from_value::<T>(Json::Object(all.clone())) {
         Ok(read) => return Some(read),
         Err(error) => error.to_string(),
     };
     let is_about_a_key = ["unknown field", "missing field"].iter().any(|start| error.starts_with(start));
+    // The error does not say which member it is about: it is the one without which the error changes.
     let culprit = entries.iter().find(|entry| {
         let mut others = all.clone();
         others.remove(&entry.key);

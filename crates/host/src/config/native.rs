@@ -76,6 +76,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
     if let Some(entry) = table.take(&["sampling"], report)
         && let Some(mut sampling) = SettingsTable::new(&entry.node, None, "sampling.", report)
     {
+        // What reads the sampling makes settings of its own, without the models.
         let models = std::mem::take(&mut part.models.models);
         part.models = ModelsConfig { models, ..read_sampling(&mut sampling, report) };
     }
@@ -94,6 +95,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         table.report_unknown_keys(report);
     }
     let servers = table.take(&["servers"], report);
+    // Before the servers, so that unknown tables are reported even where there are none.
     table.report_unknown_keys(report);
     let Some(servers) = servers else { return };
     let Some(entries) = servers.node.as_object() else {
@@ -101,6 +103,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         return;
     };
     for entry in entries {
+        // Declared out here, because it is borrowed beyond its arm.
         let long;
         let entry = match expand_shorthand(entry) {
             Some(made) => {
@@ -136,6 +139,7 @@ pub fn parse_listen(text: &str) -> Option<SocketAddr> {
         return Some(address);
     }
     let port = text.strip_prefix("localhost").unwrap_or(text);
+    // After `localhost` there has to be a colon; before a port alone there may be one.
     let port = if port.len() < text.len() {
         port.strip_prefix(':')?
     } else {
@@ -149,6 +153,7 @@ pub fn parse_console(text: &str) -> Option<ConsoleConfig> {
     if text.trim() == "off" {
         return Some(ConsoleConfig::Off);
     }
+    // Whoever reaches the console may decide in place of the person, so other machines never do.
     parse_listen(text).filter(|address| address.ip().is_loopback()).map(ConsoleConfig::Listen)
 }
 

@@ -47,6 +47,7 @@ impl ServerEntryReader<'_, '_, '_> {
             granted.read = self.paths(&mut files, "read").unwrap_or_default();
             granted.write = self.paths(&mut files, "write").unwrap_or_default();
             files.report_unknown_keys(self.report);
+            // A table that is there confines, even if it grants nothing.
             sandbox.profile.files = Some(granted);
         }
         if let Some(entry) = table.take(&["environment"], self.report) {
@@ -60,6 +61,7 @@ impl ServerEntryReader<'_, '_, '_> {
             sandbox.environment = Some(names.into_iter().map(|(name, _)| name.to_owned()).collect());
         }
         table.report_unknown_keys(self.report);
+        // Without a sandbox nothing is enforced, so the limits would only seem to hold.
         if sandbox.profile.kind == SandboxKind::Off && sandbox.profile.is_demanding() {
             self.report_contradiction(
                 entry,

@@ -124,6 +124,7 @@ impl fmt::Display for ServerUrl {
 /// that look like keys. References such as `${TOKEN}` stay. Text that is not a URL stays as it is.
 pub fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    // The fragment goes first, since it may hold a `?` of its own (RFC 3986, section 3.5).
     let (rest, fragment) = cut(rest, '#');
     let (rest, query) = cut(rest, '?');
     let (authority, path) = match rest.find('/') {
@@ -131,6 +132,7 @@ pub fn redact_url(text: &str) -> String {
         None => (rest, ""),
     };
     let mut shown = format!("{scheme}://");
+    // As parsers of URLs do, everything up to the last `@` is taken for the user information.
     match authority.rsplit_once('@') {
         Some((user, host)) if is_reference(user) => shown.extend([user, "@", host]),
         Some((_, host)) => shown.extend([HIDDEN, "@", host]),
@@ -152,6 +154,7 @@ pub fn redact_url(text: &str) -> String {
                 Some((name, value)) if is_reference(value) => shown.extend([name, "=", value]),
                 Some((name, _)) => shown.extend([name, "=", HIDDEN]),
                 None if is_reference(pair) || pair.is_empty() => shown.push_str(pair),
+                // A word alone may be the key itself.
                 None => shown.push_str(HIDDEN),
             }
         }
@@ -171,6 +174,7 @@ pub fn redact_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
             shown.push(' ');
         }
         let text = if hide_next && !is_reference(word) { HIDDEN.to_owned() } else { redact_argument(word) };
+        // The value of such an option is the next word.
         hide_next = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
             shown.push_str(&format!("{text:?}"));

@@ -319,12 +319,14 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     fn stdio(&mut self, command: &'n ConfigEntry) -> Option<StdioTransport> {
         let words = self.command(command);
         let args = self.args();
+        // Later values replace earlier ones: what is written out in the entry itself counts most.
         let mut env = self.env_file().unwrap_or_default();
         self.pass_env(&mut env);
         if let Some(entry) = self.take(self.spellings.env) {
             self.env(&entry.node, &entry.key, &mut env);
         }
         let cwd = self.cwd();
+        // Only now, so that the mistakes in all other settings are reported, too.
         let (program, mut all) = words?;
         if let ConfigValue::Object(_) = command.node.value
             && let Some(node) = command.node.get("env")

@@ -56,6 +56,7 @@ impl<'n> SettingsTable<'n> {
             if !spellings.contains(&entry.key.as_str()) {
                 continue;
             }
+            // A second one, too: it is reported as repeated and must not be reported as unknown besides.
             self.read[index] = true;
             match found {
                 None => found = Some(entry),
@@ -328,6 +329,7 @@ impl<'n> SettingsTable<'n> {
                 );
             }
         };
+        // NaN is not above zero, and what is too long is refused by the conversion.
         match seconds.filter(|seconds| *seconds > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()) {
             Some(duration) => Some(duration),
             None => self.invalid(&entry.node.at, &self.field(entry), expected, "", report),
@@ -384,6 +386,7 @@ fn parse_duration(text: &str) -> Option<f64> {
         return None;
     }
     while !rest.is_empty() {
+        // Without a unit there is nothing after the digits, and the text is refused.
         let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];

@@ -96,6 +96,7 @@ impl YamlTreeBuilder<'_> {
         if let Some(OpenCollection::Table { key: None, .. }) = self.open.last() {
             return YamlError::new(span.start, "a key must be text");
         }
+        // The tree is read by recursion, which takes stack for each level.
         if self.open.len() == MAX_DEPTH {
             return YamlError::new(
                 span.start,
@@ -121,6 +122,7 @@ impl YamlTreeBuilder<'_> {
             *key = Some((text.into_owned(), at));
             return Ok(());
         }
+        // Only plain scalars have other types than text; what a tag says is not looked at.
         let value = match style {
             ScalarStyle::Plain if tag.is_none() => resolve_plain_scalar(&text),
             _ => ConfigValue::String(text.into_owned()),
@@ -144,6 +146,7 @@ impl YamlTreeBuilder<'_> {
 
 fn place(file: &Arc<Path>, at: &Marker) -> ConfigSource {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    // The parser counts lines from 1 and columns from 0.
     ConfigSource::new(file, number(at.line()), number(at.col() + 1))
 }
 
@@ -155,6 +158,7 @@ fn resolve_plain_scalar(text: &str) -> ConfigValue {
         "false" | "False" | "FALSE" => ConfigValue::Boolean(false),
         _ => {
             let digits = text.trim_start_matches(['+', '-', '.']);
+            // Rust also reads `inf`, `nan` and the like as numbers, which are text here.
             let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok();
             if is_number {
                 ConfigValue::Number(text.to_owned())

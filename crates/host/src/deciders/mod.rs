@@ -83,6 +83,7 @@ impl Decider {
         match LocalCaller::this() {
             Ok(caller) => Self::of(&caller),
             Err(CallerLookupError::System) => Self::Unidentified,
+            // What cannot be read of this process counts as being at no terminal.
             Err(_) => Self::Program { program: format!("process {}", std::process::id()) },
         }
     }
@@ -93,6 +94,7 @@ impl Decider {
     /// [`CheckDeciderError`]: why not.
     pub fn check(&self, from: DecisionSource, token: Option<&str>) -> Result<(), CheckDeciderError> {
         match (from, self) {
+            // First, so that neither a terminal nor a token gets around it.
             (DecisionSource::Browser, _) => Err(CheckDeciderError::BrowserOnly),
             (DecisionSource::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
             _ if token.is_some() => Ok(()),

@@ -101,6 +101,7 @@ impl DecisionTokenStore {
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
             return Err(DecisionTokenError::Name);
         }
+        // The file holds a hash without salt, which protects only what cannot be guessed.
         if secret.len() < MIN_SECRET {
             return Err(DecisionTokenError::Short);
         }
@@ -151,13 +152,16 @@ impl DecisionTokenStore {
             fs::create_dir_all(folder)?;
             // Made beside it and moved, so that a reader sees one or the other.
             let beside = folder.join(format!(".decision-tokens.{}", std::process::id()));
+            // A process of the same id may have left one when it was killed, and `create_new` would fail on it.
             let _gone = fs::remove_file(&beside);
             let mut options = fs::OpenOptions::new();
+            // A new file follows no link, and has no wider permissions from before.
             options.write(true).create_new(true);
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             let mut file = options.open(&beside)?;
             file.write_all(&text)?;
+            // On the disk before it is moved: a crash must not leave an empty file in its place.
             file.sync_all()?;
             fs::rename(&beside, &self.file)
         };

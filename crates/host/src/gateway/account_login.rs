@@ -46,6 +46,7 @@ impl Gateway {
         accounts: &UpstreamAccounts,
         call: Call,
     ) -> Result<Outcome, RpcError> {
+        // `answer` takes the call, and its error may have to become a question of the same call.
         let (context, method) = (call.context.clone(), call.method.clone());
         let resumed = resume(accounts, &context, &method).await;
         if let (Some(guard), Ok(Some(Outcome::Complete(_))) | Err(_)) = (&self.shared.guard, &resumed) {
@@ -112,6 +113,7 @@ impl Gateway {
         let name = &self.shared.upstreams[server].server.name;
         let result = match self.reach(server, using).await {
             Ok(mut reached) => {
+                // No call goes out, and a lease that is only dropped counts as a call that was given up.
                 reached.lease.finish();
                 let text =
                     format!("The account at `{name}` is connected. Its tools are now in the tool list.");
@@ -136,6 +138,7 @@ async fn resume(
     };
     let foreign = || RpcError::invalid_params("invalid request state");
     let (id, inner) = state.split_once(' ').ok_or_else(foreign)?;
+    // `+` precedes the state that the call had before, `-` says that it had none.
     let (id, inner) = (id.to_owned(), inner.strip_prefix('+').map(str::to_owned));
     let answer = round.answers.remove(QUESTION_KEY).and_then(|answer| answer.decode::<ElicitResult>().ok());
     round.fresh.retain(|key| key != QUESTION_KEY);
@@ -154,6 +157,7 @@ async fn resume(
         let why = format!("the user declined to connect an account at `{}`; nothing was done", link.server);
         return Ok(Some(told(method, why)?));
     }
+    // Neither beyond the time of the link nor longer than proxies leave a silent request open.
     let waited = timeout_at(until.min(Instant::now() + accounts.current_limits().sign_in_wait), async {
         let settled =
             stage.wait_for(|stage| !matches!(stage, AccountLinkStage::Open | AccountLinkStage::Taken)).await;
@@ -202,6 +206,7 @@ fn parse_sign_in_error(
     context: &Context,
     error: &RpcError,
 ) -> Option<Result<SignInElicitation, RpcError>> {
+    // The host's own error carries one link, to its own pages; others are a server's and go on as they are.
     let [params] = <[ElicitUrlParams; 1]>::try_from(error.url_elicitations()?).ok()?;
     let id = accounts.parse_link_id(&params.url)?.to_owned();
     let server = match accounts.links().look_up(&id) {

@@ -114,8 +114,10 @@ pub(super) fn present_error(server: &str, error: RpcError) -> RpcError {
 }
 
 fn screen_message(message: &str) -> Result<String, ElicitationError> {
+    // Compared loosely, because a person does not tell look-alike letters or other spaces apart either.
     let words = |text: &str| loose_skeleton(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     let seen = words(message);
+    // Both parts are needed: the first words alone are ordinary English.
     let asks =
         OWN_QUESTIONS.iter().any(|own| seen.contains(&words(own))) && seen.contains(&words(OWN_SERVER));
     if asks || seen.contains(&words(OWN_REASON)) {
@@ -126,6 +128,7 @@ fn screen_message(message: &str) -> Result<String, ElicitationError> {
 
 fn screen_url(mut params: ElicitUrlParams) -> Result<ElicitUrlParams, ElicitationError> {
     params.message = screen_message(&params.message)?;
+    // Written out they would make another URL, so it is refused.
     if params.url.chars().any(is_hidden) {
         return Err(ElicitationError::Url("it contains hidden characters".to_owned()));
     }
@@ -149,6 +152,7 @@ fn screen_url(mut params: ElicitUrlParams) -> Result<ElicitUrlParams, Elicitatio
 /// Returns true if a label of an ASCII domain encodes letters that mix scripts or look like Latin letters.
 fn looks_like_others(domain: &str) -> bool {
     let (name, read) = idna::domain_to_unicode(domain);
+    // What cannot be decoded cannot be judged, so it counts as a look-alike.
     read.is_err()
         || name.split('.').filter(|label| !label.is_ascii()).any(|label| {
             label.detect_restriction_level() > RestrictionLevel::HighlyRestrictive

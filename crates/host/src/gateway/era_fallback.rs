@@ -50,6 +50,7 @@ impl Gateway {
                     tracing::warn!(server = %name, revision = %spoken, "{lead}; reconnecting with {older}");
                     // So that the next call does not go over the connection that is on its way out.
                     let left = line.wait(|phase| phase.ready().is_none_or(|now| now.id != live.id));
+                    // Past the limit the answer goes out all the same: it says what happened either way.
                     let _ = timeout(LEFT_WAIT, left).await;
                 }
                 format!(
@@ -74,6 +75,7 @@ fn asks_with_requests(method: &Method, outcome: &Outcome) -> bool {
             error.code == code::INVALID_REQUEST && REQUESTS.iter().any(|name| error.message.contains(name))
         }
         Outcome::Complete(reply) if *method == Method::ToolsCall => {
+            // Nearly all results are without these words, and need not be decoded to know it.
             if let Reply::Raw { json, .. } = reply
                 && memmem::find(json.as_bytes(), WORDS.as_bytes()).is_none()
             {

@@ -47,6 +47,7 @@ impl Gateway {
         let name = call.method.name();
         let (_, extension, member) = LISTS.into_iter().find(|(method, ..)| *method == name)?;
         let seen = self.in_view(using);
+        // The pages and cursors of a single server pass as they are; only a merged list needs some of its own.
         if using.view.only.is_some() || seen.len() < 2 {
             return None;
         }
@@ -75,6 +76,7 @@ impl Gateway {
             }
         };
         let parts = servers.iter().map(|server| self.list_part(call, using, *server, member));
+        // What others list is shown even where a server fails; only where all fail is the first failure the answer.
         let (mut parts_known, mut failure) = (Vec::new(), None);
         for (part, server) in join_all(parts).await.into_iter().zip(servers) {
             match part {
@@ -97,10 +99,13 @@ impl Gateway {
 
     /// The page after this cursor, written out.
     fn page_of(&self, parts: Vec<ListPart>, member: &str, cursor: Option<&str>) -> Result<RawJson, RpcError> {
+        // One server that gives no TTL makes the whole list stale at once.
         let ttl_ms = parts.iter().map(|part| part.ttl_ms).collect::<Option<Vec<_>>>();
         let ttl_ms = ttl_ms.and_then(|all| all.into_iter().min()).unwrap_or_default();
+        // With rules, callers may be shown different lists, so no cache may share one between users.
         let is_public = parts.iter().all(|part| part.is_public) && self.shared.guard.is_none();
         let mut entries: Vec<_> = parts.into_iter().flat_map(|part| part.entries).collect();
+        // In the order of URIs a cursor keeps its place, even if its entry has gone since.
         entries.sort_by(|one, two| one.0.cmp(&two.0));
         // A cursor names one entry.
         entries.dedup_by(|one, two| one.0 == two.0);
@@ -172,6 +177,7 @@ impl Gateway {
         let mut part = ListPart { is_public: true, ..ListPart::default() };
         let (mut cursor, mut bytes, mut known) = (None, 0, HashSet::new());
         for page in 0..MAX_PAGES {
+            // Anew for each page: `forward` uses up the lease, and the connection may be another one by now.
             let mut reached = self.reach(server, using).await?;
             if let Some(why) = self.block_reason_on_connection(server, what, &mut reached).await {
                 reached.lease.finish();
@@ -202,6 +208,7 @@ impl Gateway {
                 None => break,
             }
         }
+        // The last page may have gone beyond the limit.
         part.entries.truncate(MAX_ENTRIES);
         Ok(part)
     }
@@ -222,6 +229,7 @@ impl ListPart {
         for entry in entries {
             let entry = with_shown_uris(&entry, 0, &show);
             let uri = entry.members().find(|one| one.key() == "uri");
+            // Without a URI an entry has no place in the order, and no cursor could name it.
             let Some(uri) = uri.and_then(|uri| Some(uri.text()?.into_owned())) else { continue };
             self.entries.push((uri, entry));
         }

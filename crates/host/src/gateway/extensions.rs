@@ -79,11 +79,14 @@ impl Gateway {
         let method = call.method.clone();
         let name = method.name();
         if !is_method_name(name) {
+            // The name is not repeated: it has characters that must not reach logs and screens.
             return Err(RpcError::method_not_found(""));
         }
+        // Readers differ in which of two members they take: what is checked here might not be what the server reads.
         if let Some(repeated) = call.params.view().repeated {
             return Err(RpcError::invalid_params(format!("invalid params: duplicate key `{repeated}`")));
         }
+        // A server that is still starting may be the one that is meant.
         self.shared.wait_for_first_start(&using.view, |slot| slot.server.start_wait).await;
         if let Some(listed) = self.extension_list(&call, using).await {
             return listed;
@@ -150,6 +153,7 @@ impl Gateway {
                 return;
             }
         };
+        // All at once: a server that is slow to connect must not keep the others from hearing it.
         let told = targets.into_iter().map(|(server, params)| self.tell(server, params, &call, &using));
         futures::future::join_all(told).await;
     }
@@ -214,9 +218,11 @@ impl Gateway {
                     return Ok(Some((server, rewrite::with_text(params, "uri", &own).map_err(wrong)?)));
                 }
                 Err(error @ RouteError::Ambiguous { .. }) => return Err(unknown_resource(uri, &error)),
+                // A URI of nobody known leaves the other members to say who is meant.
                 Err(_) => {}
             }
         }
+        // Of repeated members the last one counts, as for most readers of JSON.
         let reference = params.members().filter(|member| member.key() == "ref").last();
         if let Some(reference) = reference.map(|member| member.value())
             && let Some(uri) = reference.members().filter(|member| member.key() == "uri").last()
@@ -267,6 +273,7 @@ impl Gateway {
     /// The only server that a request can mean which names none.
     fn only_candidate(&self, method: &str, using: &ViewLease) -> Result<usize, RpcError> {
         let seen = self.in_view(using);
+        // Extensions are named `vendor/name`, and their methods begin with that name.
         let family = method.split('/').next().unwrap_or_default();
         let is_of_family = |identifier: &str| {
             identifier.rsplit_once('/').is_some_and(|(_, name)| name == family) && method.contains('/')
@@ -280,6 +287,7 @@ impl Gateway {
         let candidates = if of_family.is_empty() { &extended } else { &of_family };
         match (candidates.as_slice(), seen.as_slice()) {
             ([one], _) => Ok(*one),
+            // With one server in view nobody else can be meant; it may have the method without declaring an extension.
             ([], [(one, _)]) => Ok(*one),
             ([], _) => Err(RpcError::method_not_found(method)),
             (several, _) => {
@@ -329,6 +337,7 @@ fn agreed(settings: &[RawJson]) -> RawJson {
         return first.clone();
     }
     let others: Vec<_> = others.iter().map(|other| other.to_value().unwrap_or_default()).collect();
+    // Members are copied as text, so that numbers and escapes stay as the server wrote them.
     let mut out = vec![b'{'];
     for member in first.members() {
         let value = member.value().to_value().ok();
@@ -342,6 +351,7 @@ fn agreed(settings: &[RawJson]) -> RawJson {
 
 /// The params without what belongs to the protocol.
 pub(super) fn without_meta(params: &RawJson) -> RawJson {
+    // Members are copied as text, so that numbers and escapes stay as the application wrote them.
     let mut out = vec![b'{'];
     let own = ["_meta", "inputResponses", "requestState"];
     params

@@ -46,17 +46,20 @@ impl Gateway {
         let position = way.server;
         let server = &*self.shared.upstreams[position].server.name;
         let ForwardRoute { reached: ReachedUpstream { mut lease, live, turn }, catalogue, .. } = way;
+        // Only a server of the older era holds the call itself, so only there is its state tied to the connection.
         let holder = live.connection.keeps_calls().then_some(live.id);
         let mut round = call.context.round();
         let roots = &self.shared.upstreams[position].roots;
         let looked = roots.filter_answers(&call.context, &mut round.answers).await;
         if let Some(text) = round.carried.take() {
+            // Nothing was sent yet, so the lease must not count as a call that was given up.
             let inner = verify_round_state(&text, server, holder).inspect_err(|_| lease.finish())?;
             round.carried = inner.map(str::to_owned);
             call.context.begin_round(round);
         } else if looked {
             call.context.begin_round(round);
         }
+        // The answers of `tasks/update` are in its params and not in the round.
         let params = match &call.method {
             Method::TasksUpdate => roots.filter_task_params(&call.context, &params).await.unwrap_or(params),
             _ => params,
@@ -72,6 +75,7 @@ impl Gateway {
         }
         let (mut turn, mut rounds) = (turn, 0);
         let outcome = loop {
+            // A copy, because the same call goes out again with the answers of the next round.
             let onward = Call::new(method.clone(), params.clone(), call.context.clone());
             let mut calling = std::pin::pin!(live.connection.service.call(onward));
             // With its first poll the call is sent, and the next one that waited may go.
@@ -100,6 +104,7 @@ impl Gateway {
             if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == CapabilitySet::NONE {
                 break Outcome::InputRequired(questions);
             }
+            // Boxed, so that the many calls that ask nothing do not carry the state of asking.
             match Box::pin(self.answer_locally(&call, cause, questions)).await {
                 Ok(LocalAnswerOutcome::All(round)) => call.context.begin_round(*round),
                 Ok(LocalAnswerOutcome::Left(questions)) => break Outcome::InputRequired(questions),
@@ -134,6 +139,7 @@ impl Gateway {
                 Ok(Outcome::InputRequired(questions))
             }
             Outcome::Failed(error) => {
+                // The client's own failures have this code, and a broken connection may be behind them.
                 if error.code == code::INTERNAL_ERROR {
                     lease.line.doubt();
                 }
@@ -216,6 +222,7 @@ fn verify_round_state<'a>(
     let Some(carried) = RoundState::read(text) else {
         return Err(RpcError::invalid_params("invalid request state"));
     };
+    // The state comes back through the application, which must not send one server what another one asked for.
     if carried.server != server {
         let why = format!(
             "the request state belongs to the server `{}`, but the call is for `{server}`",
@@ -256,6 +263,7 @@ fn contents_stay(json: &RawJson, show: &impl Fn(&str) -> String) -> bool {
     }
     #[derive(Deserialize)]
     struct ContentUriPeek<'a> {
+        // A plain reference could not take a URI that is written with escapes.
         #[serde(borrow)]
         uri: Cow<'a, str>,
     }

@@ -125,6 +125,7 @@ impl ViewLease {
 impl Drop for ViewLease {
     fn drop(&mut self) {
         self.view.used.store(self.shared.millis(), Ordering::Relaxed);
+        // Pairs with the load in `sweep`: whoever sees that nobody uses the view sees the time above, too.
         self.view.users.fetch_sub(1, Ordering::Release);
     }
 }
@@ -195,8 +196,10 @@ impl GatewayState {
         let user = peer.principal.clone().filter(|name| self.has_users && is_user(name));
         let viewer = CatalogueViewKey { user, abilities, only };
         {
+            // For reading first, since nearly every call finds its view.
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(view) = views.get(&viewer) {
+                // Counted under the lock: the sweep, which takes it for writing, finds either the user or no view.
                 return Ok(self.used(view, peer));
             }
         }
@@ -204,10 +207,12 @@ impl GatewayState {
         let max = self.settings.max_views;
         let is_like = |other: &&CatalogueViewKey| other.user == viewer.user && other.only == viewer.only;
         let of_user = || views.keys().filter(is_like).count();
+        // Another call may have added it between the two locks.
         if !views.contains_key(&viewer) {
             let known = of_user();
             if known >= max && abilities.has_extensions() {
                 tracing::warn!(max, limit = "max_views", "application served without its extensions");
+                // The lock is not reentrant, and `view_of` takes it again.
                 drop(views);
                 return self.view_of(peer, abilities.without_extensions(), only);
             }
@@ -256,13 +261,16 @@ impl GatewayState {
     /// Returns everything that an application currently sees. It uses the application's own connections where they
     /// exist, and the common ones otherwise.
     fn catalogue(&self, view: &CatalogueView, application: &ApplicationIdentity) -> Arc<MergedCatalogue> {
+        // Before anything is read: a change during the build leaves the catalogue marked as old.
         let epoch = self.epoch.now();
         let own = self.own_lines(view, application);
         let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
+        // Before the lock of the other cache is taken, so that the two are never held together.
         let common = self.common_catalogue(view, epoch);
         if ids.is_empty() {
             return common;
         }
+        // Held over the build, so that calls that come together do not build the same catalogue several times.
         let mut cache = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         let key =
             (CatalogueViewKey { user: view.user.clone(), abilities: view.abilities, only: view.only }, ids);
@@ -281,6 +289,7 @@ impl GatewayState {
 
     /// The catalogue of a view for applications without connections of their own.
     fn common_catalogue(&self, view: &CatalogueView, epoch: u64) -> Arc<MergedCatalogue> {
+        // Held over the build, so that calls that come together do not build the same catalogue several times.
         let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {
             return Arc::clone(&built.catalogue);
@@ -386,6 +395,7 @@ impl GatewayState {
     ) {
         let mut epoch = self.epoch.subscribe();
         loop {
+            // Before the phases are read: what changes meanwhile wakes the wait below.
             epoch.mark_unchanged();
             let now = Instant::now();
             let starting = |(server, slot): (usize, &UpstreamEntry)| match &*slot
@@ -401,6 +411,7 @@ impl GatewayState {
                 _ => None,
             };
             let lines = self.upstreams.iter().enumerate().filter_map(starting);
+            // The latest of them: a server that settles before wakes the loop by the epoch.
             let Some(until) = lines.filter(|until| *until > now).max() else { return };
             tokio::select! {
                 _ = epoch.changed() => {}
@@ -416,6 +427,7 @@ impl GatewayState {
         status.left_out.extend(self.left_out.iter().cloned());
         status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
         status.without_policy = self.guard.as_ref().is_none_or(|guard| guard.policy().is_none());
+        // Copied, so that building the catalogues keeps no new application from its view.
         let views: Vec<Arc<CatalogueView>> = {
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
             views.values().cloned().collect()
@@ -429,6 +441,7 @@ impl GatewayState {
             }
         }
         for server in &mut status.servers {
+            // Several views may find the same differences.
             let mut known = HashSet::new();
             server.warnings.retain(|warning| known.insert(warning.clone()));
         }
@@ -441,6 +454,7 @@ impl GatewayState {
     pub(crate) async fn close_idle_connections(self: Arc<Self>) {
         let idle = self.settings.idle_after;
         loop {
+            // Four looks in the period, so that connections stay at most a quarter longer than it.
             tokio::time::sleep(idle / 4).await;
             let now = self.millis();
             let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
@@ -468,6 +482,7 @@ impl GatewayState {
             if !over.is_empty() {
                 tracing::debug!(connections = over.len(), "closing idle connections");
             }
+            // All at once, since each may take up to the limit for closing.
             let lines = futures::future::join_all(over.iter().map(|line| line.stop()));
             let users = futures::future::join_all(gone.iter().map(|upstream| upstream.stop()));
             futures::future::join(lines, users).await;

@@ -64,6 +64,7 @@ impl Gateway {
         if !wanted.task_ids.is_empty() && !context.peer().capabilities.has_extension(TASKS_EXTENSION) {
             return Err(hospes::tasks::tasks_not_declared());
         }
+        // Before the catalogue is taken, so that no change falls between the two.
         let mut epoch = self.shared.epoch.subscribe();
         let mut known = using.catalogue();
 
@@ -78,6 +79,7 @@ impl Gateway {
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
         let lines = seen.map(|(server, slot)| (server, line(slot)));
         let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.told()))));
+        // Collected here, since receivers only get what is sent after they subscribed, and below is waited.
         let logs: Vec<_> = logs.collect();
         let told = SubscriptionSink::new(context);
         let mut follows = FuturesUnordered::new();
@@ -99,6 +101,7 @@ impl Gateway {
                 continue;
             }
             let tasks = &mut tasks.entry(server).or_default().tasks;
+            // A task that is named twice would be told of twice.
             if !tasks.iter().any(|known| known.original == original) {
                 tasks.push(WatchedTask { original, shown: id.clone(), last: None });
             }
@@ -134,6 +137,7 @@ impl Gateway {
                     logs.push(self.logs(server, own.id, own.told(), call, using));
                 }
             }
+            // An empty set yields `None`, which switches its branch off until the next turn.
             tokio::select! {
                 changed = epoch.changed() => if changed.is_err() {
                     return Err(RpcError::internal("the host stopped"));
@@ -142,6 +146,7 @@ impl Gateway {
                 Some(()) = logs.next() => continue,
             }
             let now = using.catalogue();
+            // A list that did not change is kept as it is when the catalogue is built, so its address says enough.
             if wanted.tools_list_changed && !Arc::ptr_eq(&now.tools, &known.tools) {
                 context.notify(Notification::ToolsListChanged);
             }
@@ -211,6 +216,7 @@ impl Gateway {
             note.set_decision("deny", &over.by);
             note.end(AuditOutcome::Refused, None).await;
         }
+        // The application hears of it by the acknowledgement, in which the task is missing.
         let _told = self.end_task(server, (shown, original), context, &over.why);
         false
     }
@@ -244,8 +250,10 @@ impl Gateway {
                     taken.finish();
                     taken.line.wait(|phase| phase.ready().is_some()).await;
                     if let Ok(mut fitting) = lease() {
+                        // The stream may be dropped at any time, and must not count as a call that was given up then.
                         fitting.begin();
                         fitting.finish();
+                        // Not before the other lease is taken: in between the connection must not lose its only user.
                         drop(taken);
                         let line = Arc::clone(&fitting.line);
                         let hold = fitting.tasks();
@@ -265,6 +273,7 @@ impl Gateway {
                             if wanted.tasks.is_empty() {
                                 return;
                             }
+                            // Dropping it counts as started: the acknowledgement does not wait for a second attempt.
                             starting = None;
                             sleep(REOPEN_DELAY).await;
                             self.follow(place, &mut wanted, using, told, &mut starting).await;
@@ -317,6 +326,7 @@ impl Gateway {
                 {
                     context.notify(other);
                 }
+                // A listener that is too slow loses messages, so that the connection never waits for it.
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 // The sender is the line's own.
                 Err(RecvError::Closed) => return,

@@ -13,6 +13,7 @@ pub(super) fn differences(
     catalogue: &MergedCatalogue,
 ) -> impl Iterator<Item = String> {
     let found = || {
+        // Only a server that all users share has a connection without a user.
         let upstream = slot.of(None)?;
         let applications = format!("applications that support {}", view.abilities);
         let line = upstream.line(view.abilities);

@@ -47,6 +47,7 @@ impl Gateway {
             let theirs = CapabilitySet::of(&call.context.peer().capabilities);
             let mut all = ClientCapabilities::clone(&call.context.peer().capabilities);
             let both = theirs.and(own).capabilities();
+            // Only these two can be answered here; roots and extensions stay as the application declared them.
             (all.sampling, all.elicitation) = (both.sampling, both.elicitation);
             call.context.set_answerable_capabilities(all);
         }
@@ -90,6 +91,7 @@ impl Gateway {
                     continue;
                 }
             };
+            // A server of 2026-07-28 cannot be answered with an error, so its call ends.
             if !round.takes_refusals {
                 return LocalAnswerOutcome::Ended(refused(call, cause, &error));
             }
@@ -185,6 +187,7 @@ fn refused(call: &Call, cause: SamplingCause<'_>, error: &RpcError) -> Outcome {
     if call.method == Method::ToolsCall {
         return Outcome::Complete(CallToolResult::error(text).into());
     }
+    // The code of a rejected sampling request would be wrong as the answer to another method.
     let code = if error.code == code::USER_REJECTED { code::INVALID_REQUEST } else { error.code };
     RpcError::new(code, text).into()
 }
@@ -247,6 +250,7 @@ async fn elicit(
         offers: DecisionOptions { edit: is_form, ..DecisionOptions::default() },
         card,
         timeout: guard.approval_timeout(),
+        // A decision holds for exactly what the card shows.
         bond: Sha256::digest(shown.as_bytes()).into(),
         asker: Sha256::digest(cause.server).into(),
         caller: call.context.peer().caller.clone(),

@@ -73,6 +73,7 @@ impl Service for Gateway {
     async fn notified(&self, notification: Notification, context: Context) {
         let Notification::Other { method, params } = notification else { return };
         let params = params.unwrap_or_else(RawJson::empty_object);
+        // Boxed, since notifications of extensions are rare and the others need not carry its future.
         Box::pin(self.unknown_notification(method, params, context)).await;
     }
 
@@ -140,6 +141,7 @@ impl Gateway {
         capabilities.resources = Some(resources);
         capabilities.completions = Some(RawJson::empty_object());
         capabilities.logging = Some(RawJson::empty_object());
+        // An application of the older era reads the extensions once, so servers that are starting get some time.
         self.shared.wait_for_first_start(&using.view, |_| self.shared.settings.greeting_wait).await;
         capabilities.extensions = self.extensions(using);
         // Whatever a server may have: which of its tools become tasks, the list and the server say.
@@ -161,6 +163,7 @@ impl Gateway {
             let Some(upstream) = slot.of(view.user.as_ref()) else { continue };
             let Some(live) = upstream.offers(view.abilities) else { continue };
             let gate = slot.server.gate.as_ref();
+            // Instructions go straight to the model, so only accepted ones are passed on (HOST-10).
             if gate.is_some_and(|gate| {
                 gate.item_block_reason(&live.hashes, ItemKind::Instructions, "").is_some()
             }) {
@@ -234,6 +237,7 @@ impl Gateway {
             }
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
+        // Before the guard, so that no person is asked about a call that cannot be made.
         if kind == NamedItemKind::Tool
             && let Err(error) = header_params::check(&call, catalogue.tools.get(name))
         {
@@ -289,6 +293,7 @@ impl Gateway {
         if let (Err(_), Some(passage)) = (&found, &mut passage) {
             passage.clear_labels();
         }
+        // `forward` takes the call and its params; what a task began with is needed after it.
         let (context, method) = (call.context.clone(), call.method.clone());
         let (listed, sent) = (Arc::clone(&catalogue), params.clone());
         let shown = name.to_owned();

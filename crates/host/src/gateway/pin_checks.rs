@@ -36,6 +36,7 @@ impl Gateway {
         reached: &mut ReachedUpstream,
     ) -> Option<BlockReason> {
         let gate = self.shared.upstreams[server].server.gate.as_ref()?;
+        // What the server says to have changed cannot be compared before it is read.
         if !reached.lease.line.wait_for_reread().await {
             return Some(BlockReason::Unread);
         }

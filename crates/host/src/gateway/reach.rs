@@ -56,6 +56,7 @@ impl Gateway {
         let sign_in = |line: &SupervisedConnection| {
             let url = line.phase().sign_in().cloned()?;
             let accounts = self.shared.accounts.as_ref()?;
+            // A link that was used, or whose time is over, leads nowhere.
             accounts
                 .parse_link_id(&url)
                 .is_some_and(|id| accounts.is_open(id))
@@ -80,6 +81,7 @@ impl Gateway {
             taken = fitting;
         }
         taken.finish();
+        // It may have turned out only while the call was waiting.
         let sign_in = sign_in(&taken.line);
         // That of this connection: another one to the same server may well be ready.
         let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());

@@ -18,6 +18,7 @@ impl Gateway {
             return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
         };
         match uri {
+            // The endpoint of one server shows nothing of the host's own: the status would name all the others.
             _ if self.only.is_some() => {}
             STATUS_URI => return own_resource(STATUS_URI, &self.shared.status()),
             ACCOUNTS_URI => return self.read_accounts(using).await,
@@ -113,6 +114,7 @@ impl Gateway {
                 RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
             self.forward(call, params, ForwardRoute { server, reached, catalogue }).await
         } else {
+            // Nothing is sent, and a lease that is only dropped counts as a call that was given up.
             reached.lease.finish();
             Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()))
         };
@@ -124,6 +126,7 @@ impl Gateway {
 /// decided anew on every request.
 fn private(reply: Reply) -> Result<Reply, RpcError> {
     Ok(match reply {
+        // Only where the member is there: results of older revisions have none.
         Reply::Raw { revision, json, bridge }
             if json.members().any(|member| member.key() == "cacheScope") =>
         {

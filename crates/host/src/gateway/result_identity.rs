@@ -36,6 +36,7 @@ fn stamped(json: &RawJson) -> Option<RawJson> {
     });
     let Some(meta) = meta else {
         let rest = json.as_str().trim_start().strip_prefix('{')?;
+        // An object that is otherwise empty takes no comma.
         let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
         return RawJson::parse(format!("{{\"_meta\":{{{own}}}{comma}{rest}")).ok();
     };
@@ -67,6 +68,7 @@ pub(super) fn naming_tool(outcome: Outcome, method: &Method, own: &str, shown: &
             Outcome::Failed(error)
         }
         Outcome::Complete(reply @ (Reply::Raw { .. } | Reply::CallTool(_))) => {
+            // Nearly no result has this text, and looking for it costs less than decoding.
             if let Reply::Raw { json, .. } = &reply
                 && memmem::find(json.as_bytes(), ARGUMENT_ERROR.as_bytes()).is_none()
             {

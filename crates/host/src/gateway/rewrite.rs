@@ -23,6 +23,7 @@ pub(super) fn with_arguments(object: &RawJson, to: &RawJson) -> Result<RawJson, 
     if object.members().any(|member| member.key() == "arguments") {
         return Ok(object.with_member("arguments", to));
     }
+    // An object that is otherwise empty takes no comma.
     let comma = if text.trim_start().starts_with('}') { "" } else { "," };
     RawJson::parse(format!("{{\"arguments\":{to}{comma}{text}"))
 }

@@ -30,6 +30,7 @@ impl<'a> RoundState<'a> {
     pub(super) fn read(text: &'a str) -> Option<Self> {
         let (length, rest) = text.split_once(' ')?;
         let length: usize = length.parse().ok()?;
+        // `get` and no index: the length may point beyond the text or into a character.
         let server = rest.get(..length)?;
         let (connection, inner) = rest.get(length..)?.strip_prefix(' ')?.split_once(' ')?;
         let connection = if connection == "-" { None } else { Some(connection.parse().ok()?) };

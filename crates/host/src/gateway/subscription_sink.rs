@@ -52,6 +52,7 @@ impl<'c> SubscriptionSink<'c> {
                 .retain(|held| !matches!(held, Notification::TasksChanged(old) if old.task.task_id == *id));
         }
         if state.acknowledged {
+            // Released first, so that nothing is sent while the lock is held.
             drop(state);
             self.context.notify(notification);
         } else if !state.held_back.contains(&notification) {
@@ -84,6 +85,7 @@ impl<'c> SubscriptionSink<'c> {
     }
 
     pub(super) fn acknowledge(&self, honoured: SubscriptionsAcknowledgedParams) {
+        // Sent before the flag is set, so that nothing can come before it (SUBS-03).
         self.context.notify(Notification::SubscriptionsAcknowledged(honoured));
         let mut state = self.state();
         state.acknowledged = true;
@@ -104,6 +106,7 @@ impl<'c> SubscriptionSink<'c> {
 
     pub(super) async fn wait_for_acknowledgements(&self) {
         loop {
+            // Registered before the count is read: the last one may start in between, and would wake nobody.
             let mut changed = std::pin::pin!(self.starts.changed.notified());
             changed.as_mut().enable();
             if self.starts.missing.load(Ordering::Acquire) == 0 {
@@ -119,6 +122,7 @@ pub(super) struct PendingAcknowledgement(Arc<PendingAcknowledgements>);
 
 impl Drop for PendingAcknowledgement {
     fn drop(&mut self) {
+        // The count falls first, so that whoever is woken reads the new one.
         self.0.missing.fetch_sub(1, Ordering::AcqRel);
         self.0.changed.notify_waiters();
     }

@@ -47,6 +47,7 @@ struct StoredTaskOwner {
 impl TaskOwners {
     pub(super) fn note(&self, id: &str, context: &Context, origin: Option<TaskOrigin>) {
         let owner = context.peer().principal.clone();
+        // `allows` treats a task without an entry in the same way, so no room is taken.
         if owner.is_none() && origin.is_none() {
             return;
         }

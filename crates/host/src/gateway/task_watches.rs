@@ -49,6 +49,7 @@ impl Gateway {
         tasks: Vec<WatchedTask>,
         context: &Context,
     ) -> BoxStream<'static, TaskPollResult> {
+        // Owned copies, because the stream outlives this call.
         let (live, peer) = (Arc::clone(live), Arc::clone(context.peer()));
         let ask = move |task: WatchedTask| {
             let (live, onward) = (Arc::clone(&live), Context::new(Arc::clone(&peer)));
@@ -86,6 +87,7 @@ impl Gateway {
                     _ => self.apply_task_change(place, found, tasks, using, told),
                 }
             }
+            // The id is the only parameter, so this says that the server knows no such task.
             Err(error) if error.code == code::INVALID_PARAMS => {
                 let task = tasks.remove(position);
                 place.1.release(&task.original);
@@ -111,6 +113,7 @@ impl Gateway {
         hold.note(&found.task);
         task.last = Some(found.task.clone());
         if let Some(over) = self.over_now(server, &task.shown, &found, told.context) {
+            // The error is for callers; whoever follows the task is told by the stream, below.
             let _told = self.end_task(server, (&task.shown, &task.original), told.context, &over.why);
             self.record_of_task(server, &task.shown, told.context, Err(&over.by));
             let task = tasks.remove(position);

@@ -236,10 +236,12 @@ impl Gateway {
     ) -> RpcError {
         let name = &self.shared.upstreams[server].server.name;
         let told = RpcError::invalid_request(format!("the task of the server `{name}` was stopped: {why}"));
+        // Each request for the task comes here, and one cancellation is enough.
         if !self.shared.task_owners.end(shown) {
             return told;
         }
         let (gateway, peer, original) = (self.clone(), Arc::clone(context.peer()), original.to_owned());
+        // In the background: the refusal does not wait for the server, and cancelling outlives the request.
         tokio::spawn(async move {
             let ending = async {
                 let using = gateway.shared.view(&peer, gateway.only).ok()?;
@@ -247,6 +249,7 @@ impl Gateway {
                 let params = RawJson::from_serialize(&TaskParams::new(&original)).ok()?;
                 let cancel = Call::new(Method::TasksCancel, params, Context::new(peer));
                 let outcome = reached.live.connection.service.call(cancel).await;
+                // Whatever the server answers: nobody waits for the task any more, so it keeps no connection.
                 reached.lease.tasks().release(&original);
                 reached.lease.finish();
                 matches!(outcome, Outcome::Complete(_)).then_some(())
@@ -313,6 +316,7 @@ impl Gateway {
             let is_theirs = self.shared.task_owners.allows(shown, context);
             (is_known && is_theirs).then(|| (server, id.to_owned()))
         };
+        // One answer to both: nobody learns from it that a task of somebody else exists.
         place().ok_or_else(|| RpcError::invalid_params("unknown or expired task"))
     }
 

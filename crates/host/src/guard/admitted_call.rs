@@ -178,6 +178,7 @@ impl AdmittedCall {
                     }
                     None => reply,
                 };
+                // After the review: what the person withholds brings nothing into the session.
                 self.deliver(!matches!(reply, Reply::CreateTask(_)));
                 let ending = if is_tool_error(&reply) { AuditOutcome::ToolError } else { AuditOutcome::Done };
                 match self.end(ending, None, length(&reply)).await {
@@ -260,6 +261,7 @@ impl AdmittedCall {
             return Ok(());
         }
         let handed_over = audit.submit(entry.clone()).await;
+        // Taken only now: had the caller gone away before, `Drop` would have recorded it; from here on it must not.
         let Some(entry) = self.entry.take() else { return Ok(()) };
         let written = match handed_over {
             Ok(written) => written.place().await,
@@ -318,6 +320,7 @@ impl Drop for AdmittedCall {
     fn drop(&mut self) {
         let Some(mut entry) = self.entry.take() else { return };
         let Some(audit) = &self.guard.audit else { return };
+        // An ending that is set stays: the future may have been dropped while `end` was writing it.
         entry.ending.get_or_insert(AuditOutcome::Cancelled);
         entry.micros.get_or_insert_with(|| micros(self.begun));
         if audit.try_enqueue(entry).is_err() {
@@ -335,6 +338,7 @@ fn micros(begun: Instant) -> u64 {
 pub(super) fn clipped(text: &str) -> String {
     let bare = match url::Url::parse(text) {
         Ok(mut url) if url.has_authority() || url.query().is_some() => {
+            // These fail only for URLs without a host, which have neither a user nor a password.
             let _none = url.set_password(None);
             let _none = url.set_username("");
             url.set_query(None);
@@ -368,6 +372,7 @@ fn is_tool_error(reply: &Reply) -> bool {
     match reply {
         Reply::CallTool(result) => result.is_error.unwrap_or(false),
         Reply::Raw { json, .. } => {
+            // Nearly no result says it, and looking for the word costs less than decoding a large result.
             memchr::memmem::find(json.as_str().as_bytes(), b"\"isError\"").is_some()
                 && json.decode::<ToolErrorPeek>().is_ok_and(|said| said.is_error)
         }

@@ -26,6 +26,7 @@ impl ApprovalBinding {
         arguments: &str,
     ) -> Self {
         let mut bound = Sha256::new();
+        // Tells nobody from somebody whose name is empty.
         bind(&mut bound, &[u8::from(asked.principal.is_some())]);
         bind(&mut bound, asked.principal.unwrap_or_default().as_bytes());
         bind(&mut bound, &[u8::from(asked.application.is_some())]);

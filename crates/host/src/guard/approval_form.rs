@@ -82,6 +82,7 @@ pub(super) fn form(
             format!("Yes, and do not ask again about this tool, for {}", line(session)),
         ));
     }
+    // A form that is sent off as it came must not approve anything.
     let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);
     let reason = StringSchema::new()
         .with_title("Reason")
@@ -115,12 +116,14 @@ pub(super) fn suggestion(arguments: &CallArguments) -> RawJson {
     let conditions: serde_json::Map<String, Value> = arguments
         .as_map()
         .iter()
+        // In a condition these characters address parts of arguments.
         .filter(|(key, _)| !key.is_empty() && !key.contains(['.', '/', '*']))
         .filter_map(|(key, value)| {
             let condition = match value {
                 Value::String(text) if text.len() > 200 => return None,
                 Value::String(text) if text.starts_with('/') && text.len() > 1 => {
                     let folder = text.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder);
+                    // The folder of what lies directly below `/` is everything, so the path itself is suggested.
                     let folder = if folder.is_empty() { text.as_str() } else { folder };
                     json!({ "under": folder })
                 }

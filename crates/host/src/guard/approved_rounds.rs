@@ -34,6 +34,7 @@ impl ApprovedRounds {
         let (id, now) = (generate_id()?, Instant::now());
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.len() >= MAX_RUNNING {
+            // Overdue ones go only when they take up room; `resume` looks at the time itself.
             running.retain(|_, (_, until)| *until > now);
         }
         if running.len() >= MAX_RUNNING {
@@ -54,6 +55,7 @@ impl ApprovedRounds {
         id: &str,
         bond: &ApprovalBinding,
     ) -> Result<ApprovedCall, ApprovalQueueError> {
+        // Removed before it is looked at: the word is good for one try, and a wrong one is a try.
         let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         match given {
             Some((_, until)) if until <= Instant::now() => Err(ApprovalQueueError::Expired),

@@ -183,6 +183,7 @@ impl PolicyEnforcer {
             let settled = wait_for_decision(call, &waiting).await;
             return self.apply_decision(call, settled, asking, passage).await;
         };
+        // Kept before the question goes out: its answer may come after a restart.
         let id = match returns {
             true => waiting.persist().await,
             false => Ok(waiting.detach()),
@@ -221,6 +222,7 @@ impl PolicyEnforcer {
                     self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
                 let CallApproval { asked, going, .. } = asking;
                 let (what, name) = (going.call_kind(), going.subject());
+                // A block is bound to no definition and no session, so there is nothing of these to compare.
                 let subject = GrantQuery {
                     asked,
                     target: going.target,
@@ -343,6 +345,7 @@ impl PolicyEnforcer {
         let mut last: std::sync::MutexGuard<'_, HashMap<String, RawJson>> =
             self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.len() >= MAX_LAST {
+            // Only the comparison on the card is lost, so no order of use is kept.
             last.clear();
         }
         last.insert(asking.last_key(), arguments);
@@ -358,6 +361,7 @@ impl CallApproval<'_, '_> {
 
     /// Returns a check of edited arguments for later use.
     fn check(&self) -> EditCheck {
+        // Owned copies, because the queue keeps the check longer than this call is borrowed.
         let policy = self.policy.clone();
         let application = self.asked.application.map(str::to_owned);
         let principal = self.asked.principal.map(str::to_owned);
@@ -443,12 +447,14 @@ pub(crate) async fn wait_for_decision(
     waiting: &ApprovalWaiter,
 ) -> Result<ApprovalOutcome, ApprovalQueueError> {
     let mut reminders = interval_at(Instant::now(), REMINDER_INTERVAL);
+    // After a stall the missed reminders are not made up for.
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let settled = waiting.wait_settled();
     tokio::pin!(settled);
     // So small that the server's own progress, which comes after it and must be more, is.
     let mut progress = 0.0;
     loop {
+        // The decision first, so that nothing is sent any more for a call that is decided.
         tokio::select! {
             biased;
             settled = &mut settled => return settled,

@@ -114,6 +114,7 @@ impl DataFlowTracker {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<FlowSession, FlowSources>> {
+        // A panic elsewhere while it was held leaves at worst an entry without sources, which `make_room` removes.
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -156,6 +157,7 @@ impl Eq for FlowSession {}
 impl Hash for FlowSession {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
+            // The address, as in `eq`: what is equal must have the same hash.
             Self::Older(peer) => (0_u8, peer.as_ptr() as usize).hash(state),
             Self::Named { principal, application } => (1_u8, principal, application).hash(state),
             Self::Whole(principal) => (2_u8, principal).hash(state),
@@ -207,6 +209,7 @@ fn make_room(all: &mut HashMap<FlowSession, FlowSources>, max: usize, now: Insta
         }
         !session.is_over() && sources.last().is_some()
     });
+    // Repeated, because the entry of the whole person may take the place that has just become free.
     while all.len() >= max {
         let silent = |wholes: bool| {
             let those = all.iter().filter(|(session, _)| wholes || !matches!(session, FlowSession::Whole(_)));

@@ -61,6 +61,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
         match Path::new(&part).components().next() {
             None | Some(Component::CurDir) => continue,
             Some(Component::ParentDir) => {
+                // There are no links left in what is done, so this is the parent that the kernel would take.
                 done.pop();
                 continue;
             }
@@ -75,12 +76,14 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
             continue;
         }
         missing = usize::MAX;
+        // One system call tells a link from anything else, so nothing can be replaced between a look and the reading.
         match std::fs::read_link(&done) {
             Ok(target) => {
                 links += 1;
                 if links > MAX_LINKS {
                     return Err(io::Error::other("too many symbolic links"));
                 }
+                // A relative target starts in the folder of the link; an absolute one resets the path with its root.
                 done.pop();
                 for part in parts(&target).into_iter().rev() {
                     left.push_front(part);

@@ -134,6 +134,7 @@ impl PolicyEnforcer {
     /// Sets the queue for approvals; by default the guard has its own.
     #[must_use]
     pub fn with_approvals(mut self, desk: ApprovalQueue) -> Self {
+        // The builders may be called in either order, so both of them tie the queue to the record.
         if let Some(audit) = &self.audit {
             desk.set_audit(audit);
         }
@@ -178,6 +179,7 @@ impl PolicyEnforcer {
     pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy.into().map(Arc::new);
         self.desk.end_sessions();
+        // Last, so that whoever is woken finds the new rules.
         self.replaced.send_replace(());
     }
 
@@ -190,6 +192,7 @@ impl PolicyEnforcer {
     /// The rules; none where everything may be called.
     #[must_use]
     pub fn policy(&self) -> Option<Arc<Policy>> {
+        // Cloned, so that nobody holds the lock while they decide.
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -301,6 +304,7 @@ impl PolicyEnforcer {
         passage: &mut AdmittedCall,
     ) -> Option<Outcome> {
         let (what, name) = (going.call_kind(), going.subject());
+        // A block is bound to no definition and no session, so there is nothing of these to compare.
         let subject = GrantQuery {
             asked,
             target: going.target,
@@ -405,6 +409,7 @@ impl PolicyEnforcer {
         let policy = self.policy()?;
         let nothing = CallArguments::none();
         requests.find_map(|request| {
+            // Declared out here, because the action borrows it beyond its arm.
             let subject;
             let (action, what) = match request {
                 InputRequest::CreateMessage(_) => (PolicyAction::Sampling, "an answer from your model"),

@@ -35,6 +35,7 @@ impl PendingAuditEntry {
 
     /// Ends it where nothing can be waited for.
     pub(crate) fn end_now(mut self, ending: AuditOutcome, code: Option<i64>) {
+        // `Drop` hands it over.
         if let Some(entry) = &mut self.entry {
             (entry.ending, entry.code) = (Some(ending), code);
         }
@@ -52,6 +53,7 @@ impl PendingAuditEntry {
         entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         // Somebody was asked, or something was changed: that is on the disk before anybody hears of it.
         let handed_over = audit.submit(entry.clone()).await;
+        // Taken only now: had the caller gone away before, `Drop` would have recorded it.
         let Some(entry) = self.entry.take() else { return };
         let written = match handed_over {
             Ok(written) => written.place().await,
@@ -74,6 +76,7 @@ pub(super) fn later(audit: &AuditLog, entry: AuditEntry) {
 impl Drop for PendingAuditEntry {
     fn drop(&mut self) {
         let (Some(mut entry), Some(audit)) = (self.entry.take(), &self.guard.audit) else { return };
+        // `end_now` and `end` may have set one already.
         entry.ending.get_or_insert(AuditOutcome::Cancelled);
         if audit.try_enqueue(entry).is_err() {
             tracing::error!("cancelled request not recorded: the audit queue is full");

@@ -15,6 +15,7 @@ impl PolicyEnforcer {
         let because = error.source().map(|source| format!(": {source}")).unwrap_or_default();
         let problem = format!("{error}{because}");
         self.record_problem.get_or_init(|| problem.clone());
+        // Any other error is about reading, and says nothing of what the record contains.
         if matches!(error, StoreError::Tampered { .. }) {
             let mut entry = AuditEntry::new(AuditEntryKind::Server);
             entry.subject = Some(format!("the audit record failed verification{because}"));

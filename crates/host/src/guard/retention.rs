@@ -17,6 +17,7 @@ impl PolicyEnforcer {
     /// Forgets what was recorded longer ago than `kept_for`: now, and once a day for as long as the guard is there. That
     /// something was cut off, and where the record begins now, is sealed. Must be called within a runtime.
     pub fn spawn_retention(self: &Arc<Self>, kept_for: Duration) -> JoinHandle<()> {
+        // The task must not keep the guard alive, as it would run for ever then.
         let guard = Arc::downgrade(self);
         tokio::spawn(daily(move || {
             let guard = guard.upgrade();
@@ -30,6 +31,7 @@ impl PolicyEnforcer {
 
     async fn forget(&self, kept_for: Duration) {
         let Some(audit) = &self.audit else { return };
+        // What is too long to be expressed means that nothing is ever too old.
         let before = SignedDuration::try_from(kept_for).unwrap_or(SignedDuration::MAX);
         let before = Timestamp::now().saturating_sub(before).unwrap_or(Timestamp::MIN);
         match audit.delete_before(before).await {
@@ -45,6 +47,7 @@ impl PolicyEnforcer {
 /// Does it now and once a day.
 async fn daily<F: Future<Output = ControlFlow<()>>>(mut work: impl FnMut() -> F) {
     let mut days = interval(RETENTION_INTERVAL);
+    // Days that the machine slept through are not made up for.
     days.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         days.tick().await;

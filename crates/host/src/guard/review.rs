@@ -28,6 +28,7 @@ pub(super) struct ResultReview {
 
 impl ResultReview {
     pub(super) fn new(call: &Call, going: &CallTarget<'_>, because: String) -> Self {
+        // A copy of its own, because the review is kept until the call has come back.
         let call = Call::new(call.method.clone(), call.params.raw().clone(), call.context.clone());
         Self { call, what: going.call_kind(), name: going.subject().to_owned(), because }
     }
@@ -70,6 +71,7 @@ impl ResultReview {
             offers: DecisionOptions { edit: true, block: true, ..DecisionOptions::default() },
             card: ApprovalCard::Result(Box::new(card)),
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),
+            // A decision holds for exactly the result that is shown.
             bond: Sha256::digest(shown.as_bytes()).into(),
             asker: asker_digest(self.call.context.principal()),
             caller: peer.caller.clone(),

@@ -23,6 +23,7 @@ pub(super) struct RecordedSubscriptions(Mutex<HashMap<u64, Weak<Peer>>>);
 
 impl RecordedSubscriptions {
     fn is_news(&self, peer: &Arc<Peer>, what: impl std::hash::Hash) -> bool {
+        // A stream of 2026-07-28 asks once for all that it follows, so nothing comes twice.
         if !peer.revision.is_legacy() {
             return true;
         }
@@ -33,6 +34,7 @@ impl RecordedSubscriptions {
         if known.len() >= MAX_FOLLOWERS {
             known.retain(|_, peer| peer.strong_count() > 0);
             if known.len() >= MAX_FOLLOWERS {
+                // At worst a subscription is recorded twice.
                 known.clear();
             }
         }
@@ -71,6 +73,7 @@ impl PolicyEnforcer {
         entry.ending = Some(ending);
         let (Ok(by) | Err(by)) = &ruling;
         entry.by = Some(by.clone());
+        // This waits only where the buffer of the record is full.
         if let Err(full) = audit.try_enqueue(entry)
             && let Err(error) = audit.enqueue(*full).await
         {

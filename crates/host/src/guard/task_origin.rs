@@ -127,6 +127,7 @@ impl PolicyEnforcer {
         let asked = PolicyRequest::new(server, PolicyAction::tool(&origin.tool, origin.effects, &arguments))
             .with_application(origin.application.as_deref())
             .with_principal(principal);
+        // Without its arguments the call cannot be judged anew; it goes on under the very rules that let it begin.
         if are_known {
             let verdict = policy.decide(&asked, Timestamp::now());
             if verdict.decision == PolicyDecision::Deny {

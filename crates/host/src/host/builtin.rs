@@ -36,6 +36,7 @@ pub(super) struct BuiltinConnector {
 
 impl UpstreamConnector for BuiltinConnector {
     fn is_shared(&self) -> bool {
+        // Each call brings the abilities of its application along.
         true
     }
 

@@ -138,6 +138,7 @@ fn hash_definition(
     version: HashVersion,
 ) -> ItemDefinition {
     let mut context = Context::new(&SHA256);
+    // The marks are part of every stored pin: another one would make all that was accepted new.
     let (mark, passed_over) = match version {
         HashVersion::First => (b"hospes pin 1\n", &UNHASHED_IN_FIRST_VERSION[..]),
         HashVersion::Second => (b"hospes pin 2\n", &[][..]),
@@ -234,6 +235,7 @@ impl<'de> Visitor<'de> for UnambiguousJson {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
         let mut names: HashSet<Cow<'_, str>> = HashSet::new();
+        // Decoded names, so that one that is spelled with escapes counts as the same.
         while let Some(name) = members.next_key::<String>()? {
             members.next_value::<Self>()?;
             if !names.insert(Cow::Owned(name)) {

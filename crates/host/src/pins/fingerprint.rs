@@ -60,6 +60,7 @@ fn target_of(transport: &ServerTransport, program: Option<&Path>) -> Sha256Diges
             target.add("stdio");
             target.add(&program.unwrap_or_else(|| Path::new(stdio.command.reveal())).to_string_lossy());
             stdio.args.iter().for_each(|arg| target.add(arg.written()));
+            // The marks keep names of variables apart from arguments.
             target.add("env");
             stdio.env.keys().for_each(|name| target.add(name));
             target.add("cwd");
@@ -70,6 +71,7 @@ fn target_of(transport: &ServerTransport, program: Option<&Path>) -> Sha256Diges
             target.add(http.url.written());
             // Where it really leads, without what might be secret.
             target.add(&http.url.reveal().origin().ascii_serialization());
+            // Names of header fields are compared without regard to case (RFC 9110, section 5.1).
             http.headers.iter().for_each(|(name, _)| target.add(&name.to_ascii_lowercase()));
         }
         // Not which release it is of: what it offers is compared by itself, and a person is not asked anew about the rest.
@@ -161,8 +163,10 @@ fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Sha256Digest> {
 /// The hash of a file; none where it cannot be read whole.
 fn hash(path: &Path) -> Option<Sha256Digest> {
     let mut file = File::open(path).ok()?;
+    // Of the open file, not of the path, where another file could be put in between.
     let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_PROGRAM)?;
     let stamp = stamp(&found);
+    // Locked only for a look: hashing a large program takes long.
     let known = || PROGRAM_HASHES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, digest)) = known().get(path)
         && *at == stamp
@@ -177,6 +181,7 @@ fn hash(path: &Path) -> Option<Sha256Digest> {
             break;
         }
         read += count as u64;
+        // It may have grown since its length was looked at.
         if read > MAX_PROGRAM {
             return None;
         }
@@ -187,6 +192,7 @@ fn hash(path: &Path) -> Option<Sha256Digest> {
     if known.len() >= MAX_PROGRAMS {
         known.clear();
     }
+    // With the stamp from before the reading: after a change meanwhile the entry does not match.
     known.insert(path.to_owned(), (stamp, digest));
     Some(digest)
 }
@@ -194,6 +200,7 @@ fn hash(path: &Path) -> Option<Sha256Digest> {
 #[cfg(unix)]
 fn stamp(found: &Metadata) -> FileStamp {
     use std::os::unix::fs::MetadataExt as _;
+    // The time of the last change of status cannot be set back by a program, unlike that of the modification.
     let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
     (found.len(), found.modified().ok(), found.ino(), changed)
 }

@@ -73,6 +73,7 @@ impl PinGate {
         if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
             // What it is started with now is what a person has to decide about.
             let mut sighting = ServerSighting::new(&*self.server, found.clone(), "");
+            // Nothing is listed yet, which must not look as if all that was offered before were gone.
             sighting.is_whole = false;
             let seen = self
                 .book
@@ -117,6 +118,7 @@ impl PinGate {
             let hashes = Arc::new(DefinitionHashes::of(&all));
             (all, hashes)
         };
+        // The canonical forms of long lists take long to make and to hash.
         let done = tokio::task::spawn_blocking(work).await;
         let (definitions, hashes) =
             done.map_err(|_| UpstreamConnectError::new("its lists cannot be hashed"))?;
@@ -134,6 +136,7 @@ impl PinGate {
         let Some(fingerprint) = self.fingerprint() else { return };
         match self.book.store.server(&self.server, fingerprint.target).await {
             Ok(server) => self.set(PinStatus::of(server.as_ref(), &fingerprint)),
+            // The status is set by it; there is nobody to whom the error could go.
             Err(error) => drop(self.unreadable(&error)),
         }
     }
@@ -167,6 +170,7 @@ impl PinGate {
             }
             *now = Arc::new(standing);
         }
+        // After the status, so that whoever is woken reads the new one.
         self.changes.send_modify(|count| *count += 1);
         // Lists are made anew, and whoever listens is told if they differ.
         self.book.epoch.bump();

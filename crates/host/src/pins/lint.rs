@@ -85,6 +85,7 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
         let why = "parsers may disagree: it has a duplicate key, or a number that exceeds 2^53";
         found.add(LintKind::Readings, "", why.to_owned());
     }
+    // What is no JSON is looked at as text.
     let value: Value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     let mut texts = Vec::new();
     collect_texts(&value, String::new(), &mut texts);
@@ -160,6 +161,7 @@ fn collect_texts<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v 
     if texts.len() >= MAX_TEXTS {
         return;
     }
+    // The depth is bounded by `serde_json`, which reads at most 128 levels.
     match value {
         Value::String(text) => texts.push((at, text, false)),
         Value::Array(items) => {
@@ -240,6 +242,7 @@ fn find_instruction(text: &str) -> Option<usize> {
     ];
     static SET: LazyLock<(Option<RegexSet>, Vec<Regex>)> = LazyLock::new(|| {
         let patterns: Vec<String> = PATTERNS.iter().map(|pattern| format!("(?is){pattern}")).collect();
+        // If a pattern did not compile the set would be none, so the indices of both agree.
         let each = patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect();
         (RegexSet::new(&patterns).ok(), each)
     });
@@ -279,6 +282,7 @@ impl<'n> MentionPatterns<'n> {
             if let Some(start) =
                 found.or_else(|| is_quoted(text, server).then(|| text.find(server.as_str()))?)
             {
+                // In lower case a text may be longer, so the place is only about right.
                 return Some((format!("the server `{server}`"), start.min(text.len())));
             }
         }
@@ -345,6 +349,7 @@ fn looks_path(text: &str) -> bool {
 
 /// A part of a text, around a place, in one line with what hides made visible.
 fn excerpt(text: &str, around: usize) -> String {
+    // The place may be within a character, since it can come from the text in lower case.
     let around = (0..=around.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let before = text[..around].char_indices().rev().nth(EXCERPT_CHARACTERS / 4).map_or(0, |(at, _)| at);
     let part: String = text[before..].chars().take(EXCERPT_CHARACTERS).collect();

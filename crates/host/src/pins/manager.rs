@@ -144,6 +144,7 @@ impl PinManager {
         name: &str,
     ) -> Result<DefinitionDifference, PinManagerError> {
         let known = self.known(server).await?;
+        // For the names of tools that it learns, which the neighbours below are made of.
         self.all().await?;
         let mut items = known.items.iter().filter(|item| item.kind == kind && item.name == name);
         let item = items.find(|item| item.is_current).ok_or_else(|| PinManagerError::NoItem {
@@ -217,6 +218,7 @@ impl PinManager {
         })?;
         self.book.note(server, item, word, by).await;
         if let Some(gate) = self.gate(server) {
+            // The store tells of it as well, but only after the caller has its answer.
             gate.reload().await;
         }
         let all = self.all().await?;
@@ -273,6 +275,7 @@ impl PinManager {
         if members.iter().any(is_builtin) {
             return Err(PinManagerError::Builtin(name.to_owned()));
         }
+        // The command line or URL that this host has: the state may know others under the name.
         let target = self.gate(name).and_then(|gate| gate.fingerprint()).ok_or_else(missing)?.target;
         self.book.store.server(name, target).await?.ok_or_else(missing)
     }

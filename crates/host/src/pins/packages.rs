@@ -118,6 +118,7 @@ impl PackageRun {
     /// Returns true if the version is exact, so that each start runs the same one.
     fn is_exact(&self) -> bool {
         let version = match self.ecosystem {
+            // An `@` at the beginning belongs to the scope.
             PackageEcosystem::Npm => self.package.rsplit_once('@').filter(|(name, _)| !name.is_empty()),
             PackageEcosystem::Python => {
                 self.package.split_once("==").or_else(|| self.package.rsplit_once('@'))
@@ -130,6 +131,7 @@ impl PackageRun {
 
     /// The package without its version.
     fn name(&self) -> &str {
+        // The first character may be the `@` of a scope.
         let name = match self.package.get(1..).and_then(|rest| rest.find('@')) {
             Some(at) => &self.package[..=at],
             None => &self.package,
@@ -159,6 +161,7 @@ impl PackageRun {
     /// The files of the package where it is installed in this folder, as `npx` then runs them: its description, its
     /// programs, and the versions and hashes of all that is installed beside it. None where it is not.
     pub(super) fn installed_files(&self, folder: &Path) -> Vec<PathBuf> {
+        // A name from the command line must not lead out of the folder.
         if self.ecosystem != PackageEcosystem::Npm
             || self.name().split('/').any(|part| matches!(part, "" | "." | ".."))
         {

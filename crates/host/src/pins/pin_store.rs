@@ -52,6 +52,7 @@ impl PinStore {
         let tools = sighting.definitions.iter().filter(|one| one.kind == ItemKind::Tool);
         let tools: Vec<String> = tools.map(|one| one.name.clone()).collect();
         let all = sighting.definitions.iter();
+        // Copied, because the store takes the sighting.
         let texts: HashMap<(ItemKind, String), String> =
             all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
         let seen = self.store.record_sighting(sighting, trust).await?;
@@ -135,12 +136,14 @@ impl PinStore {
         let names = self.names();
         let others = names.iter().filter(|(name, _)| *name != server);
         let mut others: Vec<_> = others.map(|(name, tools)| (name.clone(), tools.clone())).collect();
+        // In a fixed order, since lints name the first one that matches.
         others.sort();
         NeighbourTools(others)
     }
 
     /// The tools of a server that was not seen here.
     pub(super) fn add_known_tools(&self, server: &str, tools: Vec<String>) {
+        // What this host has seen itself is newer, and stays.
         self.names().entry(server.to_owned()).or_insert(tools);
     }
 
@@ -160,6 +163,7 @@ pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, gates: V
             gate.reload().await;
         }
         let is_unreadable = here.iter().any(|gate| gate.is_unreadable());
+        // Not held while nothing happens, so that the gates end with their host.
         drop(here);
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },

@@ -56,6 +56,7 @@ pub(super) fn redact_listing(
 fn redact_resource(resource: &Resource) -> Resource {
     let mut unnamed = Resource::new(&resource.uri, &resource.uri);
     unnamed.size = resource.size;
+    // It is the server's text, too, and could hold words for a model.
     unnamed.mime_type = resource.mime_type.clone().filter(|kind| is_media_type(kind));
     unnamed
 }

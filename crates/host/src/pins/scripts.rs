@@ -36,6 +36,7 @@ pub(super) fn find_scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBu
     let args = stdio.args.iter().map(|arg| arg.reveal()).take(MAX_FILES * 16);
     let package = PackageRun::of(&program.to_string_lossy(), args);
     let mut found = package.map_or_else(Vec::new, |package| package.installed_files(&folder));
+    // Each argument may cost a look at the disk, so their number is bounded as well.
     let mut args = stdio.args.iter().map(|arg| arg.reveal()).take(MAX_FILES * 16);
     while let Some(arg) = args.next() {
         if found.len() >= MAX_FILES {
@@ -62,6 +63,7 @@ pub(super) fn find_scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBu
             if is_next && !arg.starts_with('-') || is_code(&path) {
                 found.push(path);
             }
+            // A file that an option names is not yet the script itself.
             is_next &= arg.starts_with('-');
         }
     }

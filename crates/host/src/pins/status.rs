@@ -96,6 +96,7 @@ impl PinStatus {
     pub(crate) fn of(server: Option<&StoredServer>, fingerprint: &ServerFingerprint) -> Self {
         let Some(server) = server else { return Self::unseen() };
         let whole = match server.state {
+            // The state is about the command line; the program behind it is compared by itself.
             ServerPinState::Accepted if server.accepted_program != fingerprint.program_hash => {
                 Some(BlockReason::Replaced)
             }
@@ -115,6 +116,7 @@ impl PinStatus {
 
     /// Creates the status of a server whose pins cannot be read.
     pub(crate) fn unreadable(why: String) -> Self {
+        // Nothing counts as accepted, so that nothing is used.
         Self { whole: Some(BlockReason::Unreadable(why)), ..Self::default() }
     }
 

@@ -168,6 +168,7 @@ impl PinnedServer {
                 .clone()
                 .with_program(server.fingerprint.program.clone(), server.accepted_program)
         });
+        // Under one name there may have been other command lines; an accepted one is what this one would replace.
         let other = same.iter().filter(|other| {
             other.state == ServerPinState::Accepted && other.fingerprint.target != server.fingerprint.target
         });
@@ -227,6 +228,7 @@ fn accepted_before<'h>(
     let same = history
         .iter()
         .filter(|one| one.item.kind == item.kind && one.item.name == item.name && one.item.hash != item.hash);
+    // Several may have been accepted in turn; the person compares with the latest.
     same.filter(|one| one.item.state == ItemPinState::Accepted).max_by_key(|one| one.item.decided_at)
 }
 

@@ -96,6 +96,7 @@ impl BudgetStore {
         work: impl FnOnce(&mut Budget) -> T + Send + 'static,
     ) -> Result<T, BudgetStoreError> {
         let Some(kept) = &self.0.kept else { return Ok(work(&mut self.view())) };
+        // A copy: the one in memory changes only once the new spending is written.
         let mut budget = self.view().clone();
         let change = move |body: Option<String>| {
             let spending = match read(body.as_deref()) {
@@ -104,6 +105,7 @@ impl BudgetStore {
             };
             budget.replace_spending(spending.clone());
             let made = work(&mut budget);
+            // What was refused leaves nothing to write.
             if *budget.spending() == spending {
                 return (None, Ok((made, spending)));
             }
@@ -146,6 +148,7 @@ impl BudgetReservation {
         if self.purse.0.kept.is_none() {
             return purse.settle(reservation, spent).await;
         }
+        // To the end, even if whoever asked goes away: the reservation is taken out, so `Drop` would do nothing.
         tokio::spawn(async move { purse.settle(reservation, spent).await }).await.unwrap_or_default()
     }
 }

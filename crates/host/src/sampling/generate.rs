@@ -44,8 +44,10 @@ impl Sampler {
         let mut generating = model.provider.generate(params, &mut say);
         let mut reminders = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
         reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // More than the reviews before can have reported (`hold`), because progress has to increase.
         let mut progress = 1e-6;
         let outcome = loop {
+            // The answer first, so that nothing is reported about what is done.
             tokio::select! {
                 biased;
                 outcome = &mut generating => break outcome,

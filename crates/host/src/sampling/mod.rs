@@ -146,6 +146,7 @@ impl Sampler {
         self.purse.refresh().await.map_err(|error| RpcError::internal(error.to_string()))?;
         let accounts = self.accounts(call, cause.server);
         let choice = self.choose(&params, &accounts)?;
+        // The model is asked for no more than what is set aside for it.
         params.max_tokens = choice.estimate.max_tokens;
         let model = choice.model.name.clone();
         note.subject(&model);
@@ -208,6 +209,7 @@ impl Sampler {
         params: &CreateMessageParams,
         accounts: &[BudgetAccount],
     ) -> Result<ModelChoice<'_>, RpcError> {
+        // A copy, so that the lock is not held while all models are compared.
         let (budget, now) = (self.purse.view().clone(), Timestamp::now());
         let affordable = |_: &_, estimate: &_| {
             budget.check(accounts, estimate, now).map_err(|refused| refused.to_string())

@@ -192,6 +192,7 @@ impl SamplingHistory {
             usage: None,
             cost: None,
         });
+        // Whoever is woken by the change looks at the list.
         drop(chosen);
         self.changed();
         SamplingInProgress { history: self.clone(), number }

@@ -60,11 +60,13 @@ impl Sampler {
         let card = ApprovalCard::SamplingRequest(Box::new(card));
         let waiting = self.submit_review(guard, call, cause.server, card, &request, check)?;
         match wait_for_decision(call, &waiting).await {
+            // The person may have taken long: an approval does not outlast the rules.
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
                 Err(rejected("the rules have changed in the meantime"))
             }
             Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
             Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
+                // The check before the decision only says whether it can be read, so it is read once more.
                 let models: Vec<String> = self.catalogue.iter().map(|model| model.name.clone()).collect();
                 let (edited, model) =
                     read_request(&edited, most, &models).map_err(RpcError::invalid_params)?;
@@ -162,6 +164,7 @@ fn read_request(
 ) -> Result<(CreateMessageParams, Option<String>), String> {
     let named: EditedModelName = edited.decode().map_err(|error| error.to_string())?;
     let params: CreateMessageParams = edited.decode().map_err(|error| error.to_string())?;
+    // The cost that the person is shown, and the budget, are reckoned with no more than that.
     if params.max_tokens > most {
         return Err(format!("maxTokens cannot be greater than {most}"));
     }

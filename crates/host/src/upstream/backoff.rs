@@ -70,6 +70,7 @@ impl Backoff {
     /// No failures yet.
     #[must_use]
     pub fn new(policy: BackoffPolicy) -> Self {
+        // The keys of `RandomState` differ from process to process, which is all that jitter needs of randomness.
         Self::seeded(policy, RandomState::new().build_hasher().finish())
     }
 
@@ -90,6 +91,7 @@ impl Backoff {
         let base = if quarantined {
             self.policy.quarantine
         } else {
+            // The shift fails from the 33rd failure on, if `quarantine_after` is set that high; `max` bounds it anyway.
             let doubled = 1_u32.checked_shl(self.failures - 1).unwrap_or(u32::MAX);
             self.policy.first.saturating_mul(doubled).min(self.policy.max)
         };
@@ -103,6 +105,7 @@ impl Backoff {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
+        // The upper half always fits, so the other value is never used.
         f64::from(u32::try_from(self.random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
     }
 }

@@ -148,6 +148,7 @@ impl CapabilitySet {
     /// From a remembered number; bits that mean nothing are dropped.
     #[must_use]
     pub fn from_bits(bits: u8) -> Self {
+        // The number may be from the file of a version that knew more of them.
         let known = NAMES.iter().fold(0, |all, (bit, _)| all | bit);
         Self { bits: bits & known, extensions: ExtensionSetId::NONE }
     }

@@ -86,6 +86,7 @@ impl ConnectTarget {
         let Some((target, process)) = found else {
             return Err(UpstreamConnectError::new("the server is not a program"));
         };
+        // A poisoned lock holds at worst the process before, so its value can still be replaced.
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(process));
         Ok(target)
     }
@@ -105,6 +106,7 @@ pub(crate) fn client_connector(
         start: ConnectTarget::new(config, settings, account.as_ref()),
         era: config.era.map(EraChoice::era),
         sse: matches!(&config.transport, ServerTransport::Http(http) if http.flavour == HttpFlavour::Sse),
+        // Below two seconds the head start would take most of the limit, so half of it is always kept.
         connect_timeout: connect_timeout.saturating_sub(CLIENT_TIMEOUT_MARGIN).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
         park_timeout: config.timeouts.park.unwrap_or(settings.park_timeout),
@@ -175,6 +177,7 @@ impl UpstreamConnector for ClientConnector {
                 // application may keep, the application is told so. What is asked here is asked of the server.
                 .cache_bytes(0)
                 .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
+            // The configured era comes first: what is remembered may be from before the setting.
             if let Some(era) = self.era.or_else(|| wish.known.map(|known| known.era)) {
                 builder = builder.era(era);
             }
@@ -185,6 +188,7 @@ impl UpstreamConnector for ClientConnector {
             if let Some(timeout) = self.request_timeout {
                 builder = builder.timeout(timeout);
             }
+            // A server that nobody has accepted yet is told no names of folders (HOST-04).
             let roots = if wish.quarantined { &[][..] } else { &self.roots.own };
             let told = self.roots.clone();
             let builder =
@@ -196,6 +200,7 @@ impl UpstreamConnector for ClientConnector {
             })?;
             let builder = match &self.launches {
                 Some(launches) if matches!(target, Target::Command(_)) => {
+                    // Asked before the process exists: a program that runs without a record could only be killed again.
                     launches.ready().await?;
                     builder.on_process(launches.process_observer(self.process()))
                 }

@@ -95,12 +95,14 @@ impl TaskHold {
         let now = Instant::now();
         let mut tasks = self.0.tasks();
         let known = tasks.get(&task.task_id).map(|known| known.until);
+        // The TTL counts from the creation of the task, so later states of it do not extend the time.
         let until = match (task.ttl_ms, known) {
             (Some(_), Some(known)) => known,
             (Some(ttl), None) => now + Duration::from_millis(ttl).min(MAX_TASK_HOLD),
             (None, _) => now + TASK_HOLD,
         };
         if known.is_none() && tasks.len() >= MAX_OPEN_TASKS {
+            // Readers compare `until` themselves, so overdue entries have to go only when they take up room.
             tasks.retain(|_, task| task.until > now);
             if tasks.len() >= MAX_OPEN_TASKS {
                 return;
@@ -134,6 +136,7 @@ impl TaskHold {
 impl ConnectionLease {
     /// The call goes out.
     pub(crate) fn begin(&mut self) {
+        // `Drop` comes here again, and the count must be lowered once only.
         if !self.begun {
             self.begun = true;
             self.usage.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -153,10 +156,13 @@ impl ConnectionLease {
 
 impl Drop for ConnectionLease {
     fn drop(&mut self) {
+        // A call that ends before it went out has to leave the number of those that wait, too.
         self.begin();
         if !self.finished {
             self.usage.unfinished.store(true, Ordering::Release);
         }
+        // Set before the user is counted off: a sweep in between would see no user and an old time, and close
+        // the connection.
         *self.usage.used() = Instant::now();
         self.usage.users.fetch_sub(1, Ordering::AcqRel);
     }
@@ -210,6 +216,7 @@ impl PooledConnection {
     /// or session, and the tasks with it.
     fn has_tasks(&self) -> bool {
         let now = Instant::now();
+        // Nobody can fetch the tasks of an application that is gone.
         !self.holder.as_ref().is_some_and(ApplicationIdentity::is_gone)
             && self.usage.tasks().values().any(|task| task.until > now)
     }
@@ -228,6 +235,7 @@ impl PooledConnection {
         let Some(holder) = &self.holder else {
             // Calls of everybody's run on it if its server was a newer one when they began.
             let users = self.usage.users.load(Ordering::Acquire);
+            // The users are read first: a lease that ends in between lowers `waiting`, which at worst keeps it.
             return users <= self.usage.waiting.load(Ordering::Acquire)
                 && !self.has_parked()
                 && !self.has_tasks();
@@ -289,6 +297,7 @@ impl ConnectionPool {
     ) -> ConnectionLease {
         let line = Arc::clone(self.common(abilities, start));
         let seat = self.all.iter().find(|seat| Arc::ptr_eq(&seat.line, &line));
+        // `common` took the line from one of the seats, so the other value is never used.
         seat.unwrap_or(&self.all[0]).lease()
     }
 
@@ -303,6 +312,7 @@ impl ConnectionPool {
     ) -> Result<(ConnectionLease, Option<Arc<SupervisedConnection>>), PoolExhaustedError> {
         let fits = |seat: &PooledConnection| seat.line.abilities == abilities;
         let is_own = |seat: &&PooledConnection| fits(seat) && seat.holder.as_ref() == Some(application);
+        // However many calls run on it: what is asked there is asked of the same application.
         if let Some(own) = self.all.iter().find(is_own) {
             return Ok((own.lease(), None));
         }
@@ -315,6 +325,7 @@ impl ConnectionPool {
         if self.all.len() >= max {
             let own = self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && !seat.is_busy());
             let may_go = own.filter(|(_, seat)| !seat.has_tasks() || !seat.is_asked(idle));
+            // Connections without tasks go first, however briefly they were idle: nothing is lost with them.
             let oldest = may_go.max_by_key(|(_, seat)| (!seat.has_tasks(), seat.idle()));
             let for_tasks = || self.all.iter().filter(|seat| !seat.is_busy() && seat.has_tasks()).count();
             let oldest = oldest
@@ -338,6 +349,7 @@ impl ConnectionPool {
         &mut self,
         is_wanted: &impl Fn(CapabilitySet) -> bool,
     ) -> Vec<Arc<SupervisedConnection>> {
+        // `partition` visits the seats in order, and the first one is the primary connection.
         let mut position = 0;
         self.take(|seat| {
             position += 1;
@@ -351,6 +363,7 @@ impl ConnectionPool {
             let holder = seat.holder.as_ref();
             seat.is_dispensable() && (holder.is_some_and(ApplicationIdentity::is_gone) || seat.idle() >= idle)
         };
+        // Common connections stay for their lists when they are idle, so only their holder is forgotten.
         for seat in self.all.iter_mut().filter(|seat| seat.is_common) {
             if seat.holder.is_some() && seat.is_dispensable() && seat.idle() >= idle {
                 seat.holder = None;

@@ -64,6 +64,7 @@ impl ExtensionSetId {
         if !extensions.iter().any(|one| is_one(&one)) {
             return Self::NONE;
         }
+        // Detached, because the table outlives the message whose buffer the values are slices of.
         let settings: ExtensionSettings =
             extensions.iter().filter(is_one).map(|(name, value)| (name.clone(), value.detached())).collect();
         let Ok(text) = serde_json::to_string(&settings) else { return Self::NONE };
@@ -94,6 +95,7 @@ impl ExtensionSetTable {
             set.used = used;
             return number;
         }
+        // The search for the oldest looks at all of them, which the limit keeps cheap.
         if self.sets.len() >= MAX_SETS
             && let Some(oldest) = self.sets.iter().min_by_key(|(_, set)| set.used).map(|(number, _)| *number)
             && let Some(set) = self.sets.remove(&oldest)

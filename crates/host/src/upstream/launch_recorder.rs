@@ -129,6 +129,7 @@ impl LaunchRecorder {
     ) -> Option<AuditEntry> {
         let mut entry = match news {
             ProcessEvent::Started { .. } => {
+                // A later refusal for the same reason is another event once the server has run in between.
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 let launch = now.insert(ProcessLaunch { id: random(), begun: Instant::now() });
                 let mut entry = self.entry("started", AuditOutcome::Done);
@@ -197,6 +198,7 @@ impl LaunchRecorder {
     /// Records an entry without waiting. If the record is behind, a background task waits.
     fn record(&self, entry: AuditEntry) {
         let Err(entry) = self.audit.try_enqueue(entry) else { return };
+        // Without a runtime nothing can wait for the record, so the loss is logged.
         let Ok(runtime) = Handle::try_current() else {
             return tracing::error!(server = %self.server, "failed to record an event of a server");
         };

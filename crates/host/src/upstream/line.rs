@@ -119,6 +119,7 @@ impl SupervisedConnection {
     ) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let line = Arc::new(Self {
+            // Only the number has to be unique, so nothing else is ordered by it.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             server,
             abilities,
@@ -138,6 +139,7 @@ impl SupervisedConnection {
             unread: watch::Sender::new(false),
             told: broadcast::Sender::new(NOTIFICATION_BUFFER),
         });
+        // The task holds the line alive: it ends when it is asked to stop, not with the last handle.
         tokio::spawn(Arc::clone(&line).run(connector, memory));
         line
     }
@@ -169,6 +171,7 @@ impl SupervisedConnection {
         self: &Arc<Self>,
         limit: Duration,
     ) -> Option<(Arc<ReadyConnection>, Option<SendTurn>)> {
+        // While calls are queued, new ones go behind them even though the connection stands already.
         if self.queued.load(Ordering::Acquire) == 0
             && let Some(live) = self.open_connection()
         {
@@ -181,11 +184,14 @@ impl SupervisedConnection {
         };
         let until = Instant::now() + limit;
         self.queued.fetch_add(1, Ordering::AcqRel);
+        // From here on the guard counts the call off again, also where this future is dropped.
         let mut turn = SendTurn { line: Arc::clone(self), held: None };
         let settled = |phase: &UpstreamPhase| match phase {
+            // A connection that has just broken is not the one that is waited for.
             UpstreamPhase::Ready(live) => !(live.connection.is_closed)(),
             UpstreamPhase::Stopped => true,
             UpstreamPhase::Waiting { failures: now, until: next, tried, problem, .. } => {
+                // Waiting is in vain once a new try has failed, or if none is due before the limit.
                 problem.withheld || *now > failures || (*next).min(*tried + MIN_RETRY_INTERVAL) > until
             }
             UpstreamPhase::Starting { .. } => false,
@@ -193,10 +199,12 @@ impl SupervisedConnection {
         let ready = async {
             turn.held = Some(Arc::clone(&self.turn).lock_owned().await);
             if self.open_connection().is_none() {
+                // The permit is stored, so the wish is not lost while the supervisor does something else.
                 self.nudge.notify_one();
                 self.wait(settled).await;
             }
         };
+        // Past the limit the connection may stand all the same, so what counts is looked up below.
         let _ = timeout_at(until, ready).await;
         self.open_connection().map(|live| (live, Some(turn)))
     }
@@ -230,6 +238,7 @@ impl SupervisedConnection {
 
     /// Asks it to stop.
     pub(crate) fn begin_stop(&self) {
+        // Unlike `send`, this stores the value even where nobody has subscribed yet.
         self.stop.send_replace(true);
     }
 
@@ -245,11 +254,13 @@ impl SupervisedConnection {
     }
 
     fn set(&self, phase: UpstreamPhase) {
+        // The phase comes before the epoch: whoever is woken by the epoch reads the new phase.
         self.phase.send_replace(phase);
         self.epoch.bump();
     }
 
     async fn stopped(&self) {
+        // The sender is a field of `self`, so waiting cannot fail.
         let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
     }
 }

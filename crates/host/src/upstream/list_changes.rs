@@ -67,6 +67,7 @@ impl ListChangeSubscription {
     /// Waits until lists have to be read again, and says which. Dropping the future loses nothing.
     pub(super) async fn next_stale_lists(&mut self) -> ListKinds {
         loop {
+            // Copied out, because `event` borrows the whole of `self` for as long as both branches wait.
             let (is_stale, read_at) = (self.stale.any(), self.read_at);
             tokio::select! {
                 () = self.event() => {}
@@ -86,6 +87,7 @@ impl ListChangeSubscription {
             if !self.watched.any() {
                 return std::future::pending().await;
             }
+            // The time is absolute and the stream is kept in `self`, so a future that is dropped can be begun anew.
             sleep_until(self.again).await;
             let filter = SubscriptionFilter::new()
                 .with_tools_list_changed(self.watched.tools)
@@ -100,6 +102,7 @@ impl ListChangeSubscription {
                 self.mark_stale(self.watched)
             }
             ExchangeEvent::Notify(Notification::ToolsListChanged) => {
+                // At once, not after the changes are gathered: until then calls would use definitions known to be old.
                 self.unread.send_replace(true);
                 self.mark_stale(ListKinds { tools: true, ..ListKinds::default() });
             }
@@ -110,6 +113,7 @@ impl ListChangeSubscription {
                 self.mark_stale(ListKinds { resources: true, ..ListKinds::default() });
             }
             ExchangeEvent::Notify(_) => {}
+            // Nothing here could answer a question, so a stream that asks is of no more use than one that ended.
             ExchangeEvent::Ask(_) | ExchangeEvent::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => {
                 self.ended()
             }
@@ -122,6 +126,7 @@ impl ListChangeSubscription {
 
     /// These lists are to be read again.
     pub(super) fn mark_stale(&mut self, kinds: ListKinds) {
+        // Counted from the first change: with each one anew, a server that changes all the time would never be read.
         if !self.stale.any() {
             self.read_at = Instant::now() + DEBOUNCE_DELAY;
         }

@@ -214,9 +214,11 @@ impl<'a> ListReader<'a> {
             };
             all.items.extend(items);
             let unreadable: Vec<String> = meta.read(UNREADABLE_ENTRIES).unwrap_or_default();
+            // Collected first, since the filter reads the list that is extended.
             all.problems.extend(
                 unreadable.into_iter().filter(|fault| !all.problems.contains(fault)).collect::<Vec<_>>(),
             );
+            // No further page is asked for then, so that a server cannot fill the memory with its list.
             if all.items.len() > MAX_ITEMS {
                 all.problems.push(format!("only the first {MAX_ITEMS} entries are kept"));
                 all.items.truncate(MAX_ITEMS);
@@ -235,6 +237,7 @@ impl<'a> ListReader<'a> {
             cursor = Some(next);
         }
         let (listed, mut keys) = (all.items.len(), HashSet::with_capacity(all.items.len()));
+        // `retain` moves the items, so the set cannot borrow their keys.
         all.items.retain(|item| keys.insert(item.key().to_owned()));
         if all.items.len() < listed {
             let twice = listed - all.items.len();
@@ -266,6 +269,7 @@ fn settle<T>(
 ) {
     let Some(read) = read else { return };
     let name = method.info().map_or("", |info| info.name);
+    // What was found at the last reading is settled by this one, however it went.
     problems.retain(|problem| problem.list != name);
     match read {
         Ok(pages) => {

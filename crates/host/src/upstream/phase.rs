@@ -21,6 +21,7 @@ impl UpstreamEpoch {
     }
 
     pub(crate) fn bump(&self) {
+        // Unlike `send`, this counts while nobody has subscribed, too.
         self.0.send_modify(|epoch| *epoch += 1);
     }
 

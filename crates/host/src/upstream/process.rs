@@ -54,6 +54,7 @@ pub(super) fn start(
         command = command.inherit(names);
     }
     let (command, sandbox) = confine_command(command, &config.sandbox, helper).map_err(|problem| {
+        // `LaunchRecorder::not_started` cuts this lead off; both have to stay the same.
         let message = format!("cannot connect to {shown} (spawn): {}", problem.message);
         let why = UpstreamConnectError::new(message).with_hint(problem.hint);
         if problem.unenforceable { why.unenforceable() } else { why }
@@ -81,6 +82,7 @@ pub fn confine_command(
     let unenforceable = |error: SandboxError| {
         UpstreamConnectError::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
     };
+    // Elsewhere the operating system's own search applies, with its own folders and endings.
     if cfg!(unix) {
         command.program = resolved(&command)?.into_os_string();
     }
@@ -96,9 +98,11 @@ pub fn confine_command(
 }
 
 fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
+    // The last of several values is the one that the child gets.
     let own = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let is_inherited =
         command.inherited.as_ref().is_none_or(|names| names.iter().any(|name| name == OsStr::new("PATH")));
+    // The search path of the child counts, not the host's, which the sandbox may keep from it.
     let path = own.or_else(|| std::env::var_os("PATH").filter(|_| is_inherited));
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let cwd = command.cwd.as_deref().map_or_else(|| here.clone(), |folder| here.join(folder));
@@ -106,6 +110,7 @@ fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
         let program = command.program.to_string_lossy();
         UpstreamConnectError::new(format!("{program} could not be started")).with_hint(Some(hint))
     };
+    // Spawning reports a missing folder with the same error as a missing program.
     if !cwd.is_dir() {
         return Err(problem(format!("the folder {} does not exist", cwd.display())));
     }

@@ -41,6 +41,7 @@ impl ResultValidator {
     pub(crate) fn check_result(&self, server: &str, tool: &str, result: &CallToolResult) {
         let Err(why) = self.schemas.check(tool, result) else { return };
         let mut misfits = self.misfits();
+        // One for each tool is enough to name the culprit, and a server cannot fill the log or the memory with them.
         if misfits.contains_key(tool) || misfits.len() >= MAX_MISFITS {
             return;
         }
@@ -60,6 +61,7 @@ impl ResultValidator {
     }
 
     fn misfits(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        // Only whole entries are added, so a panic elsewhere while it was held spoils nothing.
         self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -46,6 +46,7 @@ impl Upstream {
 
     /// The connection for the lists of applications with these abilities, opened if it has to be.
     pub(crate) fn line(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
+        // Held until the new connection is in the pool: two callers at once would otherwise open one each.
         let mut seats = self.seats();
         if self.connector.is_shared() {
             return Arc::clone(seats.primary());
@@ -61,6 +62,7 @@ impl Upstream {
         if let Some(live) = line.phase().offers() {
             return Some(Arc::clone(live));
         }
+        // Locked only now: `line` locks the pool too, and the lock is not reentrant.
         let seats = self.seats();
         let ready = seats.lines().find_map(|line| line.live());
         ready.or_else(|| seats.lines().find_map(|line| line.phase().offers().cloned()))
@@ -88,9 +90,11 @@ impl Upstream {
     ) -> Result<ConnectionLease, String> {
         let mut seats = self.seats();
         if self.connector.is_shared() {
+            // The primary connection is found under the abilities it was opened with, whatever these calls declare.
             let abilities = seats.primary().abilities;
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
+        // What can be asked nothing cannot be asked about a call of another application.
         if abilities.answers_nothing() || !seats.lines().any(is_ambiguous) {
             return Ok(seats.lease_common(abilities, || self.open(abilities)));
         }
@@ -110,6 +114,7 @@ impl Upstream {
         })?;
         if let Some(gone) = gone {
             tracing::debug!(server = %self.server.name, max, "connection closed to make room for another application");
+            // Only begun: the pool is locked here, and the new call need not wait for the end of another's connection.
             gone.begin_stop();
         }
         Ok(lease)
@@ -166,10 +171,12 @@ impl Upstream {
 
     /// Closes everything and waits until nothing is left.
     pub(crate) async fn stop(&self) {
+        // The guard ends with the block, so that it is not held while the connections close.
         let all: Vec<Arc<SupervisedConnection>> = {
             let seats = self.seats();
             seats.others().chain([seats.primary()]).cloned().collect()
         };
+        // All at once, since each may take up to the limit for closing.
         futures::future::join_all(all.iter().map(|line| line.stop())).await;
     }
 

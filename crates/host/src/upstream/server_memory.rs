@@ -64,6 +64,7 @@ const STARTED: &str = "started";
 impl ServerMemoryFile {
     fn remember(&mut self, definition: &str, known: &str) {
         if self.eras.len() >= MAX_REMEMBERED {
+            // Forgetting costs each server one detection, so no order of use is kept for it.
             self.eras.clear();
         }
         self.eras.insert(definition.to_owned(), known.to_owned());
@@ -93,6 +94,7 @@ impl ServerMemory {
             Some("legacy") => Some(KnownProtocol { era: Era::Legacy, sse: false }),
             Some("modern") => Some(KnownProtocol { era: Era::Modern, sse: false }),
             Some("sse") => Some(KnownProtocol { era: Era::Legacy, sse: true }),
+            // `STARTED`, or a word of a later version: the server is asked.
             _ => None,
         }
     }
@@ -100,6 +102,7 @@ impl ServerMemory {
     /// Keeps how the server of this definition is spoken to.
     pub fn learn(&self, definition: &str, known: KnownProtocol) {
         let known = match known {
+            // First, because HTTP+SSE is of the older era, too, and the next pattern would take it.
             KnownProtocol { sse: true, .. } => "sse",
             KnownProtocol { era: Era::Legacy, .. } => "legacy",
             KnownProtocol { era: Era::Modern, .. } => "modern",
@@ -118,6 +121,7 @@ impl ServerMemory {
         let is_short = serde_json::to_vec(&declared).is_ok_and(|text| text.len() <= MAX_DECLARED_BYTES);
         self.change(|content| {
             if declared.is_empty() || !is_short {
+                // What it declared before does not hold any more.
                 content.declared.remove(definition);
                 return;
             }
@@ -154,9 +158,11 @@ impl ServerMemory {
     }
 
     fn change(&self, change: impl FnOnce(&mut ServerMemoryFile)) {
+        // Held over the writing: two threads would use the same file beside, and the older content could come last.
         let mut content = self.content();
         let before = content.clone();
         change(&mut content);
+        // Each connection tells what it learned, which is mostly known already; the disk is spared.
         if *content == before {
             return;
         }
@@ -176,6 +182,7 @@ impl ServerMemory {
 fn write(file: &Path, content: &ServerMemoryFile) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
+    // Hosts that run at the same time write beside under different names.
     let beside = file.with_extension(format!("{}.new", std::process::id()));
     let mut out = fs::File::create(&beside)?;
     out.write_all(&serde_json::to_vec_pretty(content)?)?;
@@ -188,6 +195,7 @@ fn write(file: &Path, content: &ServerMemoryFile) -> std::io::Result<()> {
 pub fn definition(transport: &ServerTransport) -> Option<String> {
     let mut hasher = Sha256::new();
     let mut add = |part: &str| {
+        // The lengths keep apart lists that only differ in where one part ends.
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     };
@@ -196,6 +204,7 @@ pub fn definition(transport: &ServerTransport) -> Option<String> {
             add("stdio");
             add(stdio.command.reveal());
             stdio.args.iter().for_each(|arg| add(arg.reveal()));
+            // Without the values: a secret that was renewed does not make another server.
             stdio.env.keys().for_each(|name| add(name));
             add(&stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default());
         }

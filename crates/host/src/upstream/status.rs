@@ -150,6 +150,7 @@ impl UpstreamStatus {
                 status.warnings.extend(live.results.warnings());
             }
             UpstreamPhase::Waiting { until, failures, problem, quarantined, .. } => {
+                // The supervisor marks withheld servers as quarantined, too, so that is asked first.
                 status.state = match problem.withheld {
                     true => UpstreamState::Withheld,
                     false if *quarantined => UpstreamState::Failed,
@@ -163,6 +164,7 @@ impl UpstreamStatus {
             UpstreamPhase::Stopped => {}
         }
         if status.state == UpstreamState::Withheld {
+            // It has not failed, and what is next is a look at the decision and not at the server.
             (status.next_try_ms, status.failures) = (None, 0);
         } else if phase.offers().is_some()
             && let Some(warning) = server.gate.as_ref().and_then(|gate| gate.warning())

@@ -63,6 +63,7 @@ impl UpstreamEntry {
         match &self.behind {
             UpstreamSharing::Everybody(upstream) => Some(Arc::clone(upstream)),
             UpstreamSharing::EachUser { connect, open, max_users } => {
+                // Held over `connect`, which does not wait: two calls of a user would otherwise open two servers.
                 let (user, mut open) = (user?, lock(open));
                 if let Some(upstream) = open.get(user) {
                     return Some(Arc::clone(upstream));
@@ -92,6 +93,7 @@ impl UpstreamEntry {
         let mut open = lock(open);
         let mut over = Vec::new();
         open.retain(|user, upstream| {
+            // Closing one that is busy would end calls and tasks of a user who only has no view any more.
             let stays = is_wanted(user) || !upstream.is_idle();
             if !stays {
                 over.push(Arc::clone(upstream));

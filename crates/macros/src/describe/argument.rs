@@ -74,6 +74,7 @@ pub(crate) enum ArgumentPassing {
 
 /// Removes the attributes of this crate from the argument and describes it.
 pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
+    // Taken off in any case: the compiler refuses attributes that it does not know.
     let attrs = std::mem::take(&mut argument.attrs);
     match from_call(&attrs)? {
         None => {}
@@ -142,6 +143,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
     }
     argument.attrs = kept;
     let name = options.text("name")?.map(|name| name.value());
+    // An argument that is not used yet begins with an underscore, which is no part of its name.
     let name = name.unwrap_or_else(|| ident.unraw().to_string().trim_start_matches('_').to_owned());
     let description = options.expr("description")?.map(|text| quote!(#text)).or(description);
     let title = options.expr("title")?;
@@ -183,6 +185,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
             schema.push(quote!(#word));
         }
     }
+    // It was read before, and must not count as unknown.
     let _ = options.take("from_call");
     options.finish(OPTIONS)?;
     Ok(MethodInput::Plain(Box::new(PeerArgument {
@@ -208,6 +211,7 @@ fn special(pattern: &Pat, ty: &Type) -> Option<MethodInput> {
     if name == "Context" {
         return Some(MethodInput::Context { by_ref });
     }
+    // Only extensions may be missing in a call; all other extractors always have a value.
     if name == "Option" {
         name = only_parameter(ty).and_then(last_segment).filter(|inner| inner == "Extension")?;
     }
@@ -273,6 +277,7 @@ fn pointee(reference: &TypeReference) -> Result<Type> {
 }
 
 fn refuse_self(ty: &Type) -> Result<()> {
+    // By tokens, because `Self` may stand anywhere in the type.
     fn mentions(tokens: TokenStream) -> bool {
         tokens.into_iter().any(|tree| match tree {
             proc_macro2::TokenTree::Ident(ident) => ident == "Self",
@@ -295,6 +300,7 @@ fn last_segment(ty: &Type) -> Option<String> {
             path.path.segments.last().map(|s| s.ident.unraw().to_string())
         }
         Type::Paren(inner) => last_segment(&inner.elem),
+        // A type that a `macro_rules` macro passes on stands in an invisible group.
         Type::Group(inner) => last_segment(&inner.elem),
         _ => None,
     }

@@ -138,6 +138,7 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
         }
     };
     mistakes.ok_or_record(check_signature(function));
+    // Before `kind` may end this: the arguments lose their attributes in any case.
     let mut inputs = Vec::new();
     for argument in &mut function.sig.inputs {
         if let FnArg::Typed(argument) = argument {
@@ -155,12 +156,14 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
     }
     Some(HandlerMethod {
         ident: function.sig.ident.clone(),
+        // The registration has the same ones, since it names a method that may be switched off.
         cfgs: function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect(),
         has_self: function.sig.receiver().is_some(),
         is_async: function.sig.asyncness.is_some(),
         is_inline: inline.is_some(),
         inputs,
         description: description.or_else(|| text::doc(&function.attrs)),
+        // Names resolve as in the rest of what is generated, and errors point at the return type.
         returned: Span::call_site().located_at(match &function.sig.output {
             ReturnType::Type(_, ty) => ty.span(),
             ReturnType::Default => function.sig.ident.span(),
@@ -199,6 +202,7 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
             ));
         }
     }
+    // Lifetimes may stay, since the call chooses them.
     if signature.generics.type_params().next().is_some() || signature.generics.const_params().next().is_some()
     {
         return Err(Error::new_spanned(
@@ -279,6 +283,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
                 Ok((uri, AttributeOptions::parse("resource", input)?))
             })?;
             let variables = text::variables(&uri.value()).map_err(|why| Error::new(uri.span(), why))?;
+            // A template may begin with a variable that holds the scheme.
             if !uri.value().contains(':') && !uri.value().starts_with('{') {
                 return Err(Error::new(
                     uri.span(),

@@ -13,6 +13,7 @@ pub(crate) fn doc(attrs: &[Attribute]) -> Option<TokenStream> {
         match &meta.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
                 lines.extend(text.value().lines().map(str::to_owned));
+                // `lines()` yields nothing for an empty text, which is the empty line between paragraphs.
                 if text.value().is_empty() {
                     lines.push(String::new());
                 }
@@ -21,6 +22,7 @@ pub(crate) fn doc(attrs: &[Attribute]) -> Option<TokenStream> {
             other => return Some(other.to_token_stream()),
         }
     }
+    // Comments have one blank after the slashes; what is indented further stays so.
     let text = lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let text = text.trim();
     (!text.is_empty()).then(|| quote!(#text))
@@ -57,6 +59,7 @@ pub(crate) fn variables(template: &str) -> std::result::Result<Vec<String>, Stri
         let Some(close) = inner.find('}') else {
             return Err("the template has a `{` that is never closed".to_owned());
         };
+        // Operators and modifiers are not part of a variable's name (RFC 6570, sections 2.2 and 2.4).
         let expression = inner[..close].trim_start_matches(['+', '#', '.', '/', ';', '?', '&']);
         for variable in expression.split(',') {
             let name = variable.trim_end_matches('*').split(':').next().unwrap_or_default();

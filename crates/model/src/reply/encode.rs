@@ -171,6 +171,7 @@ impl Reply {
                 body(result.as_ref(), to, stamp, out)
             }
             Self::CreateTask(_) | Self::GetTask(_) | Self::ListTasks(_) => self.write_task(to, stamp, out),
+            // Within a revision nothing is read, so that everything stays as it came.
             Self::Raw { revision, json, .. } if *revision == to => {
                 out.extend_from_slice(json.as_bytes());
                 Ok(())
@@ -376,6 +377,7 @@ fn rewrite_result_type(
     stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
+    // The frame (`resultType`) is all that is known here, and it only differs between the eras.
     if from.is_legacy() == to.is_legacy() {
         out.extend_from_slice(json.as_bytes());
         return Ok(());

@@ -131,6 +131,7 @@ where
     match (value, result_type.as_deref()) {
         (Ok(value), None | Some("complete")) => Ok(complete(value)),
         (Err(source), Some("complete")) => Err(PeerResultError::Shape { method: method.clone(), source }),
+        // The reading may have failed before it came to `resultType`.
         (Err(source), None) => match peek(json) {
             None => Err(PeerResultError::Shape { method: method.clone(), source }),
             Some(result_type) if &*result_type == "complete" => {

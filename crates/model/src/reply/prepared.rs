@@ -38,6 +38,8 @@ impl PreparedResult {
         if let Some(bytes) = slot.get() {
             return Ok(bytes.clone());
         }
+        // Written outside of the slot, because it may fail. Two threads may do so at once; the first bytes
+        // stay.
         let mut out = Vec::new();
         self.reply.encode(method, to, stamp, &mut out)?;
         Ok(slot.get_or_init(|| out.into()).clone())

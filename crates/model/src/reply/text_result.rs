@@ -24,6 +24,7 @@ pub(super) fn write_text_result(
     if !meta.is_empty() {
         return false;
     }
+    // Room for everything at once, because growing would copy long texts again.
     let mut length = AROUND + stamp.server_info.as_ref().map_or(0, |info| info.len());
     for block in content {
         let Some(text) = plain(block) else { return false };

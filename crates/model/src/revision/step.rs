@@ -156,6 +156,7 @@ impl Lower for Prompt {
 }
 
 fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn RevisionStep) {
+    // The block itself first: it may become another kind, whose parts are then walked.
     s.block(block, index);
     let new = match block.as_ref() {
         ContentBlock::Text(c) => changed(c, |c| annotated_text(c, s)).map(ContentBlock::Text),
@@ -179,6 +180,7 @@ fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn RevisionStep) 
 
 impl Lower for CallToolResult {
     fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
+        // The whole result first: the step may add blocks, which the loop below walks as well.
         s.call_result(this);
         edit!(this.meta, |m| s.result_meta(m));
         for index in 0..this.content.len() {
@@ -314,6 +316,7 @@ impl Lower for ListTasksResult {
 impl Lower for CreateMessageResult {
     fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         let result = this.to_mut();
+        // The blocks first: a step may join them, and tool blocks have to be text by then.
         result.content.iter_mut().for_each(|b| sampling_block(b, s));
         s.create_message_result(result);
         if let Some(new) = changed(&result.meta, |m| s.result_meta(m)) {

@@ -20,6 +20,7 @@ impl step::RevisionStep for StepTo2024_11_05 {
         if !matches!(block.as_ref(), ContentBlock::Audio(_)) {
             return;
         }
+        // The empty text only stands in for the block, whose bytes are not copied if it is owned already.
         let ContentBlock::Audio(audio) =
             std::mem::replace(block, Cow::Owned(ContentBlock::text(""))).into_owned()
         else {

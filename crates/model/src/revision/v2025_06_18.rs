@@ -178,6 +178,7 @@ impl step::RevisionStep for StepTo2025_06_18 {
 
     /// Values are primitive here: a list of strings becomes one string.
     fn elicit_result(&self, result: &mut ElicitResult) {
+        // Few answers hold a list, and only those need to be parsed.
         let Some(serde_json::Value::Object(mut content)) =
             result.content.as_ref().filter(|c| c.as_str().contains('[')).and_then(|c| c.to_value().ok())
         else {

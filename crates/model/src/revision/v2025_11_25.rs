@@ -134,6 +134,7 @@ fn object_schema(schema: &RawJson) -> Option<RawJson> {
                 "false" => "{\"not\":{}}",
                 _ => return None,
             };
+            // The raw values point into `text`, so the distance of the pointers is their place in it.
             let start = property.get().as_ptr().addr() - text.as_ptr().addr();
             Some((start..start + property.get().len(), object))
         })
@@ -141,6 +142,7 @@ fn object_schema(schema: &RawJson) -> Option<RawJson> {
     if places.is_empty() {
         return None;
     }
+    // The map is in the order of the names, but the text is put together from front to back.
     places.sort_by_key(|(place, _)| place.start);
     let mut new = String::with_capacity(text.len() + places.len() * 8);
     let mut from = 0;
@@ -217,6 +219,7 @@ impl From<&GetTaskResult> for WireTask {
         };
         if let Some(why) = failure {
             wire.status = TaskStatus::Failed;
+            // What the server says about the task stays; this is for tasks without a word.
             wire.status_message.get_or_insert(why);
         }
         wire

@@ -18,6 +18,7 @@ pub(super) fn value(value: &RawJson) -> RawJson {
 /// where a reference names a place that the schema would not have any more.
 pub(super) fn schema(schema: &RawJson) -> Option<RawJson> {
     let Value::Object(mut inner) = schema.to_value().ok()? else { return None };
+    // With `$id`, references start from another base than the root of the new schema.
     if !excludes_objects(inner.get("type")?) || inner.contains_key("$id") {
         return None;
     }

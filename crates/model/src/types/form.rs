@@ -392,6 +392,7 @@ struct ItemsKeywords {
 impl PrimitiveSchemaDefinition {
     fn from_keywords(k: FieldKeywords) -> Option<Self> {
         fn default<T: de::DeserializeOwned>(raw: Option<&RawJson>) -> Option<Option<T>> {
+            // A default of another type makes the field unknown, so that it is passed on as it came.
             raw.map_or(Some(None), |raw| raw.decode().ok().map(Some))
         }
         let (title, description) = (k.title, k.description);
@@ -502,6 +503,8 @@ impl Serialize for PrimitiveSchemaDefinition {
                 } else {
                     map.serialize_entry("enum", &values(&s.options))?;
                     if titled {
+                        // Names belong to values by their position, so a value without one must not be left
+                        // out.
                         let names: Vec<&str> =
                             s.options.iter().map(|o| o.title.as_deref().unwrap_or(&o.value)).collect();
                         map.serialize_entry("enumNames", &names)?;

@@ -83,6 +83,7 @@ where
 /// A whole number without a fraction, as peers that count in integers expect it.
 pub(crate) fn plain_number<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
+    // serde_json would write `null`, which no peer takes for a number.
     if !number.is_finite() {
         return Err(ser::Error::custom("a number that JSON cannot represent"));
     }

@@ -255,6 +255,7 @@ impl RequestMeta<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Any kind of value, because some peers write `null` where they have no metadata.
         deserializer.deserialize_any(RequestMetaVisitor).map(Option::unwrap_or_default)
     }
 }

@@ -51,6 +51,7 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
                 Decoded::Unknown(rest) => {
                     let mut raw = TaggedMembers::default();
                     rest.deserialize_map(&mut raw)?;
+                    // Only now, so that the first of two tags counts.
                     raw.tag = Some(tag.0.into_owned());
                     raw.whole().map(T::unknown)
                 }

@@ -50,6 +50,7 @@ impl FromStr for BudgetAccount {
     type Err = ParseAccountError;
 
     fn from_str(text: &str) -> Result<Self, ParseAccountError> {
+        // Split at the first colon, since a name may have colons itself.
         match text.split_once(':') {
             Some(("server", name)) => Ok(Self::server(name)),
             Some(("principal", name)) => Ok(Self::principal(name)),

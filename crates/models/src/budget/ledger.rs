@@ -52,6 +52,7 @@ impl SpendingLedger {
                 slot.money = slot.money.plus(money);
             }
             _ => {
+                // At least 1: nothing could be added to an interval without a length.
                 let end = now.saturating_add(micros(window / WINDOW_PARTS).max(1));
                 self.slots.push_back(LedgerInterval { end, tokens, money });
             }
@@ -64,6 +65,7 @@ impl SpendingLedger {
             return Some(Duration::MAX);
         }
         let step = micros(rate.per / rate.calls);
+        // All calls of a period may come at once, so one may be early by all of it but its own share.
         let early = self.due.saturating_sub(micros(rate.per).saturating_sub(step));
         let wait = early.saturating_sub(now.as_microsecond());
         u64::try_from(wait).ok().filter(|wait| *wait > 0).map(Duration::from_micros)

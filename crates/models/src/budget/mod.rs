@@ -269,6 +269,7 @@ impl Budget {
         estimate: &RequestEstimate,
         now: Timestamp,
     ) -> Result<SpendingReservation, BudgetError> {
+        // All accounts are checked before the first of them is changed.
         self.check(accounts, estimate, now)?;
         for account in accounts {
             let rate = self.allowance(account).and_then(|allowance| allowance.rate);
@@ -301,6 +302,7 @@ impl Budget {
         // One that ran out meanwhile is counted all the same: it is known now what it took.
         self.spending.open.remove(&id);
         let (tokens, money) = match spent {
+            // Only the amounts are given back; the call still counts for the rate.
             ActualUsage::Nothing => return (0, Money::ZERO),
             ActualUsage::Unknown => (open.tokens, open.money),
             ActualUsage::Used(usage) => {
@@ -386,6 +388,7 @@ impl Budget {
 
     /// Forgets what no longer counts.
     fn remove_expired(&mut self, now: Timestamp) {
+        // Taken out, because the closures below look up allowances in `self`.
         let mut spending = std::mem::take(&mut self.spending);
         spending.ledgers.retain(|account, ledger| {
             ledger.remove_expired(self.window(account), now);

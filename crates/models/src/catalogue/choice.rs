@@ -198,6 +198,7 @@ fn best<'m, T>(wishes: &ModelPreferences, of: Vec<T>, model: impl Fn(&T) -> &'m 
         let sum = weighted_priorities(wishes)
             .map(|(wish, priority)| priority * score(wish, &model(&one).scores))
             .sum();
+        // Strictly larger, so that the first in the configuration wins a tie.
         if best.as_ref().is_none_or(|(most, _)| sum > *most) {
             best = Some((sum, one));
         }
@@ -212,6 +213,7 @@ fn weighted_priorities(wishes: &ModelPreferences) -> impl Iterator<Item = (Prior
         (PriorityKind::Intelligence, wishes.intelligence_priority),
     ];
     all.into_iter().filter_map(|(wish, priority)| {
+        // A NaN passes `clamp` unchanged and would make every comparison false.
         priority.filter(|priority| !priority.is_nan()).map(|priority| (wish, priority.clamp(0.0, 1.0)))
     })
 }
@@ -273,6 +275,7 @@ impl RequestNeeds {
 
     fn find_exclusion(&self, model: &Model, estimate: &RequestEstimate) -> Option<ExclusionReason> {
         let able = model.abilities;
+        // The likely count: the upper bound would rule out models whose context is large enough.
         let needed = self.input.likely.saturating_add(estimate.max_tokens);
         match able.context {
             _ if self.images && !able.images => Some(ExclusionReason::Images),

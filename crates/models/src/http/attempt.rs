@@ -37,6 +37,7 @@ impl ProviderEndpoint {
         reader: &mut R,
         heard: &mut DeltaListener<'_>,
     ) -> Result<(), FailedAttempt> {
+        // One deadline up to the first byte of the body, because providers may send the headers at once.
         let first = Instant::now() + self.limits.first_byte;
         let request = self.request(path, body, style)?;
         let response = match timeout_at(first, self.client.request(request)).await {

@@ -43,7 +43,9 @@ pub(super) struct ConnectTimeout;
 /// When the proxy or the certificates of the environment cannot be used. The error is the description.
 pub(crate) fn client(base: &Url, limit: Duration) -> Result<ProviderHttpClient, String> {
     let mut plain = HttpConnector::new();
+    // A request is written at once and then waited for, so delayed packets gain nothing.
     plain.set_nodelay(true);
+    // It opens the connections for https as well, on top of which TLS is put.
     plain.enforce_http(false);
     // Of several addresses each has its part of the time.
     plain.set_connect_timeout(Some(limit));
@@ -79,12 +81,14 @@ impl Service<Uri> for TimedConnector {
     }
 
     fn call(&mut self, there: Uri) -> ConnectionFuture {
+        // Boxed, because the futures of the two routes differ in type.
         let opening: ConnectionFuture = match &mut self.way {
             ConnectRoute::Straight(way) => Box::pin(way.call(there)),
             ConnectRoute::Tunnel(way) => Box::pin(way.call(there)),
         };
         let limit = self.limit;
         Box::pin(async move {
+            // For the tunnel and TLS as well: the limit of the inner connector is for TCP alone.
             match tokio::time::timeout(limit, opening).await {
                 Ok(opened) => opened,
                 Err(_) => Err(ConnectTimeout.into()),

@@ -30,6 +30,7 @@ impl ProviderErrorBody {
     /// Reads an error from JSON: `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `{"message": …}`, or an array of
     /// one.
     pub(crate) fn of(value: &Value) -> Self {
+        // Gemini puts the error into an array where the answer was to be streamed.
         let value = value.get(0).unwrap_or(value);
         let inner = value.get("error").filter(|error| error.is_object()).unwrap_or(value);
         let text = |names: &[&str]| {

@@ -64,6 +64,7 @@ impl AnswerFraming {
             ("application/x-ndjson" | "application/jsonl" | "application/x-jsonlines", _) => {
                 Self::new(StreamStyle::Lines, limit)
             }
+            // A server that does not stream sends the whole answer as one text.
             ("application/json", _) => Self::Whole(BytesMut::new()),
             (_, style) => Self::new(style, limit),
         }

@@ -131,6 +131,7 @@ impl ProviderEndpoint {
         heard: &mut DeltaListener<'_>,
     ) -> Result<(R, u32), GenerationFailure> {
         let end = Instant::now() + self.limits.whole;
+        // Outside of the future, so that what has arrived is not dropped with it at the time limit.
         let mut state = RequestProgress { reader: reader(), tries: 0, asking: false, may_have_cost: false };
         let asked = self.request_with_retries(path, body.into(), style, &reader, heard, &mut state);
         let outcome = timeout_at(end, asked).await.unwrap_or_else(|_| {
@@ -168,9 +169,11 @@ impl ProviderEndpoint {
             state.tries += 1;
             if state.tries > 1 {
                 heard(AnswerDelta::Again(state.tries));
+                // What a failed try has read must not be a part of the next one.
                 state.reader = reader();
             }
             state.asking = true;
+            // The clone of the body is cheap, because `Bytes` shares its memory.
             let tried = self.attempt(path, body.clone(), style, &mut state.reader, heard).await;
             state.asking = false;
             let Err(miss) = tried else { return Ok(()) };
@@ -231,6 +234,7 @@ pub(crate) struct FailedAttempt {
 
 fn secret_value(value: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty())?;
+    // So that debug output of the headers does not show it.
     value.set_sensitive(true);
     Some(value)
 }
@@ -248,6 +252,7 @@ fn parse_base(text: &str) -> Result<Url, SettingError> {
     if base.query().is_some() || base.fragment().is_some() {
         return Err(wrong("it has a query or a fragment, and request paths are appended to it"));
     }
+    // The path of each request begins with a slash.
     let path = base.path().trim_end_matches('/').to_owned();
     base.set_path(&path);
     Ok(base)
@@ -257,6 +262,7 @@ fn parse_base(text: &str) -> Result<Url, SettingError> {
 fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        // An IPv4 address may stand inside, as in `::ffff:127.0.0.1`.
         Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
         Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         None => false,

@@ -13,6 +13,7 @@ pub(super) fn wait(miss: &FailedAttempt, tries: u32, limits: &ModelLimits) -> Op
     if !miss.again || tries > limits.retries {
         return None;
     }
+    // The bound of the exponent keeps the shift from overflowing.
     let own = limits.backoff.saturating_mul(1 << (tries - 1).min(16)).min(limits.max_wait);
     match miss.after {
         // To ask earlier than that is in vain, and to wait longer than a person does is too.
@@ -26,10 +27,12 @@ pub(super) fn wait(miss: &FailedAttempt, tries: u32, limits: &ModelLimits) -> Op
 /// header of some providers in milliseconds.
 pub(super) fn parse_retry_after(headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    // Finer than the `Retry-After` that it is sent beside.
     if let Some(millis) = text("retry-after-ms").and_then(|millis| millis.parse::<u64>().ok()) {
         return Some(Duration::from_millis(millis));
     }
     let wanted = text(RETRY_AFTER.as_str())?;
+    // Some providers send fractions, though RFC 9110, section 10.2.3, has whole seconds only.
     if let Ok(seconds) = wanted.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
     }

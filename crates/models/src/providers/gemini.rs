@@ -33,6 +33,7 @@ impl Gemini {
     /// Which setting cannot be used, and why.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let model = model.into();
+        // Google lists models with this prefix, which the address has already.
         let model = model.strip_prefix("models/").unwrap_or(&model).to_owned();
         // It becomes a part of the address.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

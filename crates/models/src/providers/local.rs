@@ -68,9 +68,11 @@ impl LocalModel {
     /// after a panic in the library.
     fn submit_request(&self, request: WorkerRequest) -> Result<(), ModelError> {
         let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_QUEUED_REQUESTS };
+        // Held until the new thread is known here, so that two requests never load the weights twice.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let mut request = request;
         if let Some(queue) = thread.as_ref() {
+            // Never waits, because this runs in an async task; the queue holds as many as may wait.
             match queue.try_send(request) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Full(_)) => return Err(crowded()),
@@ -98,6 +100,7 @@ impl LocalModel {
         heard: &mut DeltaListener<'_>,
     ) -> Result<ModelAnswer, GenerationFailure> {
         let left_out = self.check(params)?;
+        // When this future is dropped, so is the receiver, and the thread stops at its next piece.
         let (told, mut said) = mpsc::channel(MAX_QUEUED_PIECES);
         self.submit_request(WorkerRequest {
             turns: prompt::turns(params)?,
@@ -106,10 +109,13 @@ impl LocalModel {
             stops: params.stop_sequences.clone(),
             told,
         })?;
+        // One limit for the whole answer, the wait in the queue included.
         let begun = tokio::time::sleep(self.limits.whole);
         tokio::pin!(begun);
         let mut partial = String::new();
         let failure = loop {
+            // Biased to what has arrived, so that a whole answer wins over the limit;
+            // nothing is lost when `recv` is dropped.
             let said = tokio::select! {
                 biased;
                 said = said.recv() => said,

@@ -195,6 +195,7 @@ fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<Omitt
 
 /// Records the metadata as omitted, because the provider has no place for it.
 fn omit_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<OmittedPart>) {
+    // An empty object says nothing that could be left out.
     if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
         left_out.push(OmittedPart::Metadata(format!("{provider} does not support it")));
     }

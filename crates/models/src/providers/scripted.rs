@@ -116,6 +116,7 @@ impl ScriptedProvider {
         Self::with(move |_| {
             let ended = || ScriptLine::error(ModelError::Scripted("its script is empty".to_owned()));
             let reply = replies.get(next).cloned().unwrap_or_else(ended);
+            // An empty script fails in each call, and must not divide by zero.
             next = (next + 1) % replies.len().max(1);
             reply
         })
@@ -145,12 +146,14 @@ impl ScriptedProvider {
         heard: &mut DeltaListener<'_>,
     ) -> Result<ModelAnswer, GenerationFailure> {
         self.check(params)?;
+        // The locks end with this block, because none may be held while the reply is waited for.
         let reply = {
             let mut asked = lock(&self.asked);
             if asked.len() == MAX_ASKED {
                 asked.pop_front();
             }
             asked.push_back(params.clone());
+            // Under both locks, so that requests are remembered in the order of their answers.
             (lock(&self.script))(params)
         };
         pause(reply.after).await;

@@ -61,6 +61,7 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
         return Err(format!("parsers disagree about the scheme `{scheme}`"));
     }
     let scheme = scheme.to_ascii_lowercase();
+    // Brackets at the beginning hold an address, which is checked as a host below.
     if rest.contains(['\\', '{', '}', '[', ']', '^', '|', '`', '"', '<', '>', '$', '*', '\'', ';', ','])
         && !rest.starts_with('[')
     {
@@ -74,6 +75,7 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
+    // To some parsers the last `@` ends the user's name, wherever it stands.
     if !tail.is_ascii() || tail.contains('@') {
         return Err("the URL may contain another URL".to_owned());
     }
@@ -200,9 +202,11 @@ fn ascii(name: &str) -> Option<String> {
             && !label.starts_with('-')
             && !label.ends_with('-')
             && label.chars().all(|one| one.is_alphanumeric() || one == '-' || one == '_')
+            // IDNA 2003 maps these letters to others, and IDNA 2008 keeps them.
             && !label.contains(['ß', 'ς'])
     });
     let last = name.rsplit('.').next().unwrap_or_default();
+    // URL parsers take every name whose last label is a number for an IPv4 address.
     if !is_plain || is_number(last) {
         return None;
     }
@@ -210,6 +214,7 @@ fn ascii(name: &str) -> Option<String> {
         return Some(name.to_owned());
     }
     let parsed = url::Host::parse(name).ok()?;
+    // Digits of other scripts can become an address in ASCII.
     parsed.to_string().parse::<IpAddr>().is_err().then(|| parsed.to_string())
 }
 
@@ -232,6 +237,7 @@ fn path(text: &str) -> Result<Destination, String> {
     if text.starts_with('/') && text.contains('\\') {
         return Err("parsers disagree about the backslash in the path".to_owned());
     }
+    // A colon at the second place is that of a drive.
     if !paths::is_plain(text) || text.char_indices().any(|(at, one)| at > 1 && one == ':') {
         return Err("the path has `..`, `:`, percent-encoding or hidden characters".to_owned());
     }

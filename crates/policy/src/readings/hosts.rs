@@ -144,6 +144,7 @@ fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut DestinationCandi
 /// addresses written out, addresses in addresses taken out.
 fn normalized(name: &str) -> Vec<String> {
     let name = name.trim().trim_matches(['[', ']']);
+    // A zone, as in `fe80::1%eth0`, is no part of the address.
     let name = name.split_once('%').map_or(name, |(address, zone)| {
         if address.parse::<Ipv6Addr>().is_ok() || zone.is_empty() { address } else { name }
     });
@@ -232,6 +233,8 @@ fn addresses(address: IpAddr) -> Vec<String> {
         IpAddr::V6(address) => {
             let parts = address.segments();
             let joined = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+            // Forms that carry IPv4: compatible and mapped (RFC 4291), translated (RFC 2765),
+            // NAT64 (RFC 6052) and 6to4 (RFC 3056).
             let inner = match parts {
                 [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => Some(joined(high, low)),
                 [0, 0, 0, 0, 0, 0xffff, high, low] => Some(joined(high, low)),

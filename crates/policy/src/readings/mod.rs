@@ -131,6 +131,7 @@ impl DestinationCandidates {
     }
 
     fn add_host(&mut self, name: String, port: Option<u16>, is_word: IsWord) {
+        // One reading as more than a word is enough.
         *self.hosts.entry((name, port)).or_insert(is_word) &= is_word;
     }
 
@@ -156,6 +157,7 @@ impl DestinationCandidates {
 pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
     let mut all: Vec<String> = Vec::new();
     let (mut complete, mut bytes) = (true, 0);
+    // The list is an argument, because it is also read between the calls.
     let mut add = |all: &mut Vec<String>, one: String| {
         if all.contains(&one) {
             return;
@@ -179,7 +181,9 @@ pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
         |text| vec![compatible(text)],
     ];
     for step in steps {
+        // The range is fixed before the step adds to the list, so no step is applied to its own results.
         for at in 0..all.len() {
+            // Cloned, because `add` changes the list that it comes from.
             for one in step(&all[at].clone()) {
                 add(&mut all, one);
             }
@@ -190,6 +194,7 @@ pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
 
 /// The string after compatibility normalization, and with the characters that resolvers and browsers treat as `.` and `/`.
 pub(crate) fn compatible(text: &str) -> String {
+    // Normalization leaves ASCII as it is, and almost all texts are ASCII.
     if text.is_ascii() {
         return text.to_owned();
     }

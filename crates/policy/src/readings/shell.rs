@@ -249,6 +249,7 @@ pub(super) fn unescaped(text: &str) -> String {
             }
             Some('u') => number(at + 2, 4, 16).map(|(one, long)| (one, long + 2)),
             Some('U') => number(at + 2, 8, 16).map(|(one, long)| (one, long + 2)),
+            // `echo` takes a zero and three octal digits, string literals take three digits in all.
             Some('0'..='7') => number(at + 1, 4, 8)
                 .filter(|(one, _)| u32::from(*one) < 256)
                 .or_else(|| number(at + 1, 3, 8))

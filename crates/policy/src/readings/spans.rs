@@ -60,6 +60,7 @@ pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
                 _ => (),
             }
         }
+        // `skip` wants the states in order; without duplicates the pattern's length bounds their number.
         next.sort_unstable();
         next.dedup();
         skip(&path, &mut next);

@@ -40,6 +40,7 @@ impl PolicyRule {
     ) -> Option<Self> {
         let before = report.count();
         let decision = section.word("decide", PolicyDecision::WORDS, report);
+        // By the key alone, so that a wrong value is not reported as missing, too.
         if !section.has("decide") {
             section.add_mistake_at_table(
                 "`decide` is missing; it is `\"allow\"`, `\"ask\"` or `\"deny\"`",
@@ -51,6 +52,7 @@ impl PolicyRule {
         let rule = Self {
             number,
             line,
+            // Only so that the other keys are checked, too: a rule with mistakes is dropped.
             decision: decision.unwrap_or(PolicyDecision::Deny),
             name: section.text("name", report),
             reason: section.text("reason", report),

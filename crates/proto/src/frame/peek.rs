@@ -94,6 +94,7 @@ impl OversizePeeker {
     fn subject(&self) -> OversizeSubject {
         let mut found = EnvelopeMembers::default();
         found.read_head(&self.head);
+        // The head is read with more certainty; the tail is only for messages whose id comes last.
         if found.id.is_none() {
             found.read_tail(&self.tail);
         }
@@ -139,6 +140,7 @@ impl EnvelopeMembers {
                 return;
             }
             at = skip_blanks(text, at + 1);
+            // The value that is cut off is the long one, and its key still tells what the message is.
             let Some(end) = value_end(text, at) else { return self.record_member(key, None) };
             self.record_member(key, Some(&text[at..end]));
             at = skip_blanks(text, end);

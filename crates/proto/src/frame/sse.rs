@@ -57,6 +57,7 @@ pub fn end_event(out: &mut Vec<u8>, start: usize) {
 
 /// Appends a comment, which receivers ignore and intermediaries take for a sign of life.
 pub fn write_comment(out: &mut Vec<u8>, text: &str) {
+    // Writing into memory cannot fail.
     let _ = write!(out, ": {text}\n\n");
 }
 
@@ -286,6 +287,7 @@ impl SseDecoder {
             self.skip_line(&line);
             return None;
         }
+        // A byte-order mark counts at the beginning of the stream only (HTML Standard, section 9.2.6).
         if !std::mem::replace(&mut self.begun, true) {
             line.advance(line.len() - without_bom(&line).len());
         }
@@ -299,6 +301,7 @@ impl SseDecoder {
     fn field(&mut self, line: &Bytes) {
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let mut value = line.slice(line.len().min(colon + 1)..);
+        // Exactly one blank belongs to the syntax (HTML Standard, section 9.2.6).
         if value.first() == Some(&b' ') {
             value.advance(1);
         }
@@ -311,11 +314,13 @@ impl SseDecoder {
             b"event" => {
                 self.name = (value != "message").then(|| String::from_utf8_lossy(&value).into());
             }
+            // An id with a NUL is ignored, too (HTML Standard, section 9.2.6), and the last one stays.
             b"id" if value.len() <= MAX_EVENT_ID_BYTES && !value.contains(&0) => {
                 self.last_id.clear();
                 self.last_id.push_str(&String::from_utf8_lossy(&value));
                 self.has_id = true;
             }
+            // Anything but digits is ignored (HTML Standard, section 9.2.6).
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 let millis = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
                 self.retry = millis.map(Duration::from_millis);

@@ -284,6 +284,7 @@ impl AdmissionRules {
             return Err(forbidden_header("Host", Some(host), "allowed_hosts"));
         }
         if let Some(origin) = seen.origin {
+            // What is no text becomes a character that no origin has.
             let origin = origin.to_str().unwrap_or("\u{fffd}");
             if !self.origins.allows(origin) {
                 return Err(forbidden_header("Origin", Some(origin), "allowed_origins"));
@@ -366,6 +367,7 @@ fn check_accept(
         return Ok(());
     }
     let accepts = match seen.accept {
+        // Without the header every media type is acceptable (RFC 9110, section 12.5.1).
         None => AcceptedMedia::ALL,
         Some(_) if seen.accept_again => AcceptedMedia::read(headers.get_all(ACCEPT)),
         Some(only) => AcceptedMedia::read(std::iter::once(only)),

@@ -109,6 +109,7 @@ impl HeaderParams {
 impl HeaderParam {
     fn argument<'a>(&self, arguments: Option<&'a RawValue>) -> Option<&'a RawValue> {
         let value = self.path.iter().try_fold(arguments?, |object, name| member(object, name))?;
+        // A null argument has no header (HHDR-21, HHDR-22).
         (value.get() != "null").then_some(value)
     }
 
@@ -165,6 +166,7 @@ fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            // Of a repeated name the last one counts, as it does when the arguments are decoded.
             let mut found = None;
             while let Some(is_it) = map.next_key_seed(NameMatcher(self.0))? {
                 if is_it {

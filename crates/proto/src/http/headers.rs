@@ -63,7 +63,9 @@ pub fn decode_value(value: &HeaderValue) -> Result<Cow<'_, str>, HeaderValueErro
 /// Encodes `text` as a header value: unchanged if it is plain, else as Base64 between markers (HHDR-15, HHDR-16).
 #[must_use]
 pub fn encode_value(text: &str) -> HeaderValue {
+    // A plain text that looks like this would be decoded by its receiver.
     let looks_encoded = text.starts_with(SENTINEL_START) && text.ends_with(SENTINEL_END);
+    // HTTP drops blanks around a value (RFC 9110, section 5.5).
     let outer_blank = text.starts_with(' ') || text.ends_with(' ');
     let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e));
     let value = if plain && !outer_blank && !looks_encoded {

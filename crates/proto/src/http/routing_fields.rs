@@ -84,6 +84,7 @@ impl<'de> Visitor<'de> for RoutingParamsVisitor<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        // Repetitions are noted, because an intermediary may have gone by the other of two values.
         let (mut meta, mut named) = (false, false);
         while let Some(key) = map.next_key::<ParamKey<'de>>()? {
             if key.0 == "_meta" {
@@ -112,6 +113,7 @@ impl<'de> DeserializeSeed<'de> for RoutingMetaSeed<'_, 'de> {
         let raw: &'de RawValue = serde::Deserialize::deserialize(deserializer)?;
         if raw.get().starts_with('{') {
             let mut json = serde_json::Deserializer::from_str(raw.get());
+            // What cannot be read stays absent, which the method refuses.
             let _ = json.deserialize_map(RoutingMetaVisitor { facts: self.facts });
         }
         Ok(())
@@ -172,6 +174,7 @@ impl<'de> serde::Deserialize<'de> for ParamKey<'de> {
                 Ok(ParamKey(Cow::Borrowed(key)))
             }
 
+            // A key with an escape in it cannot be borrowed from the text.
             fn visit_str<E>(self, key: &str) -> Result<ParamKey<'de>, E> {
                 Ok(ParamKey(Cow::Owned(key.to_owned())))
             }

@@ -41,6 +41,8 @@ impl<T> InFlightRequests<T> {
     /// When one with the same id is being served (MSG-08, MSG-09), or there are too many. That answer goes to the new
     /// request; the old one still gets its own.
     pub fn begin(&mut self, id: &RequestId, stop: T) -> Result<RequestTicket, RpcError> {
+        // Computed before `entry` borrows the table. A duplicate is told of first, even if there is no
+        // room.
         let full = self.entries.len() >= self.limit;
         match self.entries.entry(id.clone()) {
             Entry::Occupied(_) => Err(duplicate_id_error(id)),

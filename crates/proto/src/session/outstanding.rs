@@ -107,6 +107,7 @@ impl<T> OutstandingRequests<T> {
             limits,
             deadline: limits.timeout.and_then(|timeout| now.checked_add(timeout)),
             ceiling: limits.max_timeout.and_then(|timeout| now.checked_add(timeout)),
+            // So that the first value counts as growth, whatever it is.
             progress: f64::NEG_INFINITY,
         };
         if let Some(due) = waiting.due() {
@@ -155,6 +156,7 @@ impl<T> OutstandingRequests<T> {
     ) -> Option<&mut T> {
         let RequestId::Number(number) = token.0 else { return None };
         let waiting = self.waiting.get_mut(&number)?;
+        // Also a value that does not grow shows that the peer is at work, though nobody is told of it.
         waiting.deadline = waiting.limits.timeout.and_then(|timeout| now.checked_add(timeout));
         if progress <= waiting.progress || progress.is_nan() {
             return None;
@@ -182,9 +184,11 @@ impl<T> OutstandingRequests<T> {
         let late = |waiting: &OutstandingRequest<T>| waiting.due().is_some_and(|due| due <= now);
         let mut ids: Vec<i64> =
             self.waiting.iter().filter(|(_, waiting)| late(waiting)).map(|(id, _)| *id).collect();
+        // Ids grow, so this is the order in which the requests were sent.
         ids.sort_unstable();
         let expired = ids.into_iter().filter_map(|id| {
             let waiting = self.waiting.remove(&id)?;
+            // Both may have run out by now. The ceiling is the one that no progress could have put off.
             let ceiling = waiting.ceiling.is_some_and(|ceiling| ceiling <= now);
             let (ran, after) = if ceiling {
                 (ElapsedLimit::MaxTimeout, waiting.limits.max_timeout)
@@ -194,6 +198,8 @@ impl<T> OutstandingRequests<T> {
             Some(ExpiredRequest { id, value: waiting.value, ran, after: after.unwrap_or_default() })
         });
         let expired = expired.collect();
+        // Until now `wake` was only certain not to be too late; here the table is looked through for the
+        // real one.
         self.wake = self.waiting.values().filter_map(OutstandingRequest::due).min();
         expired
     }
@@ -234,6 +240,8 @@ impl Hasher for SequentialHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
+        // The product differs in the upper bits even for neighbouring ids; the hash map compares seven of
+        // those first.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

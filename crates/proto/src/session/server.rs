@@ -430,6 +430,7 @@ impl<T, W> ServerSession<T, W> {
 
     fn mark_ready(&mut self) {
         if let SessionPhase::Initialising(opened) = &self.state {
+            // The clone is cheap: the params of the client are behind an `Arc`.
             self.state = SessionPhase::Ready(opened.clone());
         }
     }

@@ -27,6 +27,7 @@ pub(crate) fn isolation(network: SandboxNetwork) -> Vec<OsString> {
 pub(super) fn arguments(order: &HelperTask, inner: &Path, home: Option<&Path>) -> Vec<OsString> {
     let mut args = isolation(order.network);
     match &order.files {
+        // In a process namespace of its own the server needs a `/proc` of its own.
         None => args.extend(["--dev-bind", "/", "/", "--proc", "/proc"].map(OsString::from)),
         Some(files) => confined(files, order, inner, home, &mut args),
     }

@@ -59,6 +59,7 @@ fn prepare(order: &HelperTask) -> Result<(), String> {
         drop_capabilities().map_err(|error| say("capabilities", &error))?;
         landlock::restrict(order).map_err(|error| say("files", &error))?;
     }
+    // Last, because the filter refuses calls such as `mount`, which the steps before make.
     seccomp::restrict(order, guarded_by_mounts).map_err(|error| say("system calls", &error))
 }
 
@@ -73,9 +74,11 @@ fn drop_capabilities() -> rustix::io::Result<()> {
                 Err(error) => return Err(error),
             },
             Ok(false) => {}
+            // The kernel knows no capability of this number, nor of any above it.
             Err(_) => break,
         }
     }
+    // After the bounding set, which cannot be changed any more without capabilities.
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(
         None,

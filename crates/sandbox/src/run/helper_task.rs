@@ -40,6 +40,7 @@ impl HelperTask {
         cwd: Option<&Path>,
     ) -> Result<Self, SandboxError> {
         let (mut files, mut network) = (profile.files.clone(), profile.network);
+        // Nothing is enforced then, so the confinement that people are shown must not name restrictions.
         if means == SandboxMechanism::Nothing {
             (files, network) = (None, SandboxNetwork::Host);
         }
@@ -127,6 +128,7 @@ impl HelperTask {
                 Some("--write") => files.write.push(value()?.into()),
                 Some("--files") => has_files = true,
                 Some("--no-network") => network = SandboxNetwork::None,
+                // Never ignored: it could be a restriction that this version does not know.
                 _ => return Err(format!("unknown option `{}`", flag.display())),
             }
         }

@@ -59,11 +59,13 @@ pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
             ruleset = match rule(&path, access) {
                 Ok(rule) => ruleset.add_rule(rule).map_err(|error| fail(&error))?,
                 Err(why) if is_needed => return Err(fail(&format!("{}: {why}", path.display()))),
+                // Systems differ in which of these paths they have; a path that was granted has to be there.
                 Err(_) => ruleset,
             };
         }
     }
     let status = ruleset.restrict_self().map_err(|error| fail(&error))?;
+    // Best effort succeeds even where the kernel enforces nothing at all.
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
         return Err(fail(&"the kernel does not enforce the rules"));
     }
@@ -82,6 +84,7 @@ fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, Rules
         ruleset = ruleset
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(REQUIRED_ABI))?;
+        // The rules may name rights that only newer kernels know.
         ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
     }
     ruleset.create()
@@ -89,6 +92,7 @@ fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, Rules
 
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, String> {
     let is_folder = path.metadata().map_err(|error| error.to_string())?.is_dir();
+    // The kernel refuses rights of folders in a rule for a file.
     let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST_ABI) };
     let file = PathFd::new(path).map_err(|error| error.to_string())?;
     Ok(PathBeneath::new(file, access))

@@ -32,6 +32,7 @@ fn view(order: &HelperTask) -> Result<(), Errno> {
     // What is mounted here from now on is nobody else's.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     for path in &written {
+        // A mount of its own, which the remount below can leave writable.
         mount(Some(path), path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?;
     }
     for (path, flags) in mounted()? {
@@ -59,6 +60,7 @@ fn enter_namespaces() -> Result<(), Errno> {
     let write = |name: &str, text: String| {
         fs::write(Path::new("/proc/self").join(name), text).map_err(|_| Errno::EPERM)
     };
+    // The kernel wants this before it lets an unprivileged process write `gid_map` (user_namespaces(7)).
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{user} {user} 1"))?;
     write("gid_map", format!("{group} {group} 1"))
@@ -74,6 +76,7 @@ fn mounted() -> Result<Vec<(PathBuf, MsFlags)>, Errno> {
 /// One line of `/proc/PID/mountinfo`.
 fn parse_mount_line(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
     let mut words = line.split(|byte| *byte == b' ');
+    // The fields are ID, parent, device, root, mount point and options (proc(5)).
     let (path, options) = (words.nth(4)?, words.next()?);
     let mut flags = MsFlags::empty();
     for option in options.split(|byte| *byte == b',') {
@@ -84,6 +87,7 @@ fn parse_mount_line(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
             b"noatime" => MsFlags::MS_NOATIME,
             b"nodiratime" => MsFlags::MS_NODIRATIME,
             b"relatime" => MsFlags::MS_RELATIME,
+            // `MS_NOSYMFOLLOW` of mount(2).
             b"nosymfollow" => MsFlags::from_bits_retain(256),
             _ => MsFlags::empty(),
         };

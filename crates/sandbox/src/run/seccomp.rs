@@ -167,6 +167,7 @@ struct SeccompOptions {
 pub(crate) fn check_support() -> Result<(), String> {
     filters(SeccompOptions { processes: true, network: true, files: true, metadata: true }).map(drop)?;
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
+    // The filters answer with error codes, which is an action of its own.
     match std::fs::read_to_string(actions) {
         Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => Ok(()),
         _ => Err("seccomp is disabled in this kernel".to_owned()),
@@ -194,6 +195,7 @@ pub(super) fn restrict(order: &HelperTask, guarded_by_mounts: bool) -> Result<()
 
 /// A filter has one answer for what it refuses, so there are several.
 fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
+    // The kernel takes these arguments as 32 bits; compared as 64, garbage above them would evade the rule.
     let is = |index: u8, operator: SeccompCmpOp, value: u32| {
         SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, u64::from(value))
     };

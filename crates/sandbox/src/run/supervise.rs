@@ -46,12 +46,15 @@ pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode 
         Ok(signals) => signals,
         Err(error) => return cannot(&error),
     };
+    // Orphans of the server become children of this process, where they are found and waited for.
     if let Err(error) = set_child_subreaper(Some(getpid())) {
         return cannot(&error);
     }
+    // After the watch has begun, because the host may have ended before it.
     if host.is_gone() {
         return cannot(&"the host process has exited");
     }
+    // Landlock cannot make `/tmp` private, so the server gets a folder of its own.
     let temporary = (order.means == SandboxMechanism::Landlock && order.files.is_some())
         .then(|| tempfile::Builder::new().prefix("hospes-").tempdir());
     let temporary = match temporary.transpose() {
@@ -67,6 +70,7 @@ pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode 
     let mut watch =
         ServerSupervisor { host, signals, server, order, status: None, deadline: None, killing: false };
     watch.run();
+    // By hand, since the process may end by a signal below, and no destructor would run.
     drop(temporary);
     exit_like(watch.status)
 }
@@ -109,6 +113,7 @@ fn start(order: &HelperTask, word: Option<OsString>, temporary: Option<&TempDir>
         Some(program) => io::Error::new(error.kind(), format!("{}: {error}", program.display())),
         None => error,
     })?;
+    // After the start, because the server inherits the pipes from this process.
     leave_pipes()?;
     i32::try_from(child.id())
         .ok()
@@ -134,10 +139,12 @@ fn exit_like(status: Option<WaitStatus>) -> ExitCode {
     let Some(number) = status.terminating_signal() else { return ExitCode::from(CANNOT_START) };
     // One core is enough.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // The signal may be one that is blocked here, and would stay pending.
     let _ = SigSet::empty().thread_set_mask();
     if let Some(signal) = Signal::from_named_raw(number) {
         let _ = kill_process(getpid(), signal);
     }
+    // The number that shells give for a signal, where the signal did not end this process.
     ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
 }
 
@@ -189,6 +196,7 @@ impl ServerSupervisor<'_> {
                 }
                 Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => return true,
+                // No child is left (`ECHILD`).
                 Err(_) => return false,
             }
         }
@@ -196,6 +204,7 @@ impl ServerSupervisor<'_> {
 
     fn limit_deadline(&mut self, grace: Duration) {
         let deadline = Instant::now() + grace;
+        // A new deadline never puts off one that was set before.
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 

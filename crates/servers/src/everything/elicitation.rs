@@ -184,6 +184,7 @@ impl ElicitationTools {
     /// Asks for whatever the client declared that it can be asked.
     #[tool]
     async fn test_input_required_result_capabilities(ctx: &Context) -> Result<String> {
+        // A server never asks for what the client did not declare (CAP-12).
         let can = &ctx.peer().capabilities;
         let (name, greeting, roots) = ctx
             .ask((

@@ -33,6 +33,7 @@ impl TaskExampleTools {
         #[arg(default)]
         label: String,
     ) -> Result<String> {
+        // A NaN is in no range, so it is refused too; `from_secs_f64` would panic for it.
         if !(0.0..=MAX_SECONDS).contains(&seconds) {
             return Err(Error::msg(format!("seconds must be between 0 and {MAX_SECONDS}")));
         }

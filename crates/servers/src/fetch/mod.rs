@@ -67,6 +67,7 @@ impl FetchConfig {
     /// To the public internet, as `robots.txt` allows.
     pub fn new() -> Self {
         Self {
+            // The policy is for https alone by default, but pages may still be plain http.
             egress: EgressPolicy::public().allow_http(),
             lookup: system_lookup(),
             ca_files: Vec::new(),
@@ -85,6 +86,7 @@ impl FetchConfig {
         {
             self.egress = self.egress.allow_network(network);
         }
+        // Networks alone let through neither `localhost` nor loopback over http.
         self.egress = self.egress.allow_loopback();
         self
     }
@@ -154,6 +156,7 @@ pub fn fetch(config: FetchConfig) -> Result<Server, InvalidUserAgent> {
         let text = config.agent.clone().unwrap_or_else(|| format!("hospes/{version} ({who})"));
         HeaderValue::from_str(&text).map_err(|_| InvalidUserAgent(text))
     };
+    // Both are made here, so that a bad user agent fails the start and not each call.
     let (model, person) = (agent("autonomous")?, agent("a person asks")?);
     let FetchConfig { egress, lookup, ca_files, obeys_robots, time, max_bytes, .. } = config;
     let web = WebFetcher::new(egress, lookup, ca_files);
@@ -204,6 +207,7 @@ impl FetchServer {
     ) -> Result<Vec<ContentBlock>> {
         let page = self.0.page(&url, true).await?;
         let kind = page.media_type();
+        // An SVG image is XML, which is shown as text.
         if kind.starts_with("image/") && kind != "image/svg+xml" {
             return picture(page, &kind, image);
         }
@@ -237,13 +241,16 @@ impl FetchState {
     /// A page, wherever the URL leads.
     async fn page(&self, text: &str, is_robot: bool) -> Result<FetchedPage> {
         let url = parsed(text)?;
+        // One limit for robots.txt, all redirects and the body; limits for each request would add up.
         let fetched = tokio::time::timeout(self.time, self.follow_redirects(url.clone(), is_robot)).await;
         let fetched = fetched.unwrap_or(Err(Error::new(FetchError::Timeout)));
         let mut page = fetched.map_err(|why| Error::msg(format!("cannot fetch {url}: {why}")))?;
         if page.status.is_success() {
             return Ok(page);
         }
+        // Cloned, because `shown` takes the page to another thread.
         let (at, status) = (page.url.clone(), page.status);
+        // Only some words are quoted, so parsing all of a long error page would be wasted time.
         page.body.truncate(MAX_ERROR_PAGE);
         let said = shown(page, Format::Markdown).await.unwrap_or_default();
         let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
@@ -253,6 +260,7 @@ impl FetchState {
 
     async fn follow_redirects(&self, mut url: Url, is_robot: bool) -> Result<FetchedPage> {
         let agent = if is_robot { &self.model } else { &self.person };
+        // The first request is no redirect, so there is one request more than redirects.
         for _ in 0..=MAX_REDIRECTS {
             // What must not be asked is not asked for its rules either.
             self.web.egress.check(&url)?;
@@ -282,9 +290,11 @@ impl FetchState {
         if let Some(rules) = known() {
             return Ok(rules);
         }
+        // The lock is not held during the request. Two calls may ask for the same rules then, which does no harm.
         let rules = Arc::new(self.request_rules(url).await?);
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         if sites.len() >= MAX_SITES {
+            // Emptied as a whole: rules can be fetched again, and an order of use would cost work in each call.
             sites.clear();
         }
         sites.insert(site, (Instant::now(), Arc::clone(&rules)));
@@ -294,6 +304,7 @@ impl FetchState {
     async fn request_rules(&self, url: &Url) -> Result<RobotsRules> {
         let mut at = url.join("/robots.txt")?;
         for _ in 0..=MAX_REDIRECTS {
+            // What is beyond the limit is ignored (RFC 9309, section 2.5).
             let answer = self.web.get(&at, &self.model, robots::MAX_FILE, true).await;
             match answer.map_err(|why| Error::msg(format!("its robots.txt cannot be read: {why}")))? {
                 WebAnswer::Elsewhere(next) => at = next,
@@ -301,6 +312,7 @@ impl FetchState {
                     return match page.status.as_u16() {
                         200..300 => Ok(RobotsRules::parse(&String::from_utf8_lossy(&page.body))),
                         401 | 403 => Ok(RobotsRules::parse("User-agent: *\nDisallow: /")),
+                        // A file that is not available allows everything (RFC 9309, section 2.3.1.3).
                         400..500 => Ok(RobotsRules::default()),
                         // Whether programs are welcome cannot be known (RFC 9309, 2.3.1.4).
                         _ => Err(Error::msg(format!("its robots.txt cannot be read: {}", page.status))),
@@ -308,6 +320,7 @@ impl FetchState {
                 }
             }
         }
+        // After more than five redirects the file counts as not available (RFC 9309, section 2.3.1.2).
         Ok(RobotsRules::default())
     }
 }
@@ -321,6 +334,7 @@ fn parsed(text: &str) -> Result<Url> {
             "{text:?} is not a valid URL ({why}); a URL begins with https://, as in https://example.com/page"
         ))
     })?;
+    // A fragment is for the client alone and is not sent (RFC 9110, section 7.1).
     url.set_fragment(None);
     Ok(url)
 }
@@ -348,6 +362,7 @@ fn picture(page: FetchedPage, kind: &str, wanted: bool) -> Result<Vec<ContentBlo
 /// Returns some characters of a text, and a note on how to continue.
 fn part(from: &str, text: &str, start: usize, most: usize) -> Result<String> {
     let whole = text.chars().count();
+    // An empty text is a good answer to the first call, and an error only where a part was asked for.
     if start > 0 && start >= whole {
         return Err(Error::msg(format!("start_index is past the end: {from} has {whole} characters")));
     }

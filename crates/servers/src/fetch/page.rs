@@ -82,6 +82,7 @@ impl FetchedPage {
                     || matches!(sub, "x-yaml" | "x-ndjson" | "jsonl" | "x-javascript" | "rtf");
                 known || sub.ends_with("+json") || sub.ends_with("+xml") || sub.ends_with("+yaml")
             }
+            // Without a media type, a NUL byte is what tells binary data from text.
             "" => !self.body.contains(&0),
             _ => false,
         }
@@ -91,6 +92,7 @@ impl FetchedPage {
     pub(super) fn text(&self) -> String {
         let named = self.kind.as_deref().and_then(charset_of);
         let said = || if self.is_html() { charset_in(&self.body) } else { None };
+        // Old pages that declare no encoding are mostly windows-1252, in which every byte sequence is valid.
         let guessed = || if std::str::from_utf8(&self.body).is_ok() { UTF_8 } else { WINDOWS_1252 };
         let encoding = named.or_else(said).unwrap_or_else(guessed);
         // A byte-order mark goes before all of these.
@@ -121,6 +123,7 @@ fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
             PRESENTATION_TAGS.to_vec(),
             |handlers: &dyn Handlers, element: Element<'_>| {
                 let inside = handlers.walk_children(element.node).content;
+                // Without its element, the text of a heading would run into what follows.
                 let is_block = matches!(element.tag, "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "blockquote");
                 Some(if is_block { format!("\n\n{}\n\n", inside.trim()) } else { inside }.into())
             },
@@ -129,6 +132,7 @@ fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
     };
     let converter = builder.build();
     let tree = parsed(html, time)?.document.clone();
+    // Checked before the conversion, whose recursion could overflow the stack.
     if is_too_deep(&tree) {
         return Err(Error::msg(format!(
             "this page nests elements more than {MAX_DEPTH} deep and cannot be simplified; use format = raw to show it"
@@ -142,6 +146,7 @@ fn parsed(html: &str, time: Duration) -> Result<RcDom> {
     let mut parser = parse_document(RcDom::default(), ParseOpts::default());
     let (begun, mut left) = (Instant::now(), html);
     while !left.is_empty() {
+        // The parser takes whole characters only.
         let (chunk, rest) = left.split_at(left.ceil_char_boundary(CHUNK.min(left.len())));
         parser.process(StrTendril::from(chunk));
         left = rest;

@@ -30,6 +30,7 @@ impl RobotsRules {
     pub(super) fn parse(text: &str) -> Self {
         let (mut ours, mut everybodys) = (Vec::new(), Vec::new());
         let (mut has_ours, mut for_us, mut for_all, mut naming) = (false, false, false, false);
+        // A byte-order mark would otherwise be a part of the first key.
         for line in text.trim_start_matches('\u{feff}').lines() {
             let line = line.split('#').next().unwrap_or_default();
             let Some((key, value)) = line.split_once(':') else { continue };
@@ -41,6 +42,8 @@ impl RobotsRules {
                         (for_us, for_all) = (false, false);
                     }
                     naming = true;
+                    // Only letters, `-` and `_` belong to the product token (RFC 9309,
+                    // section 2.2.1); a version may follow it.
                     let token =
                         value.split(|c: char| !(c.is_ascii_alphabetic() || c == '-' || c == '_')).next();
                     if value == "*" {
@@ -50,6 +53,7 @@ impl RobotsRules {
                     }
                 }
                 "allow" | "disallow" => {
+                    // Set before the rule is parsed: a rule that is dropped ends the list of names, too.
                     naming = false;
                     let Some(rule) = RobotsRule::parse(key == "allow", value) else { continue };
                     if for_us && ours.len() < MAX_RULES {
@@ -58,6 +62,7 @@ impl RobotsRules {
                         everybodys.push(rule);
                     }
                 }
+                // Other records, such as sitemaps, do not interfere with groups (RFC 9309, section 2.2.4).
                 _ => {}
             }
         }
@@ -71,6 +76,7 @@ impl RobotsRules {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         });
+        // The file itself is always allowed (RFC 9309, section 2.2.2).
         if path == "/robots.txt" {
             return true;
         }
@@ -81,6 +87,7 @@ impl RobotsRules {
 
 impl RobotsRule {
     fn parse(allows: bool, value: &str) -> Option<Self> {
+        // An empty path matches nothing: `Disallow:` alone allows everything.
         if value.is_empty() || value.len() > MAX_RULE {
             return None;
         }
@@ -94,6 +101,7 @@ impl RobotsRule {
         let Some(mut left) = path.strip_prefix(first.as_str()) else { return false };
         let Some((last, between)) = rest.split_last() else { return !self.ends || left.is_empty() };
         for part in between {
+            // The first occurrence is enough: what fits after a later one also fits after an earlier one.
             let Some(at) = left.find(part.as_str()) else { return false };
             left = &left[at + part.len()..];
         }
@@ -110,6 +118,7 @@ fn plain(text: &str) -> String {
         let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let byte = escaped.unwrap_or(bytes[at]);
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        // An escaped reserved character stays escaped, since `%2F` is not the separator `/`.
         if is_unreserved || (escaped.is_none() && byte.is_ascii()) {
             plain.push(char::from(byte));
         } else {

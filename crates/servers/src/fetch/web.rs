@@ -93,6 +93,7 @@ impl WebFetcher {
         max: usize,
         cut: bool,
     ) -> Result<WebAnswer, WebError> {
+        // The connector checks only names that it looks up; addresses in the URL and the scheme are checked here.
         self.egress.check(url)?;
         let mut request = Request::new(Empty::new());
         *request.method_mut() = Method::GET;
@@ -101,6 +102,7 @@ impl WebFetcher {
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/markdown, text/*;q=0.9, */*;q=0.8"));
+        // Only what `BodyDecoder` can unpack may be offered.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let answer = self
             .build_client()?
@@ -108,6 +110,7 @@ impl WebFetcher {
             .await
             .map_err(|error| hospes_egress::classify_send_error(&error))?;
         let (head, mut body) = answer.into_parts();
+        // Without a `Location` (as in 300 or 304) the response is treated as a page.
         if head.status.is_redirection()
             && let Some(location) = head.headers.get(LOCATION)
         {
@@ -144,6 +147,7 @@ impl fmt::Debug for WebFetcher {
 /// Body as it is, or decompressed while it arrives. It never exceeds the limit.
 enum BodyDecoder {
     Plain(CappedBuffer),
+    // Boxed, because the decoder is much larger than the other variant.
     Gzip(Box<MultiGzDecoder<CappedBuffer>>),
 }
 
@@ -158,6 +162,7 @@ impl Write for CappedBuffer {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let left = self.max - self.bytes.len();
         self.bytes.extend_from_slice(&data[..data.len().min(left)]);
+        // What fits is kept for those who take a cut page; the error ends the decompression.
         if data.len() > left {
             self.is_full = true;
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -178,6 +183,7 @@ impl BodyDecoder {
             .map(|how| String::from_utf8_lossy(how.as_bytes()).trim().to_lowercase());
         match how.as_deref() {
             None | Some("" | "identity") => Ok(Self::Plain(capped)),
+            // A body may consist of several gzip members (RFC 1952, section 2.2).
             Some("gzip" | "x-gzip") => Ok(Self::Gzip(Box::new(MultiGzDecoder::new(capped)))),
             Some(how) => Err(WebError::Packed(how.chars().take(40).collect())),
         }
@@ -204,6 +210,7 @@ impl BodyDecoder {
     }
 
     fn finish(mut self, cut: bool) -> Result<Vec<u8>, WebError> {
+        // A body that was cut on purpose has no valid end.
         if let Self::Gzip(decoder) = &mut self
             && decoder.try_finish().is_err()
             && !(cut && decoder.get_ref().is_full)

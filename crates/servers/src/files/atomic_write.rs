@@ -30,8 +30,10 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
         return Err(changed_error(spot));
     }
     let failed = |why: Errno| spot.failed("write", &why.into());
+    // Made in the folder of the destination, because a rename works only within one file system.
     let part = PartialFile::new(spot, before.is_some())?;
     part.write(content, before.as_ref()).map_err(|why| spot.failed("write", &why))?;
+    // Checked again, because writing may take long; only the rename comes after this.
     if let OverwriteMode::This(read) = over {
         let now = spot.stat_if_present()?.ok_or_else(|| changed_error(spot))?;
         if !is_same(&now, read) {
@@ -56,6 +58,7 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
 /// Moves what is at one spot to another, where nothing may be.
 pub(super) fn rename(from: &EntryLocation<'_>, to: &EntryLocation<'_>) -> Result<()> {
     from.stat().map_err(|why| from.failed("move", &why))?;
+    // Only for a clear message: it is the rename itself that must not replace anything.
     if to.stat_if_present()?.is_some() {
         return Err(taken_error(to));
     }
@@ -77,6 +80,7 @@ pub(super) fn delete(spot: &EntryLocation<'_>) -> Result<Kind> {
     let flags = if kind == Kind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     match rustix::fs::unlinkat(&spot.descriptor, &spot.name, flags) {
         Ok(()) => Ok(kind),
+        // POSIX allows either error for a folder that is not empty.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             Err(Error::msg(format!("{} is not empty: delete its contents first", spot.shown())))
         }
@@ -108,10 +112,12 @@ struct PartialFile<'s> {
 impl<'s> PartialFile<'s> {
     fn new(spot: &'s EntryLocation<'_>, is_private: bool) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
+        // `EXCL` and `NOFOLLOW`: neither a file nor a link that somebody put there is written to.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // What takes an old file's place has that one's permissions in the end, and nobody's before.
         let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
         loop {
+            // Only uniqueness matters, so no order with other memory is needed.
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!(".hospes-{}-{count}.part", std::process::id());
             match rustix::fs::openat(&spot.descriptor, &name, flags, mode) {
@@ -133,12 +139,14 @@ impl<'s> PartialFile<'s> {
             // Without the bits that would let it run as somebody else.
             rustix::fs::fchmod(&self.file, Mode::from_raw_mode(like.st_mode & 0o777))?;
         }
+        // Before the rename: after a power cut the new name could otherwise stand for an empty file.
         self.file.sync_all()
     }
 }
 
 impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
+        // Nobody can be told in a drop; a file that is left has a hidden name of its own.
         let _ = rustix::fs::unlinkat(&self.spot.descriptor, &self.name, AtFlags::empty());
     }
 }
@@ -171,6 +179,7 @@ fn rename_to_free(
 }
 
 fn is_same(a: &Stat, b: &Stat) -> bool {
+    // The time alone does not tell: file systems record it in steps, and programs can set it.
     let of = |stat: &Stat| {
         (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_mode)
     };

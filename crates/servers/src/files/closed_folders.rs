@@ -25,6 +25,7 @@ struct ClosedFoldersState {
 
 impl ClosedFolders {
     pub(super) fn new(paths: &[PathBuf]) -> Self {
+        // A closed folder need not exist yet; its path is kept as it was given then.
         let paths = paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
         let closed = Self(Arc::new(ClosedFoldersState { paths, known: Mutex::default() }));
         closed.refresh();
@@ -55,7 +56,9 @@ impl ClosedFolders {
         if self.is_empty() {
             return Ok(folder);
         }
+        // By the descriptor: the path may lead to another folder by now.
         let found = id(&rustix::fs::fstat(&folder)?);
+        // Before the lock is taken below, because this takes it, too.
         self.refresh();
         let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
@@ -63,6 +66,7 @@ impl ClosedFolders {
 
     /// Returns true if a folder, or one of its parents, is closed.
     pub(super) fn covers(&self, folder: &Path) -> bool {
+        // By name as well, since a closed folder need not exist yet.
         self.0.paths.iter().any(|path| folder.starts_with(path))
             || folder.ancestors().any(|part| self.is_closed_folder(part))
     }

@@ -78,6 +78,7 @@ impl FilesConfig {
     /// Restricts a client that has roots to files within them; off by default. Each call then asks for the roots first.
     /// A client without roots gets all that is served.
     pub fn within_roots(mut self, on: bool) -> Self {
+        // A server of the client's roots serves nothing else anyway.
         if self.scope != FolderScope::Client {
             self.scope = if on { FolderScope::Within } else { FolderScope::Folders };
         }

@@ -54,6 +54,7 @@ pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String,
             }
         }
         let length = text.len() - found.len() * old.len();
+        // Checked before the replacement, which could need far more memory than the limit.
         if found.len().saturating_mul(new.len()).saturating_add(length) > limit {
             return Err(Error::msg(format!(
                 "the file would exceed the limit of {limit} bytes that are written at once"
@@ -76,6 +77,7 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
         .to_string();
     if shown.len() > MAX_DIFF {
         let end = shown.floor_char_boundary(MAX_DIFF);
+        // Cut at a line, since half a line could be read as a whole one.
         let end = shown[..end].rfind('\n').map_or(end, |at| at + 1);
         let left = shown.len() - end;
         shown.truncate(end);
@@ -94,6 +96,7 @@ fn explain_missing(text: &str, old: &str) -> String {
         .map(|(at, line)| (at + 1, squeezed(line)))
         .filter(|(_, line)| !line.is_empty())
         .collect();
+    // `windows` panics for a size of zero.
     let near = lines.windows(wanted.len().max(1)).find(|window| {
         !wanted.is_empty() && window.iter().zip(&wanted).all(|((_, line), wanted)| line == wanted)
     });

@@ -118,6 +118,7 @@ impl ServedFolders {
         } else {
             normalize_relative(&path).ok_or_else(|| self.outside(text))?
         };
+        // The path itself was not found, so the search for what exists begins with its parent.
         let above = path.ancestors().skip(1).take(MAX_NEW_FOLDERS);
         let Some((above, place)) =
             above.filter_map(|path| Some((path, self.find_path(path, text).ok()?))).next()
@@ -127,6 +128,7 @@ impl ServedFolders {
         let (mut folder, mut made) = (place.open_folder()?, place.path());
         // What is left are plain names: the path has no `.` and `..`.
         for name in path.strip_prefix(above).unwrap_or(&path) {
+            // A folder that was just made may be one that is closed, which need not have existed before.
             folder = match enter(&folder, name).and_then(|folder| place.closed().admit(folder)) {
                 Ok(folder) => folder,
                 // A link that leads out, or something that is no folder.
@@ -149,6 +151,7 @@ impl ServedFolders {
 
 /// Opens a folder in a folder, and makes it if it is not there; not if it is a link.
 fn enter(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    // Made first and then opened, because another process may make it in between.
     match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(why) => return Err(why),

@@ -84,6 +84,7 @@ pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<FolderEntry>> {
             meta: FileMetadata::of(&stat),
         });
     }
+    // File systems have an order of their own; what a limit cuts off must be the same in each call.
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }

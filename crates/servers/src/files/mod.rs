@@ -73,6 +73,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     };
     let files = FilesServer(Arc::new(FilesState { roots, scope, limits, turns: Arc::default() }));
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
+    // One folder may be given twice, and a resource is listed once.
     roots.sort();
     roots.dedup();
     let mut server = files.clone().into_server();
@@ -80,6 +81,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
         let folder = Resource::new(uri).name(name).description("A served folder.").mime(paths::FOLDER);
         let files = files.clone();
         server = server.resource(folder, move |ctx: Context, uri: Uri| {
+            // The handler is called many times, and each future has its own.
             let files = files.clone();
             async move { files.file(&ctx, uri).await }
         });
@@ -326,6 +328,7 @@ impl FilesServer {
             } else {
                 all.roots.within(&uris)?
             };
+            // The lock is the one of all calls, since one of its own would order nothing.
             what(&FilesState { roots, scope: all.scope, limits: all.limits, turns: Arc::clone(&all.turns) })
         })
         .await
@@ -351,6 +354,7 @@ impl FilesState {
 
     /// Waits for the lock that serializes writes.
     fn lock_writes(&self) -> MutexGuard<'_, ()> {
+        // The lock guards no data of its own, so nothing can be left half-changed.
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

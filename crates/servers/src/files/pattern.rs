@@ -129,6 +129,7 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
     let mut letters = part.chars().peekable();
     while let Some(letter) = letters.next() {
         tokens.push(match letter {
+            // Stars in a row mean the same as one, and each would cost a place to go back to.
             '*' if matches!(tokens.last(), Some(PatternToken::Star)) => continue,
             '*' => PatternToken::Star,
             '?' => PatternToken::Any,
@@ -138,10 +139,12 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
                 let mut ranges = Vec::new();
                 loop {
                     let first = match letters.next() {
+                        // As in POSIX, a `]` that comes first stands for itself.
                         Some(']') if !ranges.is_empty() => break,
                         Some(letter) => letter,
                         None => return Err(format!("the [ in {part:?} is not closed with ]")),
                     };
+                    // A `-` before the `]` stands for itself.
                     if letters.peek() == Some(&'-') {
                         let mut ahead = letters.clone();
                         ahead.next();
@@ -165,6 +168,7 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
 fn expand(text: &str) -> Result<Vec<String>, String> {
     let (mut done, mut todo) = (Vec::new(), vec![text.to_owned()]);
     while let Some(next) = todo.pop() {
+        // Checked while braces are expanded, because several pairs multiply.
         if done.len() + todo.len() >= MAX_ALTERNATIVES {
             return Err(format!("the braces expand to more than {MAX_ALTERNATIVES} patterns"));
         }

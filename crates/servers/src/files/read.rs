@@ -21,6 +21,7 @@ pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
         return Err(too_large(size));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // One byte more than the limit tells a file that is too long.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
     // It may have grown, or be one of those whose size is not known before.
     let size = bytes.len() as u64;
@@ -30,6 +31,7 @@ pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
 /// All of a text, and what the file was like when it was read.
 pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, Stat)> {
     let (file, size) = place.open_file()?;
+    // Of the descriptor that is read, so that content and metadata are of the same file.
     let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("inspect", &why.into()))?;
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;

@@ -57,6 +57,7 @@ pub(super) fn search(
     };
     for place in places {
         let folder = place.open_folder()?;
+        // One buffer for all paths, because a search may visit 200,000 entries.
         let mut inside = String::new();
         search.folder(&folder, place, &mut inside, MAX_DEPTH);
     }
@@ -127,6 +128,7 @@ fn lines_with(text: &str, folder: &OwnedFd, entry: &FolderEntry, limit: u64) -> 
         if reader.read_until(b'\n', &mut line).ok()? == 0 || lines.len() == MAX_LINES_PER_FILE {
             break;
         }
+        // A NUL marks binary data, of which not even the lines before are shown.
         if line.contains(&0) {
             return None;
         }

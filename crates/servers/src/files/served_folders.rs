@@ -221,6 +221,7 @@ impl ServedFolders {
             };
             Error::msg(format!("{text:?} cannot be found: {why}"))
         })?;
+        // A link may lead from one served folder into another, so all of them are compared.
         let found = self.all.iter().find_map(|root| Some((root, real.strip_prefix(&root.path).ok()?)));
         match found {
             Some((root, inside)) => Ok(ServedPath::at(root, inside.to_owned())),
@@ -280,7 +281,9 @@ impl<'r> ServedPath<'r> {
     pub(super) fn uri(&self) -> String {
         use std::fmt::Write as _;
         let mut uri = "file://".to_owned();
+        // By bytes, since a path need not be UTF-8.
         for &byte in self.path().as_os_str().as_encoded_bytes() {
+            // The characters of a path in RFC 3986, section 3.3, and the slash.
             if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
                 uri.push(char::from(byte));
             } else {
@@ -379,6 +382,7 @@ impl<'r> ServedPath<'r> {
             };
             let from = folder.as_ref().unwrap_or(&self.root.descriptor);
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            // `NOFOLLOW` covers only the last component, which is why each step is an open of its own.
             let opened = rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?;
             folder = Some(self.root.closed.admit(opened)?);
         }
@@ -431,10 +435,12 @@ pub(super) fn normalize_relative(path: &Path) -> Option<PathBuf> {
 
 /// The path that a text is, or that stands in it as a `file:` URI.
 pub(crate) fn parse_path(text: &str) -> Result<PathBuf> {
+    // `get`, because the fifth byte may lie inside a character.
     let path = match text.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
         _ => PathBuf::from(text),
     };
+    // Checked after decoding, since `%00` is a NUL as well.
     if path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(Error::msg("a path must not contain NUL"));
     }
@@ -443,6 +449,7 @@ pub(crate) fn parse_path(text: &str) -> Result<PathBuf> {
 
 /// The path in what follows `file:`.
 fn path_of(rest: &str) -> Result<PathBuf> {
+    // RFC 8089 allows `file:/path` beside `file:///path`, and `localhost` as the host.
     let path = match rest.strip_prefix("//") {
         None => rest,
         Some(rest) => {

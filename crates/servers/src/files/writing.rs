@@ -109,6 +109,7 @@ impl FileWriteTools {
         let written = self.0.run(ctx, move |files| {
             files.check_write_size(content.len())?;
             let spot = files.roots.resolve_write_target(&path)?;
+            // Held until the closure ends, so that checks and replacement do not mix with another call's.
             let _turn = files.lock_writes();
             let created = atomic_write::save(
                 &spot,
@@ -140,6 +141,7 @@ impl FileWriteTools {
     ) -> Result<EditReport> {
         let edited = self.0.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
+            // Taken before the file is read: of two edits of one file, neither is lost.
             let _turn = files.lock_writes();
             let (old, stat) = super::read::text(&place, files.limits.write_bytes)?;
             let limit = usize::try_from(files.limits.write_bytes).unwrap_or(usize::MAX);

@@ -292,10 +292,12 @@ impl GitServer {
                 .map(OsString::from)
                 .to_vec();
         arguments.extend(["--no-mailmap", "--fixed-strings", "--regexp-ignore-case"].map(OsString::from));
+        // One more than asked for, which tells whether there are more.
         arguments.push(format!("--max-count={}", count + 1).into());
         arguments.push(format!("--skip={skip}").into());
         let filters = [("author", author), ("grep", message), ("since", since), ("until", until)];
         for (name, value) in filters.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            // The value follows `--name=` in the same argument, so a `-` at its beginning does no harm.
             repository::check_name(value.trim_start_matches('-'), "text to search for")?;
             arguments.push(format!("--{name}={value}").into());
         }
@@ -333,6 +335,7 @@ impl GitServer {
         let commit = repository.commit(&revision).await?;
         let arguments = match path {
             Some(path) => {
+                // `cat-file` prints the stored bytes: neither a converter nor a filter is run.
                 let mut object = OsString::from(format!("{commit}:"));
                 object.push(repository.path(&path)?);
                 vec!["cat-file".into(), "blob".into(), object]
@@ -457,6 +460,7 @@ impl GitServer {
         } else if said.bytes.is_empty() && start > 0 {
             return Err(Error::msg(format!("no more output from {start} on")));
         }
+        // In bytes of git's output, which is what `start` counts; the text below may be longer.
         let length = said.bytes.len();
         let mut text = String::from_utf8_lossy(&said.bytes).into_owned();
         if said.is_cut {
@@ -479,6 +483,7 @@ fn patch(what: &str, context_lines: u32, summary: bool) -> Vec<OsString> {
 /// Returns the number of leading bytes that are complete characters.
 fn complete_utf8_len(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
+        // Only a character that is cut goes to the next part; bytes that are no UTF-8 are replaced.
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),
     }

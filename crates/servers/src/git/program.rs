@@ -100,6 +100,7 @@ impl GitProgram {
     pub(super) fn find() -> Option<PathBuf> {
         let folders = std::env::var_os("PATH")?;
         std::env::split_paths(&folders)
+            // A relative folder in `PATH` could find a `git` inside of a repository.
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join("git"))
             .find(|file| file.is_file())
@@ -119,8 +120,10 @@ impl GitProgram {
 
     async fn run_to_end(&self, folder: &Path, job: &GitJob<'_>, name: &str) -> Result<GitOutput> {
         let mut command = Command::new(&self.file);
+        // Optional locks off: reading must not block the git that a person runs beside it.
         command.args(["--no-pager", "--no-optional-locks"]);
         command.args((!job.has_magic).then_some("--literal-pathspecs")).args(&job.arguments);
+        // Inherited variables such as `GIT_DIR` or `GIT_EXTERNAL_DIFF` would undo what is set here.
         command.current_dir(folder).env_clear();
         for name in KEPT_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
@@ -148,6 +151,7 @@ impl GitProgram {
             .env("GIT_ALLOW_PROTOCOL", "none")
             .env("LC_ALL", "C.UTF-8");
         command.stdin(if job.input.is_some() { Stdio::piped() } else { Stdio::null() });
+        // A process group of its own, so that what git starts is killed with it.
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
         let started = command.spawn();
         let mut child = GitProcessGroup(
@@ -169,9 +173,11 @@ impl GitProgram {
             }
             said
         };
+        // All at the same time: git waits when one of its pipes is full.
         let ((), said, complaint) = tokio::join!(write, read, read_some(complaint));
         let said = said?;
         let status = child.0.wait().await?;
+        // Checked before the status, because git was killed then.
         if said.is_cut {
             if job.whole.is_some() {
                 return Err(Error::msg(format!("git {name} printed more than {most} bytes")));
@@ -197,6 +203,7 @@ impl GitProgram {
 /// Returns true if git reports an error in its configuration. The configuration may include any file, so the message
 /// must not reveal whether a file exists or what it contains.
 fn is_of_configuration(complaint: &str) -> bool {
+    // Git says this in English, since `LC_ALL` is set above.
     let of_file = ["bad config", "bad numeric config", "bad boolean config", "maximum include depth"];
     of_file.iter().any(|words| complaint.contains(words))
         || (complaint.contains("config") && complaint.contains(" in file "))
@@ -210,6 +217,7 @@ impl GitProcessGroup {
         // Only while the number is still its own.
         let pid = self.0.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(pid) = pid {
+            // It may have ended by itself meanwhile.
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }

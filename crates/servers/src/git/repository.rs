@@ -52,6 +52,7 @@ impl<'a> GitRepository<'a> {
         let folder = folder(roots, named)?;
         // The search for a repository ends at what is served.
         let above = roots.iter().filter_map(|root| root.parent());
+        // A path with a colon cannot be joined. A repository found further up is refused below.
         let ceilings = std::env::join_paths(above).unwrap_or_default();
         let arguments =
             ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"];
@@ -85,6 +86,7 @@ impl<'a> GitRepository<'a> {
 
     /// Looks for programs in the configuration, and switches them off by name.
     async fn disable_programs(&mut self) -> Result<()> {
+        // With the included files, since git runs the programs named in them, too.
         let listed = self.list(["config", "--list", "-z", "--name-only", "--includes"]).await?;
         for key in listed {
             // `filter.NAME.clean`: the name may be anything, dots and all.
@@ -94,6 +96,7 @@ impl<'a> GitRepository<'a> {
             else {
                 continue;
             };
+            // Settings without a name have fixed keys, which `SETTINGS` overrides where they matter.
             if first == last {
                 continue;
             }
@@ -160,6 +163,7 @@ impl<'a> GitRepository<'a> {
         let said = self.run(arguments).await;
         let said = said.map_err(|_| Error::msg(format!("no such commit: {revision:?}")))?;
         let hash = String::from_utf8_lossy(&said.bytes).trim().to_owned();
+        // The lengths of SHA-1 and SHA-256.
         let is_hash = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_hash { Ok(hash) } else { Err(Error::msg(format!("no such commit: {revision:?}"))) }
     }
@@ -213,6 +217,7 @@ fn folder(roots: &[PathBuf], named: Option<&str>) -> Result<PathBuf> {
         };
     };
     let path = crate::files::parse_path(named)?;
+    // `join` takes an absolute path as it is; that it is served is checked with links resolved.
     let real =
         roots.iter().find_map(|root| root.join(&path).canonicalize().ok().filter(|real| is_in(roots, real)));
     // What is outside and what is not there look the same from here.
@@ -243,6 +248,7 @@ fn links_stay_inside(roots: &[PathBuf], folder: &Path) -> Result<()> {
             left = left
                 .checked_sub(1)
                 .ok_or_else(|| Error::msg("the repository has too many files to check"))?;
+            // Only links lead out: everything else lies below a folder that was checked.
             if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
                 continue;
             }
@@ -261,6 +267,7 @@ fn alternates_stay_inside(roots: &[PathBuf], common: &Path) -> Result<()> {
     let mut seen = 0;
     while let Some(objects) = open.pop() {
         seen += 1;
+        // This also ends the search where repositories borrow from each other in a circle.
         if seen > MAX_ALTERNATES {
             return Err(Error::msg("the repository has too many alternates"));
         }

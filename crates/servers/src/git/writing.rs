@@ -61,9 +61,11 @@ impl GitWriteTools {
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
         let paths = repository.paths(&paths)?;
+        // Refused before anything is staged.
         refuse_filtered(&repository, &paths).await?;
         let left_out = submodules(&repository, &paths).await?;
         let mut arguments = ["add", "--all", "--"].map(OsString::from).to_vec();
+        // Exclusion is pathspec magic, so the other paths have to be marked as literal one by one.
         arguments.extend(paths.iter().map(|path| pathspec(":(literal)", path)));
         arguments.extend(left_out.iter().map(|path| pathspec(":(exclude,literal)", path)));
         repository.job(arguments, |job| GitJob { has_magic: true, ..job }).await?;
@@ -115,6 +117,7 @@ impl GitWriteTools {
             "commit",
             "--no-verify",
             "--no-gpg-sign",
+            // Lines that begin with `#` are text, since no editor has put comments there.
             "--cleanup=whitespace",
             "--no-status",
             "--allow-empty",
@@ -224,6 +227,7 @@ async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Resul
         }
         found.push(path);
     }
+    // The index is sorted, and has a path in conflict once for each side.
     found.dedup();
     Ok(found)
 }
@@ -250,6 +254,7 @@ async fn refuse_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> 
         .collect();
     let filtered = fields
         .chunks_exact(3)
+        // These three states name no filter.
         .filter(|fields| !matches!(fields[2].as_str(), "unspecified" | "unset" | "set"));
     let named: Vec<&str> = filtered.map(|fields| fields[0].as_str()).take(MAX_NAMED).collect();
     if named.is_empty() {

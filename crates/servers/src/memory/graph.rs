@@ -119,12 +119,18 @@ impl KnowledgeGraph {
             source,
         };
         let broken = |why: rusqlite::Error| failed(why.into());
+        // Before SQLite creates the file, which would get the permissions of the umask.
         make_private(file).map_err(|why| failed(why.into()))?;
         let mut connection = Connection::open(file).map_err(broken)?;
+        // Set first, because the change of the journal mode may have to wait for another process already.
         connection.busy_timeout(BUSY_TIMEOUT).map_err(broken)?;
+        // With WAL, readers do not wait for a process that writes.
         connection.pragma_update(None, "journal_mode", "WAL").map_err(broken)?;
+        // With WAL this keeps the file consistent; a power cut can only lose the last changes.
         connection.pragma_update(None, "synchronous", "NORMAL").map_err(broken)?;
+        // SQLite enforces foreign keys only where the connection asks for it.
         connection.pragma_update(None, "foreign_keys", true).map_err(broken)?;
+        // Immediate: of two processes that start at once, only one must apply the migrations.
         let steps = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(broken)?;
         let done: u32 = steps.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(broken)?;
         let Some(missing) = SCHEMA_STEPS.get(done as usize..) else {
@@ -142,6 +148,7 @@ impl KnowledgeGraph {
 
     /// Does several things, all of them or none.
     pub(super) fn change<T>(&mut self, change: impl FnOnce(&GraphTransaction<'_>) -> Result<T>) -> Result<T> {
+        // Immediate: a transaction that begins to write after reading can fail as busy without waiting.
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changing = GraphTransaction { transaction, max_entities: self.max_entities };
         let done = change(&changing)?;
@@ -156,6 +163,7 @@ impl KnowledgeGraph {
         let more = ids.len() > limit as usize;
         ids.truncate(limit as usize);
         let mut part = self.part(&ids)?;
+        // The answer may also have been cut because of its size.
         if more || part.entities.len() < ids.len() {
             part.next = Some(offset as usize + part.entities.len());
         }
@@ -173,12 +181,15 @@ impl KnowledgeGraph {
     /// Returns the entities that contain all these words. If there are none, the whole text is searched as a substring;
     /// then any of the words.
     pub(super) fn search(&self, query: &str, limit: u32) -> Result<Part> {
+        // The weights are those of name, type and observations: a word in the name says most.
         let words =
             "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY bm25(words, 10.0, 3.0, 1.0) LIMIT ?2";
         let letters = |word: &str| word.chars().any(char::is_alphanumeric);
         let terms: Vec<String> = query
             .split_whitespace()
+            // The tokenizer drops everything else, and an empty phrase joined with AND fits nothing.
             .filter(|word| letters(word))
+            // Quoted, so that operators of FTS5 are words like others.
             .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
             .collect();
         let mut ids = Vec::new();
@@ -200,6 +211,7 @@ impl KnowledgeGraph {
 
     /// Names that begin so, or all, the newest first.
     pub(super) fn names(&self, typed: &str, limit: u32) -> Result<Vec<String>> {
+        // `LIKE` would take `%` and `_` in what was typed as wildcards.
         let mut found = self.connection.prepare_cached(
             "SELECT name FROM entity WHERE substr(lower(name), 1, length(?1)) = lower(?1) ORDER BY id DESC LIMIT ?2",
         )?;
@@ -224,6 +236,7 @@ impl KnowledgeGraph {
             if length > MAX_ANSWER && !part.entities.is_empty() {
                 break;
             }
+            // One entity may be asked for twice.
             if taken.insert(*id) {
                 part.entities.push(entity);
             }
@@ -290,6 +303,7 @@ impl GraphTransaction<'_> {
                 added.push(text.clone());
             }
         }
+        // Counted afterwards, because known observations add nothing; an error rolls all of it back.
         let count = "SELECT count(*) FROM observation WHERE entity = ?1";
         let count: i64 = self.transaction.query_row(count, [id], |row| row.get(0))?;
         if count > MAX_OBSERVATIONS {
@@ -313,6 +327,7 @@ impl GraphTransaction<'_> {
     /// Forgets an entity, and its relations.
     pub(super) fn delete(&self, name: &str) -> Result<bool> {
         let Some(id) = id(&self.transaction, name)? else { return Ok(false) };
+        // The virtual table has no foreign keys, so its row goes separately.
         self.transaction.execute("DELETE FROM words WHERE rowid = ?1", [id])?;
         Ok(self.transaction.execute("DELETE FROM entity WHERE id = ?1", [id])? > 0)
     }
@@ -380,5 +395,6 @@ fn make_private(file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
+    // To append, which can create the file and never truncates one that is there.
     fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file).map(drop)
 }

@@ -29,6 +29,7 @@ pub(super) fn import(graph: &mut KnowledgeGraph, file: &Path) -> Result<usize, M
         return Err(failed(format!("it has {length} bytes, and at most {MAX_FILE} are imported")));
     }
     let (mut entities, mut relations) = (Vec::new(), Vec::new());
+    // The file may grow while it is read.
     for (at, line) in BufReader::new(open.take(MAX_FILE)).lines().enumerate() {
         let wrong = |why: String| failed(format!("line {}: {why}", at + 1));
         let line = line.map_err(|why| wrong(why.to_string()))?;
@@ -42,6 +43,7 @@ pub(super) fn import(graph: &mut KnowledgeGraph, file: &Path) -> Result<usize, M
     }
     let taken = graph.change(|graph| {
         let mut missing = 0;
+        // All entities first: a relation may stand before its entities in the file.
         for entity in &entities {
             if !graph.create(entity)? {
                 graph.observe(&entity.name, &entity.observations)?;

@@ -98,6 +98,7 @@ pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
     for name in names {
         let memory = memory.clone();
         server = server.resource(listed(&name), move || {
+            // The handler is called many times, and each future has its own.
             let (memory, name) = (memory.clone(), name.clone());
             async move { memory.entity(name).await }
         });
@@ -288,6 +289,7 @@ impl MemoryServer {
         #[arg(length(min = 1, max = 1000))] deletions: Vec<Forgetting>,
     ) -> Result<Json<Deleted>> {
         check_item_count(deletions.iter().map(|forgetting| forgetting.observations.len()).sum())?;
+        // The closure takes the deletions away, and the names are needed after it.
         let names: Vec<String> = deletions.iter().map(|forgetting| forgetting.entity_name.clone()).collect();
         let gone = self.change(move |graph| {
             let forget =
@@ -380,6 +382,7 @@ impl MemoryServer {
         look: impl FnOnce(&KnowledgeGraph) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
+        // Locked on the blocking thread: the holder may wait seconds for a writer in another process.
         let look = move || look(&graph.lock().unwrap_or_else(PoisonError::into_inner));
         tokio::task::spawn_blocking(look).await?
     }
@@ -389,6 +392,7 @@ impl MemoryServer {
         change: impl FnOnce(&graph::GraphTransaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
+        // Poisoning is of no concern: a change that panics is rolled back with its transaction.
         let change = move || graph.lock().unwrap_or_else(PoisonError::into_inner).change(change);
         tokio::task::spawn_blocking(change).await?
     }

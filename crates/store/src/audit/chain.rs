@@ -88,9 +88,11 @@ pub(super) fn append(
     keys: &AuditKeys,
     texts: &[String],
 ) -> Result<Vec<AuditPosition>, ChainError> {
+    // Immediate: the last end must not change between being read here and being replaced below.
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut last = match end(&change, keys, ChainEnd::Last)? {
         Some(last) => last,
+        // There are entries, or the other end, without this one: it was removed.
         None if has_begun(&change)? => return Err(ChainError::Tampered(TamperEvidence::End)),
         None => {
             set_end(&change, keys, ChainEnd::First, NOTHING)?;
@@ -98,6 +100,7 @@ pub(super) fn append(
         }
     };
     let mut places = Vec::with_capacity(texts.len());
+    // The statement borrows the transaction, and has to be gone before the commit.
     {
         let mut insert =
             change.prepare_cached("INSERT INTO audit (seq, entry, bound) VALUES (?1, ?2, ?3)")?;
@@ -125,6 +128,7 @@ pub(super) fn delete_before(
         ORDER BY seq DESC LIMIT 1";
     let last_gone = change.query_row(sql, [before], place).optional()?;
     let Some(last_gone) = last_gone else { return Ok(0) };
+    // The end first, because the trigger only lets entries be deleted that do not lie behind it.
     set_end(&change, keys, ChainEnd::First, last_gone)?;
     change.execute("DELETE FROM audit WHERE seq <= ?1", [number(last_gone.seq)])?;
     change.commit()?;
@@ -147,6 +151,7 @@ pub(super) fn verify(
         (None, None) if !has_begun(&view)? => (NOTHING, NOTHING),
         _ => return tampered(TamperEvidence::End),
     };
+    // What was cut off since cannot be compared any more.
     let mut noted = noted.filter(|noted| noted.seq > first.seq);
     let mut here = first;
     let mut rows = view.prepare("SELECT seq, bound, entry FROM audit ORDER BY seq")?;

@@ -103,6 +103,7 @@ impl AuditEntry {
         let mut bond = self.at.to_be_bytes().to_vec();
         for part in parts {
             let part = part.as_deref().unwrap_or_default();
+            // Each part counts with its length, so that nothing can be moved from one to the next.
             bond.extend((part.len() as u64).to_be_bytes());
             bond.extend(part.as_bytes());
         }

@@ -49,6 +49,7 @@ impl AuditLog {
                 page.before = Some(recorded.seq);
                 gathering.add(recorded);
             }
+            // Twice as many, because `finish` may hide a launch for every line that stays.
             if is_last || read >= MAX_READ || gathering.lines.len() >= search.limit.saturating_mul(2) {
                 return Ok(gathering.finish(search.limit));
             }

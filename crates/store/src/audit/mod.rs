@@ -141,6 +141,7 @@ impl AuditLog {
         let database = |source| StoreError::Database { file: file.clone(), source: Arc::new(source) };
         let connection = file::open(&file, &chain::MIGRATIONS)?;
         let begun = chain::has_begun(&connection).map_err(database)?;
+        // A record that has begun needs its own key: with a new one every entry would look forged.
         let keys = Arc::new(AuditKeys::open(key.as_ref(), !begun)?);
         let reader = Mutex::new(file::open(&file, &chain::MIGRATIONS)?);
         let failing = Arc::new(AtomicBool::new(false));
@@ -153,6 +154,8 @@ impl AuditLog {
             failing: Arc::clone(&failing),
             hurry: Arc::clone(&hurry),
         };
+        // A thread instead of a task: it waits for the disk, and `Drop` has to wait for it without a
+        // runtime.
         let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(waiting));
         let thread = thread.map_err(|source| StoreError::File { file: file.clone(), source })?;
         Ok(Self(Arc::new(AuditLogInner {
@@ -192,6 +195,7 @@ impl AuditLog {
     /// # Errors
     /// When what came before could not be written, and this one neither.
     pub async fn enqueue(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        // While writes fail a note is waited for, so that its caller learns that it is not kept.
         if self.0.failing.load(Ordering::Acquire) {
             return self.record(entry).await.map(drop);
         }
@@ -211,6 +215,7 @@ impl AuditLog {
         if jobs.capacity() <= DEFAULT_QUEUE_CAPACITY / 2 {
             self.0.request_flush();
         }
+        // Room is reserved first, so that the entry can be handed back if there is none.
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
         room.send(WriterJob::Write(Box::new(entry), None));
         Ok(())
@@ -352,10 +357,12 @@ impl AuditLogInner {
 
 impl Drop for AuditLogInner {
     fn drop(&mut self) {
+        // The writer ends when the channel is closed; joined before that, it would never end.
         self.jobs = None;
         self.request_flush();
         // What was handed over is written before anybody may think that it is.
         if let Some(thread) = self.thread.take() {
+            // A panic of the writer was reported when it happened.
             let _ = thread.join();
         }
     }

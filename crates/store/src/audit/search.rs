@@ -101,6 +101,8 @@ impl AuditQuery {
         and("at >= ?", self.since.map(|since| since.as_microsecond().into()));
         and("at < ?", self.until.map(|until| until.as_microsecond().into()));
         and("seq < ?", self.before.map(|before| i64::try_from(before).unwrap_or(i64::MAX).into()));
+        // Not LIKE, to which `%` and `_` mean something. The line ends keep a text from matching across two
+        // columns.
         and(
             "instr(lower(ifnull(server, '') || char(10) || ifnull(subject, '') || char(10) || ifnull(principal, '')
                 || char(10) || ifnull(application, '')), lower(?)) > 0",

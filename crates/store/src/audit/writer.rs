@@ -41,12 +41,14 @@ pub(super) struct FlushSignal(AtomicBool);
 impl FlushSignal {
     /// `thread` writes what it has.
     pub(super) fn raise(&self, thread: &Thread) {
+        // Release, so that whoever sees the flag also sees the job that was sent before it.
         self.0.store(true, Ordering::Release);
         thread.unpark();
     }
 
     /// Waits until the signal is raised or the time is reached.
     fn wait(&self, until: Instant) {
+        // The flag decides: `park_timeout` may also return early, or because of an earlier `unpark`.
         while !self.0.swap(false, Ordering::AcqRel) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -83,6 +85,7 @@ impl AuditWriter {
                 // What could not be written is tried again, with what has come since.
                 std::thread::sleep(RETRY_INTERVAL);
             }
+            // Entries that are kept after a failure come on top, or they would leave no room for new ones.
             let full = batch.len() + MAX_BATCH_ENTRIES;
             while batch.len() < full
                 && let Ok(job) = jobs.try_recv()
@@ -94,6 +97,8 @@ impl AuditWriter {
                 // Whoever waited may have gone.
                 let _ = flushed.send(());
             }
+            // Nobody can send any more, and without this end a failing disk would keep the drop waiting for
+            // ever.
             if !batch.is_empty() && jobs.is_closed() && jobs.is_empty() {
                 tracing::error!(entries = batch.len(), file = %self.file.display(), "audit entries lost at shutdown");
                 return;

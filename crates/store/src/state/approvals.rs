@@ -135,6 +135,7 @@ impl ApprovalRecords {
         let (now, seal) = (now.as_microsecond(), Arc::clone(&self.seal));
         self.state
             .write(move |change| {
+                // One statement finds and deletes, so that only one of several processes gets the row.
                 let delete = "DELETE FROM matters WHERE id = ?1 AND until > ?2 RETURNING decided";
                 let mut delete = change.prepare_cached(delete)?;
                 let taken: Option<Option<Vec<u8>>> =

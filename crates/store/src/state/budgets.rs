@@ -39,6 +39,7 @@ impl BudgetRecords {
     ) -> Result<T, StoreError> {
         self.0
             .write(move |write| {
+                // Read in the transaction that writes, so that two processes cannot spend the same money.
                 let kept = write.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()?;
                 let (body, said) = change(kept);
                 if let Some(body) = body {

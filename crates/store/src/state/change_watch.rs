@@ -32,6 +32,7 @@ impl ChangeWatch {
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        // Held until the thread runs, so that two subscribers do not start two.
         let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if looking.is_none() {
             *looking = self.spawn_poller();
@@ -46,6 +47,8 @@ impl ChangeWatch {
         let mut connection = None;
         let mut known = version(&file, &mut connection);
         let look = move || {
+            // Nothing is ever sent: the wait is over early when the sender is dropped, and that ends the
+            // thread.
             while gone.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let now = version(&file, &mut connection);
                 // A file that can be read no more, or again, is a change too: whoever asks then hears why.
@@ -65,6 +68,7 @@ impl ChangeWatch {
 
 /// Returns a version that changes when another connection has committed.
 fn version(file: &std::path::Path, connection: &mut Option<Connection>) -> Option<i64> {
+    // Tried at each look until it succeeds, because the file may not be readable for a while.
     if connection.is_none() {
         *connection = file::open_read_only(file).ok();
     }

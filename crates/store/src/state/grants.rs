@@ -94,6 +94,7 @@ impl GrantRecords {
     pub async fn record_uses(&self, uses: Vec<(String, Timestamp, u64)>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
+                // With `max`, because processes note their uses in any order, and no count may go back.
                 let mut update = change.prepare_cached(
                     "UPDATE grants SET used_at = max(coalesce(used_at, 0), ?2), uses = max(uses, ?3) WHERE id = ?1",
                 )?;

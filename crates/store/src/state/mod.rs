@@ -137,6 +137,8 @@ impl StateStore {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        // The guard of this mutex can move to the blocking thread, and no thread of the runtime waits for
+        // it.
         let mut connection = Arc::clone(&self.0.reader).lock_owned().await;
         let done = tokio::task::spawn_blocking(move || work(&connection.transaction()?));
         self.flatten_result(done.await)
@@ -147,13 +149,16 @@ impl StateStore {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        // The guard moves into the work, which goes on with it if this future is dropped.
         let mut connection = Arc::clone(&self.0.writer).lock_owned().await;
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let before = connection.total_changes();
+            // Immediate, so that what `work` reads cannot change before it writes.
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let made = work(&change)?;
             change.commit()?;
+            // Statements that changed no row are no news to those who watch.
             if connection.total_changes() != before {
                 inner.watch.notify_change();
             }

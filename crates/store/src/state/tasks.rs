@@ -51,6 +51,7 @@ fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: 
         "INSERT OR REPLACE INTO tasks (id, body, at) VALUES (?1, ?2, ?3)",
         (id, body, now.as_microsecond()),
     )?;
+    // SQLite has no OFFSET without a LIMIT; -1 stands for none.
     let too_many = "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks ORDER BY at DESC LIMIT -1 OFFSET ?1)";
     change.execute(too_many, [max])?;
     Ok(())

@@ -86,6 +86,7 @@ pub async fn large_messages_arrive_whole(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
+        // At the sizes that buffers usually have, and over a megabyte.
         let sizes = [1, 8_191, 65_535, 65_536, 1_100_000, 3];
         let calls = sizes.map(|size| {
             let client = &client;

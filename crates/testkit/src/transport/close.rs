@@ -14,6 +14,7 @@ async fn hanging(client: &Client, want: usize) {
         if answer.all_text() == want.to_string() {
             return;
         }
+        // Polled, because a handler that was dropped can tell nobody.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -78,6 +79,7 @@ pub async fn the_clients_end_ends_its_calls<T: TestTransport>(transport: &T) {
         let (client, other) = (connect(&site, *revision).await, connect(&site, *revision).await);
         let calling = client.clone();
         let call = tokio::spawn(async move { calling.call("hang", ()).await });
+        // Without one server for all, only the client itself reaches the server that its call hangs in.
         hanging(if T::SHARED { &other } else { &client }, 1).await;
         client.close().await;
         call.await.expect("no panic").expect_err("the connection was closed");
@@ -95,6 +97,7 @@ pub async fn the_clients_end_ends_its_calls<T: TestTransport>(transport: &T) {
 /// # Panics
 /// When it is not so.
 pub async fn the_servers_end_fails_what_waits<T: TestTransport>(transport: &T) {
+    // Without one server for all, dropping the site does not end the one that the client uses.
     if !T::SHARED {
         return;
     }

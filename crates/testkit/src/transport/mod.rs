@@ -135,6 +135,7 @@ pub fn run(behaviour: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be had");
     let done = runtime.block_on(async { tokio::time::timeout(BEHAVIOUR_TIMEOUT, behaviour).await });
+    // Dropping the runtime would wait for blocking tasks, of which one may hang.
     runtime.shutdown_background();
     assert!(done.is_ok(), "nothing came of it within {BEHAVIOUR_TIMEOUT:?}");
 }

@@ -60,6 +60,7 @@ pub fn server() -> Server {
             let hanging = Arc::clone(&hanging);
             async move {
                 hanging.0.fetch_add(1, Ordering::SeqCst);
+                // Dropped with the future, which is how a cancelled handler ends.
                 let _hang = HangGuard(&hanging);
                 std::future::pending::<String>().await
             }
@@ -74,6 +75,7 @@ pub fn server() -> Server {
         .tool("count", |Args(Count { count }): Args<Count>, context: Context| async move {
             for step in 1..=count {
                 context.progress(f64::from(step), Some(f64::from(count)), None);
+                // Lets the connection write, so that reports leave while the call still runs.
                 tokio::task::yield_now().await;
             }
             "counted"

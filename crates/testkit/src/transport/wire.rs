@@ -85,6 +85,7 @@ pub async fn messages_arrive_however_they_are_cut(transport: &impl TestTransport
             hand.write(&[byte]).await;
         }
         hand.answer_to(1).await;
+        // A `\r` before the line feed and empty lines are borne as well.
         let crowd: String = (2..102).map(|id| format!("{}\r\n\n", ping(id))).collect();
         let (first, last) = crowd.split_at(crowd.len() / 2);
         hand.write(first.as_bytes()).await;

@@ -44,6 +44,7 @@ impl PendingAuthorization {
                 .append_pair("state", &state)
                 .append_pair("code_challenge", &verifier.challenge())
                 .append_pair("code_challenge_method", "S256")
+                // Sent whether or not the server knows the parameter (AUTC-28).
                 .append_pair("resource", order.resource.as_str());
             if !order.scopes.is_empty() {
                 query.append_pair("scope", &order.scopes.to_string());
@@ -69,6 +70,8 @@ impl PendingAuthorization {
 
     pub(super) fn handle(self, facts: &mut FlowContext, url: &str) -> FlowStep {
         let code = redirect::read(&self, url, facts.now)?;
+        // The redirect URI is repeated for servers of RFC 6749 (section 4.1.3); OAuth 2.1 no longer asks
+        // for it.
         let fields = vec![
             ("code", code),
             ("redirect_uri", self.redirect_uri.as_str().to_owned().into()),

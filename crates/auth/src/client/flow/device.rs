@@ -100,6 +100,8 @@ impl DeviceAuthorization {
                 let codes: DeviceAuthorizationResponse =
                     read_success(DEVICE_ENDPOINT_NAME, &response, &self.url)?;
                 let prompt = prompt(facts, &self.url, &self.order, &codes)?;
+                // Five seconds if none is given (RFC 8628, section 3.2). An interval of 0 would mean
+                // polling without a pause.
                 let interval = codes.interval.unwrap_or(DEFAULT_INTERVAL).clamp(1, MAX_INTERVAL);
                 self.stage = DeviceStage::Shown(DevicePolling {
                     code: codes.device_code,
@@ -109,6 +111,7 @@ impl DeviceAuthorization {
                 Ok((FlowState::Device(Box::new(self)), FlowEffect::Show(Box::new(prompt))))
             }
             (DeviceStage::Shown(waiting), FlowInput::Shown) => {
+                // The match has moved the stage out of `self`, which must be whole again to be passed on.
                 self.stage = DeviceStage::Asked;
                 self.wait_interval(waiting)
             }
@@ -171,6 +174,7 @@ impl DeviceAuthorization {
             Err(FlowError::Refused(body)) => match body.error {
                 ErrorCode::AuthorizationPending => self.wait_interval(waiting),
                 ErrorCode::SlowDown => {
+                    // Each `slow_down` adds five seconds, also to all later polls (RFC 8628, section 3.5).
                     waiting.interval = (waiting.interval + DEFAULT_INTERVAL).min(MAX_INTERVAL);
                     self.wait_interval(waiting)
                 }
@@ -191,6 +195,7 @@ fn prompt(
 ) -> Result<DevicePrompt, FlowError> {
     let page = |text: &str| {
         let url = Url::parse(text).ok()?;
+        // A server elsewhere must not send people to a service on their own machine.
         let is_ours = !is_loopback(&url) || is_loopback(&facts.cause.endpoint);
         (is_secure(&url) && is_ours).then_some(url)
     };

@@ -286,6 +286,7 @@ impl AuthorizationFlow {
         self.facts.now = now;
         let facts = &mut self.facts;
         let next = match (std::mem::replace(&mut self.state, FlowState::Over), input) {
+            // A flow that is over keeps its last effect: the tokens or the error.
             (FlowState::Over, _) => return,
             (_, FlowInput::Failed(error)) => Err(error),
             (FlowState::Resource(state), FlowInput::Response(response)) => state.handle(facts, response),
@@ -313,6 +314,7 @@ fn check_response(
 ) -> Result<FetchResponse, FlowError> {
     match response {
         Err(why) => Err(FlowError::Fetch { what, url: without_query(url), why }),
+        // Redirects are not followed: a code or a secret would be sent to a place that nobody has checked.
         Ok(response) if response.status.is_server_error() || response.status.is_redirection() => {
             Err(FlowError::Status { what, url: without_query(url), status: response.status })
         }

@@ -50,6 +50,8 @@ impl RedeemGrant {
         facts: &mut FlowContext,
         response: Result<FetchResponse, FetchError>,
     ) -> FlowStep {
+        // A lost answer is no reason to try again: a code that is shown twice costs the tokens it was
+        // exchanged for (RFC 6749, section 4.1.2).
         let response =
             check_response(token_request::TOKEN_ENDPOINT_NAME, &self.order.token_endpoint, response)?;
         if !self.again
@@ -78,6 +80,7 @@ pub(super) fn begin_unattended(facts: &mut FlowContext, found: DiscoveredServer)
 /// The client asks for itself, by the credentials it was given and nothing else.
 fn client_credentials(facts: &mut FlowContext, found: &DiscoveredServer) -> FlowStep {
     let order = given_order(facts, found)?;
+    // This grant is for confidential clients only (RFC 6749, section 4.4).
     if matches!(order.client.auth, ClientAuth::None) {
         let why = "the client has neither a secret nor a key".into();
         return Err(FlowError::ClientAuth { issuer: order.issuer, why });

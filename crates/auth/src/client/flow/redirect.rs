@@ -29,8 +29,11 @@ pub(super) fn read(
             "iss" => ("iss", &mut iss),
             "error" => ("error", &mut error),
             "error_description" => ("error_description", &mut description),
+            // Unknown parameters of an answer are ignored (RFC 6749, section 4.1.2).
             _ => continue,
         };
+        // No parameter may be repeated (RFC 6749, section 3.1): two readers could take two different
+        // values.
         if place.replace(value).is_some() {
             return Err(RedirectError::Repeated(name));
         }
@@ -42,6 +45,7 @@ pub(super) fn read(
     match iss {
         // Byte for byte: whatever is made the same here could be somebody else's.
         Some(iss) if iss == pending.order.issuer.as_str() => {}
+        // AUTC-48: `iss` may only be missing where the server has not announced it.
         None if !pending.iss_required => {}
         _ => return Err(RedirectError::Issuer),
     }

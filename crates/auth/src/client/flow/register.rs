@@ -44,6 +44,7 @@ enum RegisterStage {
 
 impl RegisterClient {
     pub(super) fn begin(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
+        // The order is that of AUTC-36: a given client, the published document, a registration.
         if let Some(given) = &facts.settings.given {
             let client = given_client(given, facts.cause.bound.as_ref(), &found)?;
             if is_unbound(facts) {
@@ -76,6 +77,8 @@ impl RegisterClient {
     fn bind(found: DiscoveredServer, client: ClientIdentity) -> (FlowState, FlowEffect) {
         let registration = ClientRegistration {
             issuer: found.server.issuer.clone(),
+            // The binding is about the issuer only. The secret stays in the settings and is not stored a
+            // second time.
             client: ClientIdentity::new(client.id.clone(), ClientAuth::None),
             redirect_uri: None,
             expires_at: None,
@@ -120,6 +123,7 @@ impl RegisterClient {
         let Self { found, stage } = self;
         match (stage, input) {
             (RegisterStage::Recall, FlowInput::Registration(known)) => {
+                // The record itself says whose it is: credentials never go to another server (AUTC-51).
                 let usable = |known: &ClientRegistration| {
                     known.issuer == found.server.issuer
                         && known.redirect_uri.is_some()
@@ -139,6 +143,8 @@ impl RegisterClient {
                     .as_ref()
                     .is_some_and(|before| is_same_listener(before, &redirect_uri)) =>
             {
+                // The URI as it was registered is sent: servers compare it with that, not with what the
+                // listener calls itself.
                 let ClientRegistration { client, redirect_uri: before, .. } = *known;
                 Self::ask_person(facts, &found, client, before.unwrap_or(redirect_uri))
             }
@@ -196,6 +202,7 @@ impl RegisterClient {
         response: &FetchResponse,
     ) -> FlowStep {
         let issuer = found.server.issuer.clone();
+        // RFC 7591, section 3.2.1, wants 201. Servers that answer 200 have registered the client as well.
         if !matches!(response.status, StatusCode::CREATED | StatusCode::OK) {
             let body = response.decode::<ErrorBody>();
             if let Ok(body) = &body
@@ -236,6 +243,7 @@ impl RegisterClient {
             issuer,
             client: client.clone(),
             redirect_uri: Some(redirect_uri.clone()),
+            // Zero means that the secret does not expire (RFC 7591, section 3.2.1).
             expires_at: registered.client_secret_expires_at.filter(|end| *end > 0),
         };
         let stage = RegisterStage::Keep(client, redirect_uri);
@@ -292,12 +300,14 @@ fn metadata(
     scopes: &Scopes,
 ) -> ClientMetadata {
     let settings = &facts.settings;
+    // AUTC-53. A private scheme belongs to a native client, too.
     let native = redirect_uri.url().is_none_or(|url| is_loopback(&url) || url.scheme() != "https");
     let (grant, response_types) = match settings.grant {
         GrantType::Device => (device::DEVICE_CODE_GRANT, Vec::new()),
         _ => ("authorization_code", vec!["code".to_owned()]),
     };
     let mut grants = vec![grant.to_owned()];
+    // A server may refuse to renew for clients that have not announced it (AUTC-56).
     if settings.offline_access {
         grants.push("refresh_token".into());
     }

@@ -61,6 +61,7 @@ impl FindServer {
 
     pub(super) fn begin_legacy(facts: &FlowContext) -> FlowStep {
         let endpoint = &facts.cause.endpoint;
+        // For 2025-03-26 the path of the endpoint is dropped (AUTC-05).
         let issuer =
             Issuer::new(endpoint.origin().ascii_serialization()).map_err(|_| FlowError::NoMetadata)?;
         let resource = Resource::new(canonical_resource(endpoint)).map_err(|_| FlowError::NoMetadata)?;
@@ -75,6 +76,7 @@ impl FindServer {
     fn ask(self) -> (FlowState, FlowEffect) {
         let mut request = FetchRequest::get(self.url.clone(), MAX_METADATA_BYTES);
         if self.legacy {
+            // Servers of 2025-03-26 may choose the document by this header (AUTC-04).
             request = request.header(VERSION, HeaderValue::from_static("2025-03-26"));
         }
         (FlowState::Server(Box::new(self)), FlowEffect::Fetch(request))
@@ -108,6 +110,7 @@ impl FindServer {
             return Ok(self.ask());
         }
         if self.legacy && facts.settings.legacy_discovery == LegacyDiscovery::Allow {
+            // Only after the metadata was looked for in vain (AUTC-07, AUTC-08).
             let server = default_endpoints(&self.issuer);
             return self.found(facts, server, false);
         }
@@ -130,6 +133,8 @@ impl FindServer {
         let found = DiscoveredServer { server, resource: self.resource, scopes, wants_proof };
         match &facts.settings.grant {
             GrantType::Code => {
+                // AUTC-32 judges metadata. The default paths of 2025-03-26 come without any that could
+                // speak of PKCE.
                 if documented {
                     found.server.check_code_flow()?;
                 }
@@ -137,6 +142,7 @@ impl FindServer {
             }
             GrantType::Device => {
                 found.server.token_url()?;
+                // Asked for before the registration, which would be in vain without these endpoints.
                 found.server.device_authorization_url()?;
                 RegisterClient::begin(facts, found)
             }

@@ -150,6 +150,8 @@ impl OAuthClient {
                     return Ok(AuthorizeResult::Tokens(self.store_new_tokens(*tokens).await?));
                 }
                 FlowEffect::Failed(error) => return Err(failed(was_shown, error)),
+                // In a task of its own: a caller that is dropped now must not lose tokens that are given
+                // only once.
                 FlowEffect::Fetch(_) if flow.is_redeeming() => {
                     match self.redeem_step(turn, flow).await.map_err(|error| failed(was_shown, error))? {
                         RedeemResult::Tokens(tokens) => return Ok(AuthorizeResult::Tokens(tokens)),

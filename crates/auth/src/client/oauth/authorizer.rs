@@ -88,6 +88,7 @@ impl OAuthClient {
         // Whoever leaves needs no new token.
         if request.method != Method::DELETE && self.needs_refresh(&tokens) {
             let turn = self.lock_authorization().await;
+            // Another request may have renewed them, or lost them, while this one waited for its turn.
             let Some(current) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
             tokens = current;
             if self.needs_refresh(&tokens) {
@@ -149,6 +150,8 @@ impl OAuthClient {
         }
         self.load().await.map_err(|error| self.not_authorized(error))?;
         let turn = self.lock_authorization().await;
+        // A statement of its own: as the scrutinee of the `if let`, the guard would be held across the
+        // awaits in it.
         let tokens = self.held().tokens.clone();
         if let Some(tokens) = tokens {
             if !may_present_to(&tokens, refusal.request) {
@@ -159,6 +162,8 @@ impl OAuthClient {
                 // Somebody was faster.
                 return Ok(RetryDecision::Retry);
             }
+            // Tokens that were made for this server just now and are refused: another sign-in would bring
+            // the same.
             if refusal.attempt > 0 && self.held().is_new {
                 return Err(self.not_authorized(FlowError::TokenRefused));
             }
@@ -171,6 +176,7 @@ impl OAuthClient {
                 }
             }
         }
+        // Nobody may be asked to sign in for a request that no caller waits for.
         if refusal.request.background && !self.is_unattended() {
             return Ok(RetryDecision::Refuse);
         }
@@ -184,6 +190,8 @@ impl OAuthClient {
         refusal: &RejectedRequest<'_>,
         challenge: Challenge,
     ) -> Result<RetryDecision, AuthorizerError> {
+        // A client that acts for itself may give up here (AUTC-43); for a background request nobody may be
+        // asked.
         if self.is_unattended() || refusal.request.background {
             return Ok(RetryDecision::Refuse);
         }
@@ -206,6 +214,7 @@ impl OAuthClient {
         let now = self.0.clock.now();
         let mut held = self.held();
         held.steps.retain(|_, steps| now.saturating_sub(steps.since) < STEP_UP_MEMORY_SECONDS);
+        // At the cap no count is evicted, because it would start again at zero.
         if held.steps.len() >= MAX_OPERATIONS && !held.steps.contains_key(operation) {
             return false;
         }
@@ -220,6 +229,7 @@ impl OAuthClient {
         challenge: Option<Challenge>,
         before: Scopes,
     ) -> Result<Arc<TokenSet>, AuthorizerError> {
+        // A clock that was set back yields no difference, and with that no cool-down.
         let denied = self.held().denied.clone();
         if let Some((at, error)) = denied
             && self.0.clock.now().checked_sub(at).is_some_and(|since| since < COOL_DOWN_SECONDS)
@@ -280,6 +290,7 @@ fn verdict_after_nonce(sent: &HeaderMap, wanted: &str) -> RetryDecision {
 
 /// Returns the nonce in the proof among these headers.
 fn sent_nonce(sent: &HeaderMap) -> Option<String> {
+    // The proof is one that was made here, so it is read without being verified.
     let claims = sent.get(DPOP)?.to_str().ok()?.split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
     claims.get("nonce")?.as_str().map(str::to_owned)

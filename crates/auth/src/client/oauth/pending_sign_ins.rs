@@ -54,6 +54,7 @@ impl PendingSignIns {
     pub(super) fn take(&mut self, state: &str) -> Option<AuthorizationFlow> {
         use secrecy::ExposeSecret as _;
         use subtle::ConstantTimeEq as _;
+        // In constant time, because whoever finds the state out can complete somebody else's sign-in.
         let same = |known: &SecretString| known.expose_secret().as_bytes().ct_eq(state.as_bytes()).into();
         let found = self.0.iter().position(|waiting| same(&waiting.state))?;
         Some(self.0.remove(found).flow)

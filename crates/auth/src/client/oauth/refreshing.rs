@@ -26,9 +26,12 @@ impl OAuthClient {
     ) -> Result<T, FlowError> {
         let turn = Arc::clone(turn);
         let working = tokio::spawn(async move {
+            // Held to the end of the work even if the caller is gone, so that the next renewal sees its
+            // result.
             let _turn = turn;
             work.await
         });
+        // The task is never aborted: only a panic or the end of the runtime gets here.
         working.await.unwrap_or(Err(FlowError::OutOfOrder))
     }
 
@@ -43,12 +46,15 @@ impl OAuthClient {
     }
 
     pub(super) async fn refresh_now(&self, tokens: &Arc<TokenSet>) -> Result<RefreshResult, FlowError> {
+        // The lock of the store is only taken inside of a turn, never the other way round.
         let _lock = self.with_store(|store| store.lock()).await?;
         // Another process may have been faster; its refresh token is the only one that is still good.
         let is_unsaved = self.held().is_unsaved;
         match self.read_stored_document().await? {
             Some(document) => {
                 let newer = self.read_tokens(&document).filter(|kept| {
+                    // A different record of the same second is the newer one, unless the tokens at hand
+                    // never reached the store.
                     let is_later = if is_unsaved {
                         kept.issued_at > tokens.issued_at
                     } else {
@@ -57,11 +63,14 @@ impl OAuthClient {
                     is_later && kept.access.expose_secret() != tokens.access.expose_secret()
                 });
                 if let Some(kept) = newer.map(Arc::new) {
+                    // The block ends the guard: `held` is locked again below, and the mutex is not
+                    // reentrant.
                     {
                         let mut held = self.held();
                         held.tokens = Some(Arc::clone(&kept));
                         held.is_unsaved = false;
                     }
+                    // A stale one is renewed below, by its own refresh token.
                     if !kept.is_stale(self.0.clock.now()) {
                         return Ok(RefreshResult::Renewed(kept));
                     }

@@ -71,10 +71,12 @@ impl OAuthClient {
         let turn = self.lock_authorization().await;
         self.load().await?;
         let mut did = Vec::new();
+        // A statement of its own, so that the guard is not held across the awaits in the `if let`.
         let held = self.held().tokens.clone();
         if let Some(tokens) = held {
             let (issuer, token_endpoint) = self.discover().await?;
             if issuer == tokens.issuer {
+                // The token endpoint may have moved since the tokens were issued.
                 let mut current = (*tokens).clone();
                 current.token_endpoint = token_endpoint;
                 let current = Arc::new(current);
@@ -107,6 +109,7 @@ impl OAuthClient {
             }
         }
         {
+            // Whoever asks for a repair is asked again, whatever was refused a moment ago.
             let mut held = self.held();
             held.steps.clear();
             held.denied = None;

@@ -125,6 +125,7 @@ impl OAuthClient {
             url: url.clone(),
             why,
         })?;
+        // Also the answer for a token that is not valid any more (RFC 7009, section 2.2).
         if response.status == StatusCode::OK {
             return Ok(());
         }

@@ -43,6 +43,7 @@ impl OAuthClient {
         work: impl FnOnce(&dyn CredentialStore) -> Result<T, StepError> + Send + 'static,
     ) -> Result<T, FlowError> {
         let store = Arc::clone(&self.0.store);
+        // A store may wait for the lock of another process, which must not block a thread of the runtime.
         let done = tokio::task::spawn_blocking(move || work(&*store)).await;
         let done = done.map_err(|error| FlowError::Store(error.to_string()))?;
         done.map_err(|error| {
@@ -61,6 +62,7 @@ impl OAuthClient {
 
     /// Stores tokens of a renewal. The caller holds the lock.
     pub(super) async fn store_refreshed_tokens(&self, tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
+        // The lock of the store is not reentrant: to take it once more would be to wait for the caller.
         self.replace_tokens(tokens, false, Ok(None)).await
     }
 
@@ -74,6 +76,7 @@ impl OAuthClient {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         let document = store::write_tokens(&tokens, &self.0.endpoint, &self.0.account);
         let tokens = Arc::new(tokens);
+        // In memory first: the old refresh token is spent, and a failing store must not lose the new one.
         {
             let mut held = self.held();
             held.tokens = Some(Arc::clone(&tokens));
@@ -92,6 +95,7 @@ impl OAuthClient {
             (Ok(lock), None) => (lock, Err(FlowError::Store("cannot serialize the credentials".into()))),
             (Err(error), _) => (None, Err(error)),
         };
+        // Only now, so that the next process that gets the lock reads the new tokens.
         drop(lock);
         // They are good as long as the program runs; but not to say so would be to ask again next time for no visible
         // reason.
@@ -112,6 +116,7 @@ impl OAuthClient {
             None => Ok(None),
         });
         let lock = lock.await;
+        // A store that cannot be read does not stop the sign-out: it goes on with what is held.
         let kept = self.read_stored_document().await.ok().flatten();
         let kept = kept.and_then(|document| self.read_tokens(&document)).map(Arc::new);
         let (held, is_unsaved) = {
@@ -153,6 +158,7 @@ impl OAuthClient {
     /// Forgets the tokens. The caller holds the lock.
     pub(super) async fn forget(&self) -> Result<(), FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        // In memory first: if the store fails, the tokens are at least no longer shown.
         self.clear_held();
         self.with_store(move |store| store.remove(&name)).await
     }

@@ -138,8 +138,11 @@ impl RedirectListener for CallbackListener {
             }
             (browser.opener)(&visit.url)
                 .map_err(|error| StepError::new("cannot open a browser").because(error))?;
+            // Room for one answer: a second one finds the channel full and is turned away.
             let (answers, mut arrived) = mpsc::channel(1);
             let wanted = Arc::new(ExpectedCallback { path, port, state: visit.state, redirect_uri, answers });
+            // The accept loops never end, so only an answer or the time limit decides,
+            // in whatever order the branches are polled.
             tokio::select! {
                 answer = arrived.recv() => answer
                     .map(SignInAnswer::Redirected)
@@ -174,13 +177,18 @@ async fn accept(listener: &TcpListener, wanted: &Arc<ExpectedCallback>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
+            // The usual cause is a lack of file descriptors, with which the loop would spin without a
+            // pause.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        // Closed at once instead of queued: every place is free again after CONNECTION_TIME.
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let wanted = Arc::clone(wanted);
+        // A task of its own: the page is still delivered when the answer has ended the accept loop.
         tokio::spawn(async move {
             let _place = place;
+            // A connection that fails or takes too long changes nothing; the browser may come again.
             let _ = tokio::time::timeout(CONNECTION_TIME, serve(stream, &wanted)).await;
         });
     }
@@ -223,6 +231,8 @@ impl ExpectedCallback {
     /// Returns `None` if this is not the expected redirect, else true for success and false for an error. Other
     /// requests, such as a page that guesses the port, change nothing.
     fn accept_callback(&self, request: &Request<Incoming>) -> Option<bool> {
+        // The host is checked because a web page can have its own name lead to this listener (DNS
+        // rebinding).
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
         if request.method() != Method::GET
@@ -240,6 +250,7 @@ impl ExpectedCallback {
             return None;
         }
         let said_no = url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "error");
+        // Built on the registered URI: the browser may have come by another name of this machine.
         self.answers.try_send(format!("{}?{query}", self.redirect_uri)).ok().map(|()| !said_no)
     }
 }

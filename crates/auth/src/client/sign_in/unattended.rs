@@ -43,6 +43,7 @@ impl RedirectListener for UnattendedSignIn {
             let page = self.client.fetch(FetchRequest::get(visit.url, MAX_METADATA_BYTES)).await;
             let page =
                 page.map_err(|error| StepError::new(format!("authorization request failed: {error}")))?;
+            // The client follows no redirects, so the answer is in the header.
             let there = page.headers.get(LOCATION).and_then(|there| there.to_str().ok());
             match there {
                 Some(there) if page.status.is_redirection() => Ok(SignInAnswer::Redirected(there.to_owned())),

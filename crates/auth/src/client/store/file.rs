@@ -54,10 +54,12 @@ impl FileCredentialStore {
     /// When it stands where it stood.
     pub fn set_aside(&self) -> Result<PathBuf, StepError> {
         let _alone = self.lock_file(".write")?;
+        // A dangling link counts as taken, because the rename would replace it.
         let taken = |number: &u32| fs::symlink_metadata(self.beside(&format!(".lost-{number}"))).is_ok();
         let number = (1..=u32::MAX).find(|number| !taken(number)).unwrap_or(u32::MAX);
         let aside = self.beside(&format!(".lost-{number}"));
         fs::rename(&self.path, &aside).map_err(|error| self.failed("move", error))?;
+        // The salt belongs to the file that was moved away; the next one gets its own.
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(aside)
     }
@@ -91,6 +93,7 @@ impl FileCredentialStore {
     }
 
     fn with_key<T>(&self, salt: &[u8], work: impl FnOnce(&LessSafeKey) -> T) -> Result<T, StepError> {
+        // Held over the derivation, so that two threads do not go through all the rounds for the same key.
         let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, key)) = &*derived
             && known == salt
@@ -104,6 +107,7 @@ impl FileCredentialStore {
     }
 
     fn change(&self, change: impl FnOnce(&mut StoredDocuments)) -> Result<(), StepError> {
+        // Read under the lock, or what another process writes in between would be lost.
         let _alone = self.lock_file(".write")?;
         let mut documents = self.load()?;
         change(&mut documents);
@@ -112,11 +116,14 @@ impl FileCredentialStore {
         let text =
             serde_json::to_vec(&plain).map_err(|_| StepError::new("cannot serialize the credentials"))?;
         let mut text = Zeroizing::new(text);
+        // The nonce is random, because the processes that share the file share no counter.
         let mut random = [0; SALT_BYTES + NONCE_BYTES];
         getrandom::fill(&mut random)
             .map_err(|_| StepError::new("the operating system provides no random numbers"))?;
         let (fresh, nonce) = random.split_at(SALT_BYTES);
+        // The salt is kept as long as the file: a new one would cost a key derivation for every write.
         let salt = {
+            // The guard ends with the block, because `with_key` locks the same mutex.
             let derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
             derived.as_ref().map_or_else(|| fresh.to_vec(), |(salt, _)| salt.to_vec())
         };
@@ -137,8 +144,10 @@ impl FileCredentialStore {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        // With `create_new` no link is followed that somebody else has put there.
         let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&new)?;
         file.write_all(whole)?;
+        // Before the rename: after a crash the name must not stand for a file without its contents.
         file.sync_all()?;
         drop(file);
         fs::rename(&new, &self.path)
@@ -152,6 +161,7 @@ impl FileCredentialStore {
 
     /// Waits until no other process holds the lock of this ending.
     fn lock_file(&self, ending: &str) -> Result<File, StepError> {
+        // A file of its own is locked, because every write replaces the store's file.
         let path = self.beside(&format!("{ending}.lock"));
         let open = || {
             let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
@@ -184,6 +194,7 @@ impl CredentialStore for FileCredentialStore {
     }
 
     fn remove(&self, name: &str) -> Result<(), StepError> {
+        // No write for a name that is not there: it would even create the file.
         if self.load()?.contains_key(name) {
             self.change(|documents| {
                 documents.remove(name);
@@ -197,6 +208,7 @@ impl CredentialStore for FileCredentialStore {
     }
 
     fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
+        // Not the lock of writes: whoever holds this one writes while holding it.
         Ok(Some(Box::new(self.lock_file(".renew")?)))
     }
 }
@@ -210,6 +222,7 @@ impl fmt::Debug for FileCredentialStore {
 /// Reads a file, if it exists. Fails if other users could have read or placed it.
 pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
     let failed = |error| StepError::new(format!("cannot read {}", path.display())).because(error);
+    // A link is not followed: it could lead to a file of somebody else.
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

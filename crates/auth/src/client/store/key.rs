@@ -89,6 +89,7 @@ impl StoreKey {
         let Self::Random(random) = self else { return Err(ErrorKind::InvalidInput.into()) };
         let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
         file.write_all(&**random)?;
+        // Whatever is sealed with the key is lost with it, so it has to survive a crash.
         file.sync_all()
     }
 
@@ -118,6 +119,7 @@ impl StoreKey {
                 let text = text.expose_secret().as_bytes();
                 pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, PBKDF2_ROUNDS, salt, text, &mut *bytes);
             }
+            // Uniformly random already: neither salt nor rounds would add anything.
             Self::Random(random) => bytes.copy_from_slice(&**random),
         }
         bytes

@@ -123,6 +123,7 @@ impl SystemKeyring {
         work: impl FnOnce(&Entry) -> keyring::Result<T> + Send + 'static,
     ) -> Result<T, KeyringError> {
         let (service, account) = (self.service.clone(), self.account.clone());
+        // Room for the one answer, so that the thread ends even if the caller has given up.
         let (answer, answered) = sync_channel(1);
         let asking = thread::Builder::new().name("keyring".into()).spawn(move || {
             let done = match Entry::store_status() {

@@ -33,6 +33,7 @@ fn endpoint_name(endpoint: &Url, account: &str) -> String {
     if whole.as_str() == shown && account.is_empty() {
         return shown;
     }
+    // A URL holds no space, so no other endpoint and account make the same text.
     let told = format!("{whole} {account}");
     let hash = digest::digest(&digest::SHA256, told.as_bytes());
     format!("{shown}#{}", URL_SAFE_NO_PAD.encode(hash.as_ref()))
@@ -258,6 +259,7 @@ pub(in crate::client) fn read_tokens(
     settings: &OAuthClientSettings,
 ) -> Option<TokenSet> {
     let record: TokenSetRecord = serde_json::from_str(document.expose_secret()).ok()?;
+    // The name only says where the record was found. A token is shown to no other resource than its own.
     if !record.resource.url().is_some_and(|resource| covers(&resource, endpoint, false)) {
         return None;
     }
@@ -275,6 +277,7 @@ pub(in crate::client) fn read_tokens(
         token_endpoint: Url::parse(&record.token_endpoint).ok()?,
         access: record.access,
         refresh: record.refresh,
+        // A key is only stored with tokens that are bound to it.
         kind: if proof_key.is_some() { AccessTokenType::Dpop } else { AccessTokenType::Bearer },
         granted: record.granted,
         requested: record.requested,

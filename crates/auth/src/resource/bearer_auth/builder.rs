@@ -158,6 +158,7 @@ impl BearerAuthBuilder {
         let mut doors = vec![resource_address(&self.metadata, self.alone)];
         for resource in self.more {
             self.metadata.resource = resource;
+            // The root of the origin can describe one resource only, and that is the first address.
             doors.push(resource_address(&self.metadata, false));
         }
         BearerAuth(Arc::new(BearerAuthInner {

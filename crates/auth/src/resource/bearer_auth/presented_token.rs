@@ -31,9 +31,11 @@ pub(super) fn extract_token<B>(request: &Request<B>) -> Result<(TokenScheme, &st
     let scheme = match scheme {
         _ if scheme.eq_ignore_ascii_case("bearer") => TokenScheme::Bearer,
         _ if scheme.eq_ignore_ascii_case("dpop") => TokenScheme::Dpop,
+        // Another scheme is not a malformed token: the challenge then says which schemes are accepted.
         _ => return Err(BearerAuthError::NoToken),
     };
     let token = token.trim_matches(' ');
+    // The characters of `b64token` (RFC 6750, section 2.1).
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if token.is_empty() || token.len() > MAX_TOKEN_LENGTH || !token.bytes().all(allowed) {
         return Err(malformed);

@@ -228,6 +228,7 @@ impl AuthServer {
         let Some(person) = self.signed_in_user(&browser, id) else {
             return self.require_sign_in(id, &browser).await;
         };
+        // Before anything of the link is shown, which is the business of its own user only.
         if *person.principal != *link.principal {
             return Ok(self.wrong_user_page(&link, &person.principal));
         }
@@ -253,6 +254,7 @@ impl AuthServer {
             connections.refuse(id);
             return Ok(self.message_page("No account connected", "You can close this page."));
         }
+        // Looked for before the link is used up: without it no answer could be matched.
         let state = link.page.query_pairs().find(|(name, _)| name == "state");
         let Some(state) = state.map(|(_, state)| state.into_owned()) else {
             return Ok(self.expired_link_page());
@@ -315,10 +317,12 @@ impl AuthServer {
             );
             return Ok(self.unexpected_answer_page());
         }
+        // Taken only now, so that an answer in another browser does not use up what the user waits for.
         let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
         else {
             return Ok(self.unexpected_answer_page());
         };
+        // Built on the public URL, because the request itself only names a path.
         let redirected = format!("{}?{}", self.connect_callback(), parts.uri.query().unwrap_or_default());
         Ok(match connections.finish(&gone.link, redirected).await {
             Ok(()) => self.message_page(

@@ -35,6 +35,7 @@ impl AuthServer {
         browser: &AuthBrowserSession,
     ) -> Result<Option<(String, SignInPurpose)>, AuthStoreError> {
         let (Some(request), Some(csrf)) = (form.get("request"), form.get("csrf")) else { return Ok(None) };
+        // Before the store is asked, so that forms of strangers cost no look-up.
         if !browser.verify_csrf(request, csrf) {
             return Ok(None);
         }
@@ -62,6 +63,7 @@ impl AuthServer {
 
     /// Lets the oldest request of all that wait go, if there is no room for one more.
     pub(in crate::server) async fn make_room(&self, key: &str) -> Result<(), AuthStoreError> {
+        // The block ends the guard, which must not be held across the await below.
         let gone = {
             let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
             pending.insert(key.to_owned(), ())

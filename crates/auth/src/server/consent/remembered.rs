@@ -19,6 +19,7 @@ struct ConsentRecord {
 impl AuthServer {
     /// Returns the key of a consent record.
     fn consent_key(&self, user: &str, asked: &AuthorizationRequest) -> String {
+        // The mark changes with the user's password, so that a new password ends all earlier consents.
         hash(&encode(&(user, self.0.sign_in.credential_digest(user), &asked.client.id, &asked.resource)))
     }
 

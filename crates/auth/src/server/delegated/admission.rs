@@ -36,6 +36,7 @@ impl UserAdmissionRules {
     pub(super) fn admits(&self, claims: &Map<String, Value>) -> bool {
         self.0.iter().all(|(name, wanted)| match (name.as_str(), claims.get(name)) {
             (EMAIL, Some(Value::String(email))) => {
+                // Apple and Amazon Cognito send the flag as a text.
                 let verified = matches!(claims.get(VERIFIED), Some(Value::Bool(true)))
                     || claims.get(VERIFIED).is_some_and(|said| said == "true");
                 verified && wanted.iter().any(|wanted| is_email(email, wanted))
@@ -65,6 +66,7 @@ fn is_one(said: &Value, wanted: &[String]) -> bool {
 
 fn is_email(email: &str, wanted: &str) -> bool {
     match wanted.strip_prefix('@') {
+        // The last `@`, because a quoted local part may hold others.
         Some(domain) => email.rsplit_once('@').is_some_and(|(_, of)| of.eq_ignore_ascii_case(domain)),
         None => email.eq_ignore_ascii_case(wanted),
     }

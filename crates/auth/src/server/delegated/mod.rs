@@ -76,6 +76,7 @@ impl SignInProvider {
         key: &[u8; 32],
         fetch: impl HttpFetch,
     ) -> Result<Self, InvalidSealKey> {
+        // Two keys are derived, because the seal and the signature must not share one.
         let mut seed = Seed::new(key);
         let seal = RecordSeal::new(&seed.draw())?;
         let sign = hmac::Key::new(hmac::HMAC_SHA256, &seed.draw());

@@ -52,6 +52,7 @@ impl AuthServer {
             }
         };
         let principal = self.visitor_name(provider, &person.subject);
+        // The page of accounts is everybody's; a link belongs to one user.
         if page != ACCOUNTS {
             let Some(link) = connections.link(page) else { return Ok(self.expired_link_page()) };
             if principal != *link.principal {

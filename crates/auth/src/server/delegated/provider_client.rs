@@ -50,6 +50,7 @@ pub(super) struct ProviderUser {
 impl SignInProvider {
     /// Returns the provider's metadata, from the cache or fetched anew.
     pub(super) async fn load_metadata(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
+        // Cloned, because the lock must not be held across the discovery below.
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(found) = known.as_ref().filter(|found| found.until > now) {
             return Ok(Arc::clone(found));
@@ -97,6 +98,8 @@ impl SignInProvider {
                 response.decode().map_err(|error| ProviderError::Unreachable(error.to_string()))
             }
             status if status.is_client_error() => match response.decode::<ErrorBody>() {
+                // Only this code ends the grant. Any other is about this host's own registration, which an
+                // operator can correct.
                 Ok(body) if body.error == ErrorCode::InvalidGrant => {
                     Err(ProviderError::Refused("invalid_grant"))
                 }
@@ -183,6 +186,7 @@ impl SignInProvider {
         let status = response.status;
         // It does not let us ask, which is no fault of its users: as where there is nothing to ask.
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
+            // Relaxed: the flag only keeps the warning from being repeated.
             if !self.mute.swap(true, Ordering::Relaxed) {
                 tracing::warn!(provider = %self.issuer, %status, "the provider rejects token introspection");
             }
@@ -217,6 +221,8 @@ impl SignInProvider {
         let mut basic = None;
         match &self.secret {
             None => all.push(("client_id", self.client.as_str())),
+            // The form is not a method that every server has to take; HTTP Basic is (RFC 6749, section
+            // 2.3.1).
             Some(secret) if takes("client_secret_post") && !takes("client_secret_basic") => {
                 all.push(("client_id", self.client.as_str()));
                 all.push(("client_secret", secret.expose_secret()));

@@ -67,6 +67,7 @@ impl AuthServer {
         let verifier = CodeVerifier::new(
             &Seed::from_system().map_err(|_| AuthStoreError("no random numbers".into()))?.draw(),
         );
+        // The verifier is sealed: together with the code, a reader of the store could redeem it.
         let (Ok(to), Some(sealed)) =
             (found.server.authorization_url(), provider.seal(&state, verifier.expose()))
         else {
@@ -103,6 +104,7 @@ impl AuthServer {
         let mut response = redirect(&format!("{to}{sign}{}", query.finish()));
         let secure = if self.is_https() { "; Secure" } else { "" };
         let seconds = self.settings().lifetimes.pending.as_secs();
+        // Lax, because the provider's redirect is a navigation that begins at another site.
         let cookie = format!(
             "{}={mark}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}",
             self.state_cookie_name()
@@ -144,6 +146,7 @@ impl AuthServer {
             tracing::warn!("provider response rejected: missing or wrong cookie");
             return Ok(strange());
         }
+        // Taken only after the cookie was checked, so that nobody else can use up the answer.
         let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
         else {
             return Ok(strange());
@@ -211,6 +214,7 @@ impl AuthServer {
         away: &ProviderSignInRecord,
     ) -> Result<(Arc<ProviderMetadata>, ProviderTokens), ProviderError> {
         let found = provider.load_metadata(self.now()).await?;
+        // The issuer comes first (RFC 9207): before that, nothing in the answer is believed.
         let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
         match form.get("iss") {
             Some(iss) if iss != provider.issuer.as_str() => {

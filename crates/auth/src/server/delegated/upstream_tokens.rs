@@ -70,6 +70,8 @@ impl AuthServer {
             access: seal(&tokens.access_token)?,
             refresh: match &tokens.refresh_token {
                 Some(refresh) => Some(seal(refresh)?),
+                // A provider that does not replace refresh tokens sends none with a renewal (RFC 6749,
+                // section 6).
                 None => before.and_then(|before| before.refresh.clone()),
             },
             expires_at: now.saturating_add(tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME)),
@@ -91,6 +93,7 @@ impl AuthServer {
                     "provider tokens invalid; revoking the grant"
                 );
                 let until = self.now() + self.settings().lifetimes.grant.as_secs() + 3600;
+                // If the store fails, the next check gets here again, and until then nothing is let in.
                 let _ended = self.store().revoke_grant(grant, until).await;
                 Err(VerifyTokenError::Invalid)
             }
@@ -107,6 +110,8 @@ impl AuthServer {
 
     async fn check_with_lease(&self, provider: &SignInProvider, grant: &str) -> Result<(), ProviderError> {
         let lease = format!("upstream {grant}");
+        // A caller waits for another node for about five seconds (LOOKS times LOOK), then learns that it is
+        // not known.
         for _ in 0..MAX_LEASE_POLLS {
             let now = self.now();
             if !self.load_upstream_tokens(provider, grant, now).await?.1.is_due(now) {

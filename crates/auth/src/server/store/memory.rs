@@ -109,6 +109,7 @@ impl AuthStore for MemoryAuthStore {
             return ready(swapped);
         }
         entry.swapped = Some((note.to_owned(), now));
+        // It cannot be refused: of a revoked grant there is no old token left to swap.
         tables.put(new);
         ready(RefreshSwapResult::Done(record))
     }
@@ -137,6 +138,7 @@ impl AuthStore for MemoryAuthStore {
         let all =
             tables.records.values().filter(|entry| entry.record.kind == kind && entry.record.until > now);
         let mut all: Vec<_> = all.map(|entry| entry.record.clone()).collect();
+        // Sorted like the list of the SQLite store, so that the same records are cut off.
         all.sort_by(|one, other| one.key.cmp(&other.key));
         all.truncate(most);
         ready(all)

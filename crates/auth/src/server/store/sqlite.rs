@@ -36,15 +36,18 @@ impl SqliteAuthStore {
     /// When the file cannot be opened, or is of a newer version of this program.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, AuthStoreError> {
         let path = path.as_ref();
+        // Before SQLite creates the file, which would then get the mode that the umask leaves.
         make_private(path).map_err(|error| AuthStoreError(error.to_string().into()))?;
         Self::prepare(Connection::open(path)?)
     }
 
     fn prepare(mut connection: Connection) -> Result<Self, AuthStoreError> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        // Readers then go on while another process writes.
         connection.pragma_update(None, "journal_mode", "wal")?;
         // A code that was redeemed stays so, even if the power goes.
         connection.pragma_update(None, "synchronous", "full")?;
+        // Exclusive, so that two processes that start at once do not run the same step twice.
         let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
         let version: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let done = usize::try_from(version).unwrap_or(usize::MAX);
@@ -68,6 +71,7 @@ impl SqliteAuthStore {
         let connection = Arc::clone(&self.0);
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || {
+                // A panic leaves no half of a change behind: a transaction that is dropped is rolled back.
                 work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
             });
             Ok(done.await.map_err(|error| AuthStoreError(error.to_string().into()))??)
@@ -95,6 +99,7 @@ impl From<rusqlite::Error> for AuthStoreError {
 
 /// Seconds as SQLite has them.
 fn seconds(time: u64) -> i64 {
+    // A time that does not fit is that of something that never runs out.
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
@@ -141,6 +146,7 @@ fn swap(
         .query_row(&sql, params![old, note, seconds(now)], |row| record(RecordKind::Refresh, row))
         .optional()?;
     if let Some(done) = done {
+        // It cannot be refused: of a revoked grant there is no old token left to swap.
         put(change, new)?;
         return Ok(RefreshSwapResult::Done(done));
     }
@@ -186,6 +192,7 @@ impl AuthStore for SqliteAuthStore {
     fn take<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64) -> AuthStoreFuture<'a, TakeRecordResult> {
         let key = key.to_owned();
         self.run(move |connection| {
+            // Counted and read in one statement, so that only one caller sees the 1.
             let sql = format!(
                 "UPDATE records SET taken = taken + 1 WHERE kind = ?1 AND key = ?2 AND until > ?3
                  RETURNING {COLUMNS}, taken"
@@ -207,6 +214,7 @@ impl AuthStore for SqliteAuthStore {
     fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> AuthStoreFuture<'a, bool> {
         let (key, by) = (key.to_owned(), by.to_owned());
         self.run(move |connection| {
+            // One statement also takes over a claim that has run out; one that holds leaves no row changed.
             let sql = "INSERT INTO records (kind, key, value, until) VALUES ('claim', ?1, ?4, ?2)
                 ON CONFLICT DO UPDATE SET until = excluded.until, value = excluded.value
                 WHERE records.until <= ?3";
@@ -226,6 +234,8 @@ impl AuthStore for SqliteAuthStore {
     ) -> AuthStoreFuture<'a, RefreshSwapResult> {
         let (old, note) = (old.to_owned(), note.to_owned());
         self.run(move |connection| {
+            // Immediate: the write lock is taken before the token is read, so that no other process swaps
+            // it in between.
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let swapped = swap(&change, &old, &new, &note, now, window)?;
             change.commit()?;

@@ -18,6 +18,7 @@ impl AuthServer {
     pub(super) async fn proven_key(&self, parts: &Parts) -> Result<Option<String>, TokenRequestError> {
         let now = self.now();
         let bad = |why: &str| refuse(ErrorCode::InvalidDpopProof, why);
+        // The public URL is what the client has signed; behind a proxy the request names another one.
         let Ok(url) = self.endpoint("token").parse() else {
             return bad("the URL of the token endpoint is invalid");
         };

@@ -54,6 +54,7 @@ impl AuthServer {
         // Before there are any tokens: a crash in between leaves none that a later use would not end.
         self.store().put(AuthRecord::new(RecordKind::Claim, redeemed, now.to_string(), record.until)).await?;
         let known: CodeRecord = decode(&record)?;
+        // A code that another client shows has leaked, so its grant ends.
         if known.client_id != client.id {
             self.revoke_grant_of(&record).await?;
             return refuse(ErrorCode::InvalidGrant, bad);
@@ -61,6 +62,8 @@ impl AuthServer {
         if !self.is_source_valid(&known.given) {
             return refuse(ErrorCode::InvalidGrant, bad);
         }
+        // OAuth 2.1 no longer sends it. A client of RFC 6749 does, and then it has to be the same (section
+        // 4.1.3).
         let same_redirect = form.get("redirect_uri").is_none_or(|uri| uri == known.redirect_uri.as_str());
         if !same_redirect || !verify_challenge(verifier, &known.challenge) {
             return refuse(ErrorCode::InvalidGrant, bad);

@@ -27,6 +27,7 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidRequest, "token is missing");
         };
         let key = hash(token);
+        // The hint is not read, as RFC 7009, section 2.1, permits: both kinds are looked for anyway.
         for kind in [RecordKind::Refresh, RecordKind::Access] {
             let Some(record) = self.store().get(kind, &key, self.now()).await? else { continue };
             let known: TokenRecord = decode(&record)?;

@@ -46,6 +46,7 @@ impl CardPage {
             let waiting = pinned.items.iter().filter(|item| item.state != PinState::Accepted).count();
             let by = pinned.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
             let (words, style) = match pinned.state {
+                // First, because nobody accepts definitions of servers that are part of the program.
                 _ if pinned.is_builtin => ("built in".to_owned(), dim()),
                 PinState::Accepted if waiting > 0 => {
                     let words =
@@ -66,6 +67,7 @@ impl CardPage {
             }
         }
         match &matter.application {
+            // Nobody verifies `clientInfo`, so it is no evidence of who asks (CAP-18).
             Some(name) => self.fact("asked by", &format!("{name} (self-reported)")),
             None => self.fact("asked by", "an unnamed application"),
         }
@@ -86,6 +88,7 @@ impl CardPage {
 
     pub(super) fn styled(&mut self, name: &str, value: &str, style: Style) {
         let room = self.width.saturating_sub(NAMES);
+        // On one line first: a line break of others must not begin a line that looks like the host's.
         for (at, line) in text::lines(&visible_line(value), room).into_iter().enumerate() {
             self.lines
                 .push(Line::from(vec![label(if at == 0 { name } else { "" }), Span::styled(line, style)]));
@@ -199,6 +202,7 @@ impl CardPage {
 
     pub(super) fn styled_name(&mut self, name: &str, value: &str, style: Style) {
         let name = text::line(name, self.width.saturating_sub(4));
+        // In columns, because a wide character takes two of them.
         let width = ratatui::text::Span::raw(name.as_str()).width();
         if width >= NAMES {
             self.lines.push(Line::styled(name, dim()));
@@ -236,6 +240,7 @@ impl CardPage {
 
     /// One block of content, or a list of them.
     pub(super) fn blocks(&mut self, content: &RawJson) {
+        // Older revisions have one block in a message, 2025-11-25 and later allow a list.
         let list: Vec<RawJson> = content.decode().unwrap_or_else(|_| vec![content.clone()]);
         for block in list {
             let value = block.to_value().unwrap_or_default();
@@ -243,9 +248,11 @@ impl CardPage {
             match (text("type"), text("text"), text("data")) {
                 (Some("text"), Some(said), _) => self.said(said),
                 (Some(what @ ("image" | "audio")), _, Some(data)) => {
+                    // Four characters of base64 are three bytes; padding makes the size below an estimate.
                     let mime = text("mimeType").unwrap_or("unknown type");
                     self.styled(what, &format!("{mime}, {} bytes", data.len() / 4 * 3), dim());
                 }
+                // A block of an unknown type is shown as JSON, so that nothing goes along unseen.
                 _ => self.raw(&block),
             }
         }
@@ -262,6 +269,7 @@ impl CardPage {
             return;
         };
         let find = |list: &[(String, RawJson)], name: &str| {
+            // Of several members with one name the last counts, as it does for `serde_json`.
             list.iter().rfind(|(one, _)| one == name).map(|(_, value)| value.clone())
         };
         let count = self.lines.len();

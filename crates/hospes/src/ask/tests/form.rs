@@ -216,7 +216,7 @@ fn what_no_form_can_show_is_refused_with_the_reason() {
     }
     refused::<Nested>("a form cannot ask for `Nested`: `inner` is a nested object");
     refused::<Inner>("`x` is a nested object");
-    refused::<Data>("a union of object types");
+    refused::<Data>("is a union of types");
     refused::<Vec<String>>("`value` is a list of something other than choices");
     refused::<Value>("`value` has no type");
 }

@@ -23,6 +23,7 @@ pub(super) async fn connect(
     shown: String,
 ) -> Result<Client, ConnectError> {
     let ClientBuilder { settings, dispatcher: mut desk, listeners, .. } = builder;
+    // Before the desk is shared: the connection copies the secrets when it is created.
     desk.hidden = Arc::new(EnvSecrets::from_env(&command.env));
     let desk = Arc::new(desk);
     let mut probing = RevisionProbe::new(&settings, shown);
@@ -31,6 +32,8 @@ pub(super) async fn connect(
     loop {
         match probing.run_steps(&link).await {
             NegotiationStep::Agreed(agreed) => {
+                // This handle keeps the pipe open: the end of the input
+                // would never reach the child when the client closes it.
                 drop(unread);
                 return Ok(build_client(probing, agreed, link, desk).await);
             }
@@ -99,6 +102,7 @@ fn spawn_child(
 fn spawn_error(command: &CommandTarget, error: std::io::Error, shown: &str) -> ConnectError {
     let program = command.program.to_string_lossy();
     let hint = match (error.kind(), &command.cwd) {
+        // First, because a missing folder fails as `NotFound`, too, and would be blamed on the program.
         (_, Some(folder)) if !folder.is_dir() => format!("the folder {} does not exist", folder.display()),
         (std::io::ErrorKind::NotFound, _) if program.contains(['/', '\\']) => {
             format!("the file {program} does not exist")

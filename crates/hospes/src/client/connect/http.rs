@@ -36,6 +36,7 @@ pub(super) async fn connect(
             NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
             NegotiationStep::OpenSse => {
                 let began = Instant::now();
+                // On a link of its own: once the stream says where messages go, its link serves nothing else.
                 let opened = open()?.open_sse(probing.remaining_time()).await;
                 let said = match &opened {
                     Ok(_) => "opened".to_owned(),

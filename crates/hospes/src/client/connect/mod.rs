@@ -266,6 +266,7 @@ async fn send_probe(
     revision: Revision,
     patience: Duration,
 ) -> Result<RawJson, CallError> {
+    // Both limits, so that progress cannot stretch the negotiation.
     let limits = TimeLimits { timeout: Some(patience), max_timeout: Some(patience) };
     let speech = build_protocol(settings, revision);
     let params;
@@ -338,6 +339,7 @@ async fn build_client(
     desk: Arc<InboundDispatcher>,
 ) -> Client {
     let speech = build_protocol(probing.settings, agreed.revision);
+    // Before `initialized` is sent: the server may ask at once after it.
     desk.set_revision(agreed.revision);
     match &link {
         ClientLink::Duplex(duplex, _) => {
@@ -358,6 +360,7 @@ async fn build_client(
         protocol: speech,
         server: probing.server,
         over_sse: probing.negotiation.is_over_sse(),
+        // No position in `LoggingLevel::ALL`: no level was asked for.
         log_level: AtomicU8::new(u8::MAX),
         parked: ParkedCalls::default(),
         tasks: ServerTaskState::default(),

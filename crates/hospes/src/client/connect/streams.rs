@@ -48,6 +48,7 @@ where
     let desk = Arc::new(desk);
     let mut probing = RevisionProbe::new(&settings, shown.to_owned());
     loop {
+        // `dial` is the caller's code and need not have a time limit of its own.
         let link = match tokio::time::timeout(probing.remaining_time(), dial()).await {
             Ok(Ok((read, write))) => build_link(&settings, &desk, read, write),
             Ok(Err(error)) => return Err(unreachable_error(shown, error)),
@@ -59,6 +60,8 @@ where
             NegotiationStep::Respawn => {
                 tracing::debug!("the server closed the connection during version negotiation; reconnecting");
                 link.close().await;
+                // The end of the first connection is recorded in
+                // the desk; the second must not count as ended.
                 desk.clear_closed();
                 probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }

@@ -103,6 +103,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let this = &mut *self;
+        // First: what callers queue while this turn runs must wake another one.
         this.shared.driver.register(cx.waker());
         this.poll_peer_exit(cx);
         this.poll_write(cx);
@@ -164,6 +165,7 @@ where
             let polled = if !idle {
                 Pin::new(write).poll_write(cx, &self.writing[self.written..])
             } else if self.unflushed {
+                // Only once nothing is left: a flush after each message would cost a system call for each.
                 Pin::new(write).poll_flush(cx).map_ok(|()| 0)
             } else {
                 return true;
@@ -189,8 +191,10 @@ where
             self.writing = Vec::new();
         }
         let mut state = self.shared.lock();
+        // Swapped, so that callers fill one buffer while the other is written, and neither is allocated anew.
         std::mem::swap(&mut state.out, &mut self.writing);
         let crowd = std::mem::take(&mut state.blocked_callers);
+        // The callers take this lock as soon as they are woken.
         drop(state);
         crowd.into_iter().for_each(Waker::wake);
         !self.writing.is_empty()

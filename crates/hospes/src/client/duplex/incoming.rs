@@ -47,6 +47,8 @@ impl DuplexShared {
         lines: impl Iterator<Item = FramedLine>,
         batch: &mut PendingEffects,
     ) {
+        // Wakers and handlers run foreign code, which may call
+        // back: they are collected and run without the lock.
         let mut state = self.lock();
         for line in lines {
             match line {
@@ -131,6 +133,7 @@ impl DuplexState {
     ) {
         let number = match id {
             RequestId::Number(number) => Some(*number),
+            // There are servers that return a numeric id as a string.
             RequestId::Text(text) => text.parse().ok(),
         };
         if let (Some(slot), Some(number)) = (self.session.handle_response(id), number) {
@@ -224,6 +227,7 @@ impl DuplexState {
             tracing::warn!(%method, "ignored a request from the server: its revision does not allow them");
             return;
         }
+        // Before the limit of open requests: a ping is answered even if too many questions wait (PING-02).
         if method == Method::Ping {
             return self.queue_answer(&id, Ok(&RawJson::empty_object()), batch);
         }
@@ -250,6 +254,8 @@ impl DuplexState {
             Ok(None) => batch.outside.push(UnsolicitedMessage::Request(id, method, params)),
             Err(AmbiguousCall) => {
                 tracing::warn!(%method, "request rejected: ambiguous, calls of several principals are in flight");
+                // It is answered here; otherwise its id would count
+                // against `max_server_requests` until the end.
                 self.session.finish_request(&id);
                 let error =
                     RpcError::internal("ambiguous request: calls of several principals are in flight");

@@ -105,6 +105,7 @@ impl DuplexLink {
         outgoing: &OutgoingRequest<'_>,
         stamp: &[u8],
     ) -> Result<DuplexCall, CallError> {
+        // There usually is room, and then neither a waker nor a timer is needed.
         if let Some(opened) = self.try_open(outgoing, stamp, None) {
             return opened;
         }
@@ -134,6 +135,7 @@ impl DuplexLink {
             let closed = ConnectionClosed::new("the connection was closed");
             return Some(Err(CallError::Closed(Arc::new(closed))));
         }
+        // Only what waits already counts: a single request longer than the bound must still get its turn.
         if state.out.len() > MAX_QUEUED_BYTES {
             state.blocked_callers.extend(waker.cloned());
             return None;
@@ -157,6 +159,7 @@ impl DuplexLink {
         let start = state.out.len();
         outgoing.write(&mut state.out, id, stamp);
         if let Err(error) = shared.end_message(&mut state.out, start) {
+            // It was entered before it was written, and is not sent now.
             state.session.cancel(id);
             return Some(Err(error));
         }
@@ -254,6 +257,8 @@ impl DuplexShared {
     /// Sends what is no request. Never waits: what a dead peer does not read is dropped.
     fn send_message(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut state = self.lock();
+        // Twice the bound of requests: answers cannot wait, and
+        // must find room behind callers that fill the queue.
         if state.closed.is_some() || state.closing || state.out.len() > 2 * MAX_QUEUED_BYTES {
             return false;
         }
@@ -357,6 +362,7 @@ impl InFlightRequest for DuplexCall {
             }
             return Poll::Pending;
         }
+        // What came before the answer is delivered before it.
         if let Some(event) = state.done.get_mut(&self.id).and_then(|done| done.inbox.pop()) {
             return Poll::Ready(event);
         }
@@ -382,6 +388,7 @@ impl Drop for DuplexCall {
         }
         let slot = state.session.cancel(self.id);
         unanswered.extend(slot.iter().flat_map(|slot| slot.inbox.questions()).cloned());
+        // `send` and `answer` take the lock themselves.
         drop(state);
         if slot.is_some_and(|slot| is_cancellable(&slot.method)) {
             self.shared.send_message(|out| write_cancelled(out, self.id, "no longer wanted"));

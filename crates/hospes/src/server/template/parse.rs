@@ -123,6 +123,7 @@ fn parse_expression(inside: &str) -> Option<TemplateExpression> {
         '&' => ExpressionKind::Continuation,
         _ => ExpressionKind::Simple,
     };
+    // Every operator is a single byte.
     let list = if kind == ExpressionKind::Simple { inside } else { &inside[1..] };
     let variables = list.split(',').map(|text| {
         if let Some(name) = text.strip_suffix('*') {

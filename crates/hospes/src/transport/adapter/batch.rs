@@ -28,6 +28,7 @@ impl BatchAnswers {
             state.text.extend_from_slice(answer);
         }
         state.missing = state.missing.saturating_sub(1);
+        // If all requests were cancelled, nothing is sent, not even an empty array (BATCH-08).
         if state.missing > 0 || state.text.is_empty() {
             return None;
         }

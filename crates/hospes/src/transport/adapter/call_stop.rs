@@ -35,6 +35,7 @@ impl CallStopSwitch {
     pub(crate) fn poll(&self, cx: &TaskContext<'_>) -> Option<CallStopReason> {
         self.get().or_else(|| {
             self.waker.register(cx.waker());
+            // Once more: a stop between the first look and the registration has woken nobody.
             self.get()
         })
     }

@@ -47,12 +47,14 @@ impl CallTimings {
     }
 
     fn entry(&self, kind: CallTimingKey) -> &AtomicU64 {
+        // The lowest bit is always set, so the index comes from the upper half of the hash.
         let index = usize::try_from(kind.0 >> 32).unwrap_or_default() % self.seen.len();
         &self.seen[index]
     }
 
     /// Returns whether such calls were seen to be quick.
     pub(crate) fn is_quick(&self, kind: CallTimingKey) -> bool {
+        // `Relaxed`, because this is only a hint: a lost update costs one task more or less.
         self.entry(kind).load(Ordering::Relaxed) == kind.0
     }
 
@@ -60,6 +62,7 @@ impl CallTimings {
     pub(crate) fn record(&self, kind: CallTimingKey, start: Instant) {
         let took = start.elapsed();
         if took >= SLOW_CALL_TIME {
+            // If this fails, the place belongs to another kind by now, whose record must stay.
             let _ = self.entry(kind).compare_exchange(kind.0, 0, Ordering::Relaxed, Ordering::Relaxed);
         } else if took < QUICK_CALL_TIME && !self.is_quick(kind) {
             self.entry(kind).store(kind.0, Ordering::Relaxed);

@@ -54,6 +54,7 @@ impl ServiceAdapter {
             out
         };
         let bytes = params.as_bytes().len();
+        // Before they are decoded, because what is decoded is kept as long as the session.
         if bytes > MAX_CLIENT_BYTES {
             let why = format!("{bytes} bytes of params; the limit max_client_bytes is {MAX_CLIENT_BYTES}");
             return Err(refuse(Revision::LATEST_LEGACY, RpcError::invalid_params(why)));
@@ -151,6 +152,7 @@ impl ServiceAdapter {
                 let params: SubscribeParams = params.decode()?;
                 session.unsubscribe(&params.uri);
             }
+            // Methods of capabilities that were not declared do not exist for the client (ERR-03).
             Method::TasksGet | Method::TasksResult | Method::TasksCancel if !offers.tasks => {
                 return Err(RpcError::method_not_found(method.name()));
             }
@@ -243,6 +245,7 @@ impl Drop for PendingSubscription {
 
 impl Service for PendingSubscription {
     async fn call(&self, _: Call) -> Outcome {
+        // A service that is slow has not refused: the subscription stays and is answered as accepted.
         let is_told = tokio::time::timeout(SUBSCRIBE_TIMEOUT, self.is_confirmed()).await.unwrap_or_else(|_| {
             tracing::debug!(after = ?SUBSCRIBE_TIMEOUT, "subscription not confirmed in time (limit subscribe_wait)");
             true

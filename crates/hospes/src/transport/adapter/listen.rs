@@ -99,6 +99,7 @@ impl SessionListenCalls {
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<()> {
+        // Before the epoch is compared: a subscription that comes in between has to wake this task.
         session.register_listener(cx.waker());
         if self.epoch != Some(session.epoch()) {
             self.renew(session);

@@ -127,6 +127,7 @@ impl ServiceAdapter {
         let params = params.map(|params| params.detached());
         let notification = Notification::Other { method, params };
         let service = self.service.clone();
+        // Boxed, because it may be polled here once and then move into a task.
         let mut taken = Box::pin(async move {
             service.notified(notification, Context::new(peer)).await;
             drop(permit);
@@ -157,6 +158,7 @@ impl ServiceAdapter {
     pub(crate) async fn load_identity(&self) {
         let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::default());
         if let Ok(discovered) = self.discover(Arc::new(peer)).await {
+            // Two first requests at once may both ask; they get the same answer.
             let _ = self.stamp.set(ServerStamp::new(&server_info(&discovered)));
         }
     }

@@ -41,6 +41,8 @@ impl ServiceAdapter {
         peers: &PeerCache,
     ) -> Result<RunningCall, RpcError> {
         let ModernRequest { id, method, params, sender, http } = request;
+        // Before the method: a client of another version must learn
+        // the versions (VER-12), not that a method is unknown.
         self.check_meta(meta)?;
         if !is_served(&method) {
             return Err(RpcError::method_not_found(method.name()));
@@ -111,11 +113,13 @@ impl ServiceAdapter {
         if let Some(state) = &view.request_state {
             let request = RequestDigest::of(method.name(), params.raw().as_bytes())
                 .map_err(|why| RpcError::invalid_params(why.to_string()))?;
+            // State of another principal, or of another request, does not open (MRTR-12).
             let binding = StateBinding { principal: peer.principal.as_deref(), request };
             let opened = self.settings.keys.open(state, &binding, SystemTime::now()).map_err(|why| {
                 tracing::warn!(%method, %why, "request state rejected");
                 why.to_rpc()
             })?;
+            // The seal was right, so that other content was sealed by another version of this program.
             let sealed: SealedRound<'_> = serde_json::from_slice(&opened).map_err(|why| {
                 tracing::error!(%method, %why, "cannot decode the request state: unknown layout");
                 RpcError::invalid_params("requestState was refused; send the request again without it")
@@ -153,6 +157,7 @@ impl ServiceAdapter {
         }
         let peer = call.context.peer();
         for (_, request) in &questions.requests {
+            // MRTR-05, by what this request declares.
             request.check_required_capability(&peer.capabilities)?;
         }
         if questions.round.number >= MAX_ROUNDS {
@@ -221,6 +226,7 @@ impl PeerCache {
             let (info, capabilities) = read_client(info, capabilities)?;
             return Ok(Arc::new(Peer::new(Revision::LATEST, info, capabilities).with_sender(sender)));
         }
+        // Held while a new peer is read, so that concurrent requests of one client share it.
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen.iter().position(|seen| {
             *seen.info == *info && *seen.capabilities == *capabilities && seen.peer.is_sent_by(&sender)

@@ -81,6 +81,7 @@ impl QuestionRound {
         }
         let round = Arc::new(RoundAnswers::new(lowered.len()));
         let methods: Vec<Method> = lowered.iter().map(|(_, method, _)| method.clone()).collect();
+        // All ids at once: a round is asked as a whole or not at all.
         let ids = session.ask(&methods, &round)?;
         let mut keys = Vec::with_capacity(lowered.len());
         let mut unsent = VecDeque::with_capacity(lowered.len());
@@ -100,6 +101,8 @@ impl QuestionRound {
         out: &mut Vec<u8>,
     ) -> Poll<QuestionRoundEvent> {
         loop {
+            // Before the refusal is reported, because the round is
+            // dropped after that and could cancel nothing more.
             if let Some(id) = self.withdrawn.pop_front() {
                 let params = CancelledParams::new()
                     .with_request_id(RequestId::Number(id))

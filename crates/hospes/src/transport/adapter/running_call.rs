@@ -140,6 +140,7 @@ impl RunningCall {
             None => {}
         }
         loop {
+            // Before the handler is polled: a cancelled call must put nothing more on the wire (CANC-06).
             if let Some(why) = self.hold.as_ref().and_then(|hold| hold.stop.poll(cx)) {
                 return Poll::Ready(self.write_stopped(why, out));
             }
@@ -250,6 +251,7 @@ impl RunningCall {
         }
         if bytes > limit {
             tracing::error!(%method, bytes, limit, "response size is over the limit (setting max_answer_bytes)");
+            // Only the answer is taken back: earlier messages of the call may stand before it.
             out.truncate(start);
             return match write::too_long(method, bytes, limit) {
                 Ok(reply) => write::reply(out, &self.id, method, revision, self.adapter.stamp(), &reply),

@@ -196,6 +196,7 @@ impl LegacySession {
     /// continue.
     pub(crate) fn fail_questions(&self, why: &'static str) {
         let questions = self.machine().close_inbound();
+        // Without the lock: an answer wakes its call, which uses the session.
         for question in questions {
             question.answer(Err(RpcError::internal(why)));
         }
@@ -203,6 +204,7 @@ impl LegacySession {
 
     /// Ends the session, and whatever runs for it.
     pub(crate) fn stop(&self, why: CallStopReason) {
+        // Taken out under the lock and told without it, because their wakers may use the session.
         let (stops, questions) = self.machine().close();
         for question in questions {
             question.answer(Err(RpcError::internal("the session has ended")));
@@ -248,6 +250,7 @@ impl LegacySession {
         }
         let is_news = self.machine().subscribe(uri).inspect_err(|_| self.mark_answered(uri))?;
         if is_news {
+            // If all subscriptions are to be asked for anew, this one is among them.
             if let Some(mut fresh) = self.fresh().filter(|fresh| !fresh.all) {
                 fresh.uris.push(uri.to_owned());
             }
@@ -262,6 +265,7 @@ impl LegacySession {
             let mut asked = self.asked();
             let refused = asked.as_mut().and_then(|asked| asked.get_mut(uri));
             let is_asked = refused.map(|refused| *refused = true).is_some();
+            // Released first: `subscribe` takes this lock while it holds the machine's.
             drop(asked);
             if is_asked {
                 self.machine().unsubscribe(uri);
@@ -339,6 +343,7 @@ impl LegacySession {
     /// The service knows of the subscriptions as they were at `epoch`.
     pub(super) fn confirm_epoch(&self, epoch: Option<u64>) {
         let Some(holding) = self.holding.get() else { return };
+        // The largest counts: a call that is acknowledged late must not take a newer state back.
         holding.held.fetch_max(epoch.unwrap_or_default(), Ordering::AcqRel);
         holding.changed.notify_waiters();
     }
@@ -349,7 +354,9 @@ impl LegacySession {
         let Some(holding) = self.holding.get() else { return false };
         loop {
             let mut changed = std::pin::pin!(holding.changed.notified());
+            // Before the values are read: `notify_waiters` reaches only those that are enabled.
             changed.as_mut().enable();
+            // Read before `held`: a reader that has left by now may have stored its state first.
             let is_read = holding.listening.load(Ordering::Acquire) > 0;
             if holding.held.load(Ordering::Acquire) >= epoch {
                 return true;
@@ -437,6 +444,7 @@ impl ModernCalls {
 
     /// Stops every call.
     pub(crate) fn stop_all(&self, why: CallStopReason) {
+        // Collected, so that no waker runs under the lock.
         let stops: Vec<_> = lock(&self.0).drain().map(|(_, stop)| stop).collect();
         for stop in stops {
             stop.stop(why);

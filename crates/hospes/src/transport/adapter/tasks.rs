@@ -116,6 +116,7 @@ pub(super) fn complete_task_capability(capabilities: &mut ServerCapabilities) ->
     }
     let empty = RawJson::empty_object;
     let requests = ServerTaskRequests::new().with_tools(ToolTaskRequests::new().with_call(empty()));
+    // Without `list`: the extension of the newest revision, which the service speaks, has no such method.
     capabilities.tasks = Some(ServerTasksCapability::new().with_cancel(empty()).with_requests(requests));
     true
 }
@@ -193,6 +194,8 @@ impl LegacyTasks {
         match self.service.call(call.clone()).await {
             Outcome::Complete(Reply::CreateTask(made)) => {
                 self.session.tasks().follow(&made.task.task_id);
+                // The standing call for changes names its tasks
+                // (TSKX-16), so it has to be made anew with this one.
                 self.session.subscriptions_changed();
                 Outcome::Complete(Reply::CreateTask(made))
             }
@@ -323,6 +326,7 @@ impl LegacyTasks {
                     continue;
                 }
                 let (session, question) = (Arc::clone(&self.session), (id.to_owned(), key.clone()));
+                // Kept with the call, so that another call may ask if this one ends without an answer.
                 call.context.keep(QuestionClaim { session, question });
                 if named {
                     relate_to_task(&mut request, id);
@@ -449,6 +453,7 @@ impl Drop for CancelTaskOnDrop {
         };
         let call = Call::new(Method::TasksCancel, params, Context::new(Arc::clone(&self.peer)));
         let service = self.service.clone();
+        // A destructor cannot wait, and nobody is left to learn how the cancellation went.
         runtime.spawn(async move { drop(service.call(call).await) });
     }
 }

@@ -99,6 +99,7 @@ pub(super) fn notification(
     match notification.encode(revision, subscription, out) {
         Ok(said) => said,
         Err(why) => {
+            // A message that was written in part would run into the next one.
             out.truncate(start);
             tracing::error!(%why, "cannot serialize a notification");
             false

@@ -44,6 +44,8 @@ impl UnreadInput {
     /// Returns true if none of the written bytes has been read.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_untouched(&self) -> bool {
+        // If the counter lags behind the pipe, the input seems
+        // to have been read, which costs one more start at most.
         let unread = rustix::io::ioctl_fionread(&self.pipe);
         unread.is_ok_and(|unread| unread == self.written.load(Ordering::Acquire))
     }

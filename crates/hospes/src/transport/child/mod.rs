@@ -126,6 +126,7 @@ impl ChildProcess {
             SupervisedChild { child, is_launcher, left_alone: false, on_end: listeners.process, pid };
         tokio::spawn(async move {
             supervised.run(stopped, announce, &mut reader).await;
+            // A helper that holds stderr open would keep the reader for good.
             reader.abort();
         });
         Ok(Self { stdin, stdout, handle: ChildHandle { life, stop: Mutex::new(Some(stop)), stderr } })
@@ -181,6 +182,8 @@ impl SupervisedChild {
         announce: watch::Sender<ChildState>,
         stderr: &mut JoinHandle<()>,
     ) {
+        // Nothing is ever sent to `stopped`: it resolves when
+        // its sender is dropped, by `stop` or with the handle.
         let (status, was_asked) = tokio::select! {
             status = self.child.wait() => (status.ok(), false),
             _ = stopped => (self.shut_down().await, true),
@@ -238,6 +241,7 @@ impl SupervisedChild {
             return;
         }
         tokio::time::sleep(SWEEP_GRACE).await;
+        // This fails if all are gone already.
         let _ = self.child.start_kill();
     }
 
@@ -274,6 +278,8 @@ fn prepare(command: &CommandTarget) -> CommandWrap {
             process.current_dir(folder);
         }
     });
+    // In a group of its own signals reach everything the server
+    // started, and Ctrl-C in a terminal does not reach it.
     #[cfg(unix)]
     wrap.wrap(process_wrap::tokio::ProcessGroup::leader());
     #[cfg(windows)]

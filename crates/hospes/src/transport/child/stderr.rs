@@ -65,6 +65,7 @@ impl StderrTail {
         if let Some(on_line) = &self.on_line {
             on_line(line);
         }
+        // Locked only after the callback, which may ask for the tail itself.
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == MAX_LINES {
             lines.pop_front();

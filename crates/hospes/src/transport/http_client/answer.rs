@@ -30,6 +30,7 @@ pub(super) enum ResponseKind {
 
 pub(super) fn response_kind(headers: &HeaderMap) -> ResponseKind {
     let value = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    // Media types are compared without case and parameters (RFC 9110, section 8.3.1).
     let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if essence.eq_ignore_ascii_case(b"application/json") {
         ResponseKind::Json
@@ -47,6 +48,7 @@ pub(super) async fn read_body(
     connection: &mut HttpConnection,
     max: usize,
 ) -> Result<Bytes, CallError> {
+    // A length that is too large saves reading the body; one that lies is caught below.
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if let Some(bytes) = declared.filter(|bytes| *bytes > max) {
         return Err(too_large_error(bytes, max));
@@ -147,6 +149,7 @@ pub(super) async fn read_refusal(
             shared.pool.release(connection);
             text
         }
+        // The connection is not put back: the rest of the body is still on it.
         Err(_) => Bytes::new(),
     };
     let challenge =

@@ -40,6 +40,7 @@ impl Default for AuthorizationWait {
 
 impl AuthorizationWait {
     async fn measure<T>(&self, work: impl Future<Output = T>) -> T {
+        // A guard, so that the pause also ends when the future is dropped.
         let _away = AuthorizationPause::new(self);
         work.await
     }
@@ -63,6 +64,8 @@ impl AuthorizationWait {
             if let Ok(done) = timeout_at(until, &mut work).await {
                 return Some(done);
             }
+            // Finished work counts even if it comes with the end
+            // of the pause; a dropped `wait_for` loses nothing.
             tokio::select! {
                 biased;
                 done = &mut work => return Some(done),
@@ -146,6 +149,7 @@ impl HttpLinkShared {
         let given = given.map_err(|why| CallError::NotAuthorized(Arc::new(why)))?;
         for (name, value) in &given {
             let mut value = value.clone();
+            // HTTP libraries leave sensitive values out of what they log.
             value.set_sensitive(true);
             headers.insert(name, value);
         }

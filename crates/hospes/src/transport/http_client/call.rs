@@ -66,6 +66,8 @@ pub(super) async fn open(
     if *method == Method::Initialize
         && let OutgoingParams::Text(text) = outgoing.members
     {
+        // Recorded, because a session that the server forgets
+        // is opened again with the same handshake (HSES-08).
         shared.record_handshake(text, speech);
     }
     let session = shared.session();
@@ -80,6 +82,7 @@ pub(super) async fn open(
         Ok(HttpCall(HttpCallState::Done(Some(Err(CallError::Rpc(error))))))
             if error.code == code::HEADER_MISMATCH && *method == Method::ToolsCall =>
         {
+            // Boxed: this is rare, and every call's future would hold another request's.
             Box::pin(refresh_tools(shared, outgoing.limits, speech)).await?;
             open_once(shared, outgoing, speech, &session).await
         }
@@ -105,6 +108,7 @@ pub(super) async fn open_once(
     let id = shared.next_id();
     let mut body = Vec::with_capacity(256);
     outgoing.write(&mut body, id, &speech.stamp);
+    // A closure: after a redirect or a new authorization the request is sent again with headers of its own.
     let headers = || {
         let mut headers = shared.headers(speech, Some(method), outgoing.name, session);
         if *method == Method::ToolsCall
@@ -264,6 +268,7 @@ impl ActiveCall {
         if matches!(method, Method::SubscriptionsListen | Method::Ping) {
             return None;
         }
+        // `Relaxed`: only the health check reads this number, and nothing else is read because of it.
         shared.calls.fetch_add(1, Ordering::Relaxed);
         Some(Self(Arc::clone(shared)))
     }

@@ -171,6 +171,8 @@ impl HttpLink {
         outgoing: &OutgoingRequest<'_>,
         speech: &NegotiatedProtocol,
     ) -> Result<HttpCall, CallError> {
+        // An answer that is there wins over the end of the
+        // connection. Dropping `call::open` cancels the request.
         tokio::select! {
             biased;
             opened = call::open(&self.shared, outgoing, speech), if self.shared.desk.closed().is_none() => opened,
@@ -217,6 +219,7 @@ impl HttpLink {
 
     /// Sets the callback for when a new session has replaced one that ended.
     pub(crate) fn on_renewed(&self, then: impl Fn() + Send + Sync + 'static) {
+        // Set once, when the client is made.
         let _ = self.shared.on_renewed.set(Box::new(then));
     }
 
@@ -246,6 +249,8 @@ impl HttpLink {
 
     fn fail_all(&self, closed: ConnectionClosed) {
         let closed = Arc::new(closed);
+        // The desk first: a stream that is entered from now
+        // on finds the end there, the others are told below.
         self.shared.desk.handle_connection_lost(Arc::clone(&closed));
         for mailbox in self.shared.streaming().values() {
             mailbox.put_answer(Err(CallError::Closed(Arc::clone(&closed))));
@@ -312,6 +317,7 @@ impl HttpLinkShared {
             let status = response.status();
             if !status.is_redirection() {
                 if self.should_retry(verb, subject, &sent, &response, attempt).await? {
+                    // Read to its end, so that the next attempt can use the same connection.
                     answer::drain_response(self, response, connection).await;
                     attempt += 1;
                     continue;
@@ -347,6 +353,7 @@ impl HttpLinkShared {
         there: &url::Url,
         redirects: usize,
     ) -> Result<(), CallError> {
+        // With other redirects a POST may become a GET (RFC 9110, section 15.4).
         let kept = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let same = self.pool.url().is_some_and(|here| here.origin() == there.origin());
         if kept
@@ -443,6 +450,7 @@ impl HttpLinkShared {
         speech: &NegotiatedProtocol,
         session: &Arc<HttpClientSession>,
     ) {
+        // `initialize` is never cancelled (CANC-03), and a session that is over no longer knows the id.
         if speech.revision.is_legacy() && *method != Method::Initialize && !session.is_over() {
             let mut body = Vec::new();
             write_cancelled(&mut body, id, "no longer wanted");

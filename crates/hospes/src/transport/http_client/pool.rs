@@ -91,8 +91,11 @@ impl HttpConnectionPool {
     /// Returns a description of the invalid setting.
     pub(super) fn new(origin: Uri, network: &NetworkSettings) -> Result<Self, String> {
         let mut plain = HttpConnector::new();
+        // Otherwise a small request may wait until the server
+        // acknowledges an earlier one, which takes its time.
         plain.set_nodelay(true);
         plain.set_connect_timeout(Some(TCP_TIMEOUT));
+        // The same connector works below TLS, and is given `https` URLs there.
         plain.enforce_http(false);
         let via = ProxyRoute::to(&origin, &network.proxy)?;
         let connector = match origin.scheme_str() {
@@ -132,6 +135,7 @@ impl HttpConnectionPool {
             match connection.try_send(request).await {
                 Ok(response) => return Ok((response, connection)),
                 Err((Some(unsent), _)) => request = unsent,
+                // The server may have seen the request: sending it again could do its work twice.
                 Err((None, why)) => return Err(PoolSendError::Broken(why)),
             }
         }

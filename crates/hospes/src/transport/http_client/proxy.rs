@@ -83,8 +83,10 @@ impl ProxyRoute {
 fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {
+        // `::ffff:127.0.0.1` is this machine as well.
         Ok(address) => address.to_canonical().is_loopback(),
         Err(_) => {
+            // A fully qualified name may end in a dot.
             let name = host.trim_end_matches('.').to_ascii_lowercase();
             name == "localhost" || name.ends_with(".localhost")
         }

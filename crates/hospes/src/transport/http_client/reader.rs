@@ -94,6 +94,7 @@ impl SseReader {
             }
             if frames == MAX_FRAMES_PER_POLL {
                 self.crowded = true;
+                // What has arrived wakes nobody a second time.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -124,6 +124,7 @@ impl HttpLinkShared {
             id.set_sensitive(true);
         }
         self.next_session(id);
+        // After the next session is in place: what the last one asked must not be answered in it.
         self.desk.abort_requests();
         self.session()
     }
@@ -133,6 +134,7 @@ impl HttpLinkShared {
         let mut session = self.session.write().unwrap_or_else(PoisonError::into_inner);
         let next = Arc::new(HttpClientSession::new(id, session.number + 1));
         let ended = std::mem::replace(&mut *session, next);
+        // Released before the other lock is taken, so that the two need no order.
         drop(session);
         *ended.open() = None;
         ended
@@ -155,6 +157,7 @@ impl HttpLinkShared {
         let (shared, old) = (Arc::clone(self), Arc::clone(old));
         let opening = tokio::spawn(async move {
             let opened = shared.open_in_place_of(&old).await;
+            // The link was dropped meanwhile, and would leave the new session open at the server.
             if shared.ended.load(Ordering::Relaxed) {
                 shared.end_session().await;
             }
@@ -165,6 +168,7 @@ impl HttpLinkShared {
 
     async fn open_in_place_of(self: &Arc<Self>, old: &HttpClientSession) -> Result<(), CallError> {
         let _turn = self.reopening.lock().await;
+        // Another call that lost the same session has opened the next one while this one waited.
         if self.session().number != old.number {
             return Ok(());
         }
@@ -254,6 +258,7 @@ impl HttpLinkShared {
             answer::drain_response(self, response, connection).await;
             Ok::<(), CallError>(())
         };
+        // A server may refuse this (HSES-10), and one that does not answer must not hold up the end.
         let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
     }
 
@@ -269,6 +274,7 @@ impl HttpLinkShared {
     ) -> Result<OpenedStream, CallError> {
         let headers = || {
             let mut headers = self.headers(speech, method, None, session);
+            // The headers are those of a POST, and a GET has no body.
             headers.remove(http::header::CONTENT_TYPE);
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
             if let Ok(id) = HeaderValue::from_str(last_event_id)
@@ -301,6 +307,8 @@ pub(super) fn retry_delay(retry: Option<Duration>, failures: u32) -> Duration {
     if failures == 0 {
         return base;
     }
+    // The exponent is bounded, or the shift would overflow. `max`,
+    // because the server may want more than the longest pause.
     let longer = base.saturating_mul(1 << failures.min(10)).min(LONGEST_RETRY_DELAY).max(base);
     let mut random = [0_u8; 1];
     // Without randomness there is no jitter, which does little harm.

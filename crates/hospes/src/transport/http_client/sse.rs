@@ -169,6 +169,7 @@ impl SsePump {
     /// Until either side ends; says why.
     async fn run(self, stream: SseStream, from_client: DuplexStream) -> String {
         let (refuse, refusals) = mpsc::channel(MAX_REFUSALS);
+        // With either side the connection ends; what the other one still had to do is dropped with it.
         tokio::select! {
             why = self.receive(stream, refuse) => why,
             why = self.send(from_client, refusals) => why,
@@ -207,6 +208,7 @@ impl SsePump {
     /// Gives the client a line; false when it takes none any more.
     async fn deliver_line(&self, mut line: Vec<u8>) -> bool {
         end_line(&mut line, 0);
+        // An async lock that is held for the whole line: concurrent writers must not mix theirs.
         self.to_client.lock().await.write_all(&line).await.is_ok()
     }
 
@@ -271,6 +273,8 @@ impl SsePump {
                     return why;
                 }
             }
+            // No branch loses anything when it is dropped: the
+            // bytes stay in the buffer, the posts in their sets.
             tokio::select! {
                 read = from_client.read_buf(lines.buffer()) => {
                     if !matches!(read, Ok(1..)) {

@@ -78,6 +78,7 @@ impl CallMailbox {
     }
 
     fn poll_take(&self, cx: &mut TaskContext<'_>) -> Option<Result<RawJson, CallError>> {
+        // Before the look, so that an answer in between wakes this task.
         self.waker.register(cx.waker());
         self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -206,6 +207,7 @@ impl ResponseStream {
                         self.reader.begin();
                         self.source = ResponseSource::Open(body, connection);
                     }
+                    // A client error is final; a server error may pass, and is tried again.
                     Poll::Ready(Ok(OpenedStream::Refused(status))) if !status.is_server_error() => {
                         let what =
                             format!("the stream ended early, and the server refused to resume it ({status})");
@@ -311,6 +313,8 @@ impl ResponseStream {
                     return;
                 }
                 self.clock.heard = Instant::now();
+                // Progress that does not grow breaks PROG-05 or repeats
+                // an event: it shows life, but is not passed on.
                 if progress.progress > self.progress {
                     self.progress = progress.progress;
                     if self.ears != EventInterest::AnswerOnly {

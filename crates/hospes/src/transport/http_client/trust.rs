@@ -41,6 +41,7 @@ pub fn tls_config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
     for file in ca_files {
         add(&mut roots, Some(file), None).map_err(|why| format!("ca_file: {why}"))?;
     }
+    // Named, because the process may have no default provider, and rustls panics without one.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
@@ -49,6 +50,7 @@ pub fn tls_config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
 
 fn add(roots: &mut RootCertStore, file: Option<&Path>, folder: Option<&Path>) -> Result<(), String> {
     let found = load_certs_from_paths(file, folder);
+    // Large collections hold certificates that are too old or malformed for rustls; the others count.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added > 0 {
         return Ok(());

@@ -127,6 +127,7 @@ impl HttpLinkShared {
     ) {
         tracing::warn!(bytes = over.seen, limit = over.limit, "oversize message skipped");
         if let OversizeSubject::Request(id) = &over.subject {
+            // Entered, because `answer` sends nothing for a request that is not open.
             session.add_server_request(id);
             self.answer(session, id, Err(&over.to_error()));
         }
@@ -146,6 +147,7 @@ impl HttpLinkShared {
             return false;
         }
         let Some(open) = session.add_server_request(id) else { return false };
+        // Before the limit: a ping is answered even if too many requests are open (PING-02).
         if *method == Method::Ping {
             self.answer(session, id, Ok(&RawJson::empty_object()));
             return false;

@@ -123,6 +123,7 @@ impl EventStreamBody {
                 Poll::Pending => {}
             }
         }
+        // After the poll, so that the last words of the source still go out.
         if cut_off && self.source.as_ref().is_some_and(|source| !source.lingers()) {
             self.source = None;
         }

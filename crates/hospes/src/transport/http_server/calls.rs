@@ -126,6 +126,7 @@ impl PostCalls {
             let some = self.batch.as_ref().is_some_and(|answers| !answers.is_empty());
             return Poll::Ready(if some { FirstOutput::Batch } else { FirstOutput::Silence });
         }
+        // Only now: most calls end with their first poll, and need no entry that others could stop them by.
         if !self.entered {
             self.enter();
             // Whoever ends a call from now on must wake this task, which has not looked for that yet.
@@ -221,6 +222,7 @@ impl PostCalls {
 
     /// Detaches the calls of a session, which continue without their client; their output is kept for it (HTTP-25).
     fn detach(&mut self) {
+        // Without their stream they can still be cancelled, by a notification (HTTP-26).
         self.enter();
         let running = std::mem::take(&mut self.running);
         let (Some(legacy), Some(permit)) = (self.legacy.take(), self.permit.take()) else { return };
@@ -252,6 +254,8 @@ impl PostCalls {
                     said
                 }
                 None => {
+                    // A modern stream cannot be resumed (HRES-09):
+                    // nothing is kept, and the event is written in place.
                     let before = out.len();
                     let start = sse::begin_event(out, SseEventHead::default());
                     let said = call.poll_output(cx, out);
@@ -315,6 +319,7 @@ impl EventSource for PostCalls {
             }
             return Poll::Ready(());
         }
+        // Once more, because a handler may have asked for it during this poll.
         if self.wants_closed() {
             self.detach();
             return Poll::Ready(());
@@ -359,5 +364,6 @@ async fn finish_detached(
     })
     .await;
     log.end();
+    // Held until here: the session must not expire under its calls, and these still count.
     drop((session, permit));
 }

@@ -39,6 +39,7 @@ pub(super) fn preflight(inner: &EndpointInner, parts: &Parts) -> Option<Response
 pub(super) fn allow<B>(response: &mut Response<B>, origin: &HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    // A shared cache must not give this response to a page of another origin.
     headers.insert(VARY, HeaderValue::from_static("origin"));
     headers.insert(
         ACCESS_CONTROL_EXPOSE_HEADERS,

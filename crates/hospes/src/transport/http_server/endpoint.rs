@@ -154,6 +154,7 @@ impl Endpoint {
 
     /// Ends streams of changes with the next keep-alive. Calls continue, and new ones are accepted.
     pub fn close(&self) {
+        // If this fails, the endpoint is closing or closed already, and `abort` must not be taken back.
         let _ = self.0.closing.compare_exchange(
             ENDPOINT_OPEN,
             ENDPOINT_CLOSING,
@@ -220,6 +221,7 @@ where
     let (parts, body) = request.into_parts();
     async move {
         let mut origin = None;
+        // Read here, because the calls take `parts` over.
         let until = parts.extensions.get::<StreamDeadline>().copied();
         let mut response = 'answer: {
             let inner = source.endpoint();
@@ -259,6 +261,7 @@ where
                         Ok(plan) => super::post::begin(inner, source.peers(), parts, &whole, plan),
                         Err(rejection) => break 'answer rejection_response(&rejection),
                     };
+                    // Released before the answer is waited for: the calls keep those parts that they need.
                     drop(whole);
                     break 'answer match begun {
                         PostStart::Calls(calls) => calls.respond().await,
@@ -303,6 +306,7 @@ impl EndpointInner {
         calls: usize,
     ) -> Result<CallPermit, HttpRejection> {
         let limit = self.limits.concurrent_calls;
+        // Added before it is compared: two requests at once must not both get the last place.
         if self.calls.fetch_add(calls, Ordering::AcqRel) + calls > limit {
             self.calls.fetch_sub(calls, Ordering::AcqRel);
             let why =
@@ -348,6 +352,7 @@ impl EndpointInner {
 
     /// Returns true if streams of changes are to end.
     pub(super) fn is_closing(&self) -> bool {
+        // `Relaxed`: a stream that reads the old value sees the new one with its next poll.
         self.closing.load(Ordering::Relaxed) != ENDPOINT_OPEN
     }
 

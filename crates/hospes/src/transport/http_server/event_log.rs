@@ -93,6 +93,7 @@ impl EventLog {
     /// Keeps a message for a client that resumes the stream.
     pub(super) fn keep(&self, json: &[u8]) -> u64 {
         let mut state = self.lock();
+        // One event is always kept, however long: it may be the answer that the client comes back for.
         while !state.events.is_empty()
             && (state.events.len() >= MAX_LOGGED_EVENTS || state.bytes + json.len() > MAX_LOGGED_BYTES)
         {
@@ -122,6 +123,7 @@ impl EventLog {
     pub(super) fn reader(&self, position: u64) -> EventLogReader {
         let mut state = self.lock();
         state.readers += 1;
+        // The position is the client's word: one from the future would skip events that are still to come.
         let reader = EventLogReader { position: position.min(state.next - 1), number: state.readers };
         wake(state);
         reader
@@ -186,6 +188,7 @@ fn write_event(id: EventCursor, json: &[u8], out: &mut Vec<u8>) {
 
 fn wake(mut state: MutexGuard<'_, EventLogState>) {
     let waker = state.waker.take();
+    // The reader takes this lock as soon as it is woken.
     drop(state);
     if let Some(waker) = waker {
         waker.wake();

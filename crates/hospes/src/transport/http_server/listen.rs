@@ -48,6 +48,7 @@ fn listen(
     log: Arc<EventLog>,
     first: Vec<u8>,
 ) -> Response<Body> {
+    // The call for changes is taken over from the last stream, so that nothing is missed between the two.
     let (number, listen) = session.become_listener();
     let listen = Some(listen.unwrap_or_else(|| SessionListenCalls::new(&inner.adapter)));
     let attending = session.session().attach_reader();

@@ -183,6 +183,8 @@ pub(super) fn check_messages<'a, 'm: 'a>(
     let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
     let calls = messages.into_iter().filter_map(|message| match message {
         JsonRpcMessage::Request(request) => Some(call(whole, &request.method, request.params)),
+        // Notifications of the specification concern the
+        // session alone; those of extensions reach the service.
         JsonRpcMessage::Notification(other)
             if matches!(Method::from_name(&other.method), Method::Other(_)) =>
         {

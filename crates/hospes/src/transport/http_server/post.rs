@@ -227,6 +227,7 @@ pub(super) fn begin(
             if let Err(refusal) = check_call(&parts, &Method::Initialize, &Params::new(params.clone())) {
                 return PostStart::Done(refusal);
             }
+            // Boxed, because this happens once in a session, and every request's future would be as large.
             return PostStart::Open(Box::pin(open(Arc::clone(inner), sender(&parts), id, params)));
         }
         PostPlan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
@@ -249,6 +250,7 @@ fn begin_modern(
     method: Method,
     params: Params,
 ) -> CallsOrResponse {
+    // First: what may not be called takes no place among the running calls.
     check_call(&parts, &method, &params)?;
     let listen = method == Method::SubscriptionsListen;
     // A stream of changes works as little as a connection; those are counted elsewhere.
@@ -350,6 +352,7 @@ fn begin_batch(
     }
     let first = running.first().map_or(RequestId::Number(0), |call| call.id().clone());
     let permit = inner.permit(&first, running.len()).map_err(|mut rejection| {
+        // The refusal is for the batch, and not for the request whose id had to stand in.
         rejection.id = None;
         Box::new(rejection_response(&rejection))
     })?;

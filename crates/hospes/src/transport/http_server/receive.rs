@@ -37,6 +37,7 @@ impl BufferReservation {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
         let limit = self.endpoint.limits.buffered_bytes;
         let counter = &self.endpoint.buffered;
+        // Added before it is compared: two bodies at once must not both get the last room.
         if counter.fetch_add(more, Ordering::AcqRel) + more > limit {
             counter.fetch_sub(more, Ordering::AcqRel);
             let why = format!(
@@ -117,6 +118,7 @@ where
         if so_far > 0 || all > UNCHARGED_BYTES {
             let charged = charge.get_or_insert_with(|| Box::new(BufferReservation::new(endpoint))).grow(all);
             if let Err(rejection) = charged {
+                // Given back before the draining, which may take seconds.
                 drop((charge, rest, first));
                 return Err(drained(body, rejection).await);
             }
@@ -169,5 +171,6 @@ pub(super) async fn drain<B: http_body::Body<Data = Bytes>>(mut body: Pin<&mut B
             };
         }
     };
+    // A client that sends slowly must not hold the connection: the refusal goes out, whatever is left unread.
     let _ = tokio::time::timeout(Duration::from_secs(5), all).await;
 }

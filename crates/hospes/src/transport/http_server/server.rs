@@ -188,6 +188,8 @@ impl HttpServer {
         let connections = Arc::new(AtomicUsize::new(0));
         let others: Arc<[Endpoint]> = self.others.into();
         loop {
+            // The end goes first: in a flood of connections `accept`
+            // would always be ready. It loses none when dropped.
             let accepted = tokio::select! {
                 biased;
                 () = &mut shutdown => break,
@@ -198,6 +200,7 @@ impl HttpServer {
                 Err(error) => {
                     // Out of descriptors, mostly: those that are open will be closed again.
                     tracing::warn!(%error, "cannot accept a connection");
+                    // Without a pause `accept` would fail again at once and keep a processor busy.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -221,16 +224,19 @@ impl HttpServer {
             };
             tokio::spawn(serve(stream, connection, self.idle, stage.subscribe(), place));
         }
+        // First of all: from now on the system refuses connections.
         drop(self.listener);
         let all = || std::iter::once(&self.endpoint).chain(&*others);
         all().for_each(Endpoint::close);
         stage.send_replace(ShutdownStage::Closing);
+        // `closed` resolves when the last connection has dropped its receiver.
         if tokio::time::timeout(self.shutdown, stage.closed()).await.is_err() {
             tracing::warn!("shutdown timeout elapsed with calls still running");
             all().for_each(Endpoint::abort);
             stage.send_replace(ShutdownStage::Closed);
             let _ = tokio::time::timeout(ABORT_GRACE, stage.closed()).await;
         }
+        // Sessions outlive connections, and so do their calls.
         all().for_each(Endpoint::abort);
         Ok(())
     }
@@ -366,6 +372,7 @@ async fn serve(
     let mut tick = pin!(tokio::time::sleep(idle));
     let mut seen = 0;
     loop {
+        // The connection goes first: a request that is there must not lose against the idle timer.
         tokio::select! {
             biased;
             result = &mut served => {
@@ -428,5 +435,6 @@ async fn reject_connection(mut stream: TcpStream, max: usize) {
         stream.write_all((head + &body).as_bytes()).await?;
         stream.shutdown().await
     };
+    // A client that does not read the refusal must not keep its socket.
     let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
 }

@@ -86,6 +86,8 @@ impl HttpSession {
     /// Becomes the one that listens; returns its number and the call for changes, if there has been one.
     pub(super) fn become_listener(&self) -> (u64, Option<SessionListenCalls>) {
         let number = self.listeners.fetch_add(1, Ordering::AcqRel) + 1;
+        // The stream that is replaced has to see it and end:
+        // each message goes out on one stream only (HMUL-02).
         self.session.wake_listener();
         (number, self.streams().listen.take().map(|listen| *listen))
     }
@@ -186,6 +188,7 @@ impl SessionTable {
 
     /// Adds a session that has been opened. At the cap, unused sessions make room.
     pub(super) fn enter(&self, session: Arc<LegacySession>) -> Result<Arc<HttpSession>, SessionTableFull> {
+        // Counted before it is compared, so that concurrent handshakes cannot exceed the maximum.
         if self.count.fetch_add(1, Ordering::AcqRel) >= self.max && !self.evict() {
             self.count.fetch_sub(1, Ordering::AcqRel);
             return Err(SessionTableFull(self.max));
@@ -235,10 +238,12 @@ impl SessionTable {
     pub(super) fn sweep(&self) {
         let now = self.tick.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         for shard in &self.shards {
+            // More than `TICKS`, because a session used late in a tick would otherwise end a tick too early.
             let expired = |SessionEntry(session): &SessionEntry| {
                 session.holders.load(Ordering::Acquire) == 0
                     && now.wrapping_sub(session.used.load(Ordering::Relaxed)) > IDLE_TICKS
             };
+            // Collected first, because `remove` takes the lock of the shard.
             let gone: Vec<_> =
                 lock(shard).iter().filter(|entry| expired(entry)).map(|entry| Arc::clone(&entry.0)).collect();
             for session in gone {

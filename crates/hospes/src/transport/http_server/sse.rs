@@ -103,6 +103,7 @@ impl SseTransport {
 
     /// Lets every stream see that the endpoint is closing.
     pub(super) fn wake(&self) {
+        // Collected, so that no waker runs under the lock.
         let streams: Vec<_> = self.streams().values().cloned().collect();
         streams.iter().for_each(|stream| stream.waker.wake());
     }
@@ -189,6 +190,7 @@ fn open(
         calls: AtomicUsize::new(0),
     });
     {
+        // Counted and entered under one lock, so that the maximum holds.
         let mut streams = sse.streams();
         if streams.len() >= sse.max {
             return Err(busy_rejection(
@@ -337,6 +339,7 @@ impl EventSource for OpenSseStream {
             }
         }
         self.duplex.start_queued(cx, &mut self.lines);
+        // Before the output is taken: the answer of a call that ends in between is sent with the next turn.
         let idle = self.duplex.is_idle();
         self.duplex.outbox().take(cx, &mut self.lines);
         self.count_calls(self.duplex.calls());
@@ -349,6 +352,7 @@ impl EventSource for OpenSseStream {
             sse::write_event(out, SseEventHead { name: Some("message"), id: None, retry: None }, line);
         }
         self.lines.clear();
+        // A stream lives long, and must not keep the memory of its largest answer.
         self.lines.shrink_to(MAX_UNWRITTEN_BYTES);
         if idle && self.stage != SseStreamStage::Serving { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -357,6 +361,7 @@ impl EventSource for OpenSseStream {
 impl Drop for OpenSseStream {
     fn drop(&mut self) {
         self.sse.streams().remove(self.id.as_str());
+        // The calls end with the stream, and must not count any more.
         self.count_calls(0);
     }
 }

@@ -68,6 +68,7 @@ impl Drop for BackgroundCall {
             self.answer(text);
         }
         self.counter().fetch_sub(1, Ordering::AcqRel);
+        // After the counter, because whoever is woken looks whether anything still runs.
         self.outbox.wake_writer();
     }
 }
@@ -80,6 +81,7 @@ pub(super) async fn run_in_background(
 ) {
     let mut text = Vec::new();
     loop {
+        // A client that does not read holds its calls up, rather than having their output fill the memory.
         std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
         let said = std::future::poll_fn(|cx| {
             let Some(kind) = kind.take() else { return running.poll_output(cx, &mut text) };
@@ -96,9 +98,12 @@ pub(super) async fn run_in_background(
                 text.clear();
             }
             RunningCallOutput::Answer(_) => {
+                // Before the answer: the call leaves its table, so
+                // that the client may use the id again at once.
                 drop(running);
                 return slot.answer(text);
             }
+            // Empty, but a batch has to know that no answer will come.
             RunningCallOutput::Silence => return slot.answer(Vec::new()),
         }
     }
@@ -111,6 +116,7 @@ pub(super) fn listen(
     outbox: Arc<Outbox>,
 ) -> impl Future<Output = ()> + use<> {
     let mut listen = SessionListenCalls::new(adapter);
+    // Before the task runs: a subscription that comes in between counts on this reader.
     let attending = session.attach_reader();
     async move {
         let _attending = attending;

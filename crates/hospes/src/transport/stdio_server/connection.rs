@@ -92,6 +92,7 @@ where
     pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let mut shutdown = pin!(shutdown);
         let ended = std::future::poll_fn(|cx| {
+            // Only polled until then: a future that was ready must not be polled again.
             if matches!(self.phase, StreamConnectionPhase::Serving) && shutdown.as_mut().poll(cx).is_ready() {
                 tracing::info!("shutdown requested: finishing accepted requests");
                 self.drain();
@@ -117,6 +118,7 @@ where
                         }
                         self.drain();
                     }
+                    // Until nothing is left to read, because only then will the task be woken for more.
                     Ok(_) => continue,
                     Err(error) => {
                         tracing::warn!(%error, "read failed");
@@ -125,6 +127,7 @@ where
                 }
             }
             self.duplex.start_queued(cx, &mut self.out);
+            // Before the output is taken: a call that ends in between leaves its answer for the next turn.
             let idle = self.duplex.is_idle();
             self.duplex.outbox().take(cx, &mut self.out);
             match self.poll_write(cx) {
@@ -164,6 +167,8 @@ where
     }
 
     fn may_take(&self) -> bool {
+        // A client that does not read its answers gets no further
+        // requests served, so that they cannot fill the memory.
         matches!(self.phase, StreamConnectionPhase::Serving)
             && !self.duplex.is_opening()
             && self.out.len() < MAX_UNWRITTEN_BYTES
@@ -218,6 +223,7 @@ where
                 std::task::ready!(deadline.as_mut().poll(cx));
                 self.duplex.stop(&mut self.out);
                 self.phase = StreamConnectionPhase::Stopping(Box::pin(tokio::time::sleep(STOP_GRACE)));
+                // The calls have to report that they were stopped, and nothing has polled the new timer yet.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

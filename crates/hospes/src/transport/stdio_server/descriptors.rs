@@ -42,6 +42,8 @@ pub(super) enum StdioOutput {
 pub(super) fn take() -> io::Result<(StdioInput, StdioOutput)> {
     use rustix::io::fcntl_dupfd_cloexec;
 
+    // From 3 on, so that no copy is a standard stream;
+    // `cloexec`, so that no child holds the client's pipes open.
     let input = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let nothing = File::open("/dev/null")?;
@@ -153,6 +155,7 @@ impl AsyncWrite for StdioOutput {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Thread(thread) => thread.poll_flush(cx),
+            // What is written to these has reached the system already.
             #[cfg(unix)]
             _ => Poll::Ready(Ok(())),
         }
@@ -189,6 +192,7 @@ impl ThreadReader {
                     Err(error) => Err(error),
                 };
                 let failed = chunk.is_err();
+                // This waits for the connection: what it does not take stays with the client.
                 if sender.blocking_send(chunk).is_err() || failed {
                     return;
                 }
@@ -224,6 +228,8 @@ pub(super) struct ThreadWriter {
 impl ThreadWriter {
     fn start(mut target: impl io::Write + Send + 'static) -> io::Result<Self> {
         let (chunks, mut source) = mpsc::channel::<Bytes>(MAX_QUEUED_CHUNKS);
+        // Room for more reports than there can be unwritten chunks,
+        // so that the thread never waits for them to be read.
         let (report, written) = mpsc::channel(MAX_QUEUED_CHUNKS * 2);
         let write = move || {
             while let Some(chunk) = source.blocking_recv() {
@@ -245,6 +251,7 @@ impl ThreadWriter {
         self.pending.extend_from_slice(bytes);
         let chunk = self.pending.split().freeze();
         let taken = chunk.remaining();
+        // There is room, because fewer than `CHUNKS` are unwritten.
         match self.chunks.try_send(chunk) {
             Ok(()) => {
                 self.unwritten += 1;

@@ -263,6 +263,7 @@ impl DuplexConnection {
         out: &mut Vec<u8>,
     ) {
         if self.is_full() && !is_immediate(&request.method) {
+            // The queue keeps whole lines, so that a part of a batch cannot wait in it.
             let queued = if batch.is_some() { Err(self.busy()) } else { self.enqueue(&request.id, whole) };
             if let Err(error) = queued {
                 self.answer_error(out, batch, &request.id, error);
@@ -336,6 +337,7 @@ impl DuplexConnection {
         let params = params.raw().detached();
         self.opening =
             Some(SessionOpening(Box::pin(Arc::clone(&self.adapter).open(id, params, self.sender.clone()))));
+        // At once: most services answer without waiting, and the next line need not wait either.
         self.poll_opening(cx, out);
     }
 
@@ -364,6 +366,7 @@ impl DuplexConnection {
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) {
+        // On a single thread a task of its own would not keep the connection served either.
         let kind = if self.spreads { running.kind() } else { None };
         let unknown = kind.filter(|kind| !self.adapter.call_timings().is_quick(*kind));
         if unknown.is_none() {
@@ -423,6 +426,7 @@ impl DuplexConnection {
         let stop = running.register(table)?;
         if running.is_listen() {
             debug_assert!(batch.is_none(), "modern sessions have no batches");
+            // A switch that nobody else holds belongs to a stream that has ended.
             self.streams.retain(|stream| Arc::strong_count(stream) > 1);
             if self.streams.len() >= MAX_STREAMS {
                 let why = format!("more than {MAX_STREAMS} subscription streams (limit max_streams)");
@@ -476,6 +480,7 @@ impl DuplexConnection {
             }
         }
         if !self.queue.is_empty() && out.len() >= MAX_UNWRITTEN_BYTES {
+            // Once the output has been written, nothing else would wake this task for what waits.
             cx.waker().wake_by_ref();
         }
     }
@@ -507,6 +512,7 @@ impl DuplexConnection {
 impl Drop for DuplexConnection {
     fn drop(&mut self) {
         self.stop_all(CallStopReason::Cancelled);
+        // This also wakes the calls that wait for room, so that they find their stop.
         self.outbox.close();
         if let Some(listen) = &self.listen {
             listen.abort();
@@ -528,6 +534,7 @@ fn is_immediate(method: &str) -> bool {
 
 /// A client that holds a session may still look whether there is a newer era here.
 fn is_modern_only(request: &message::JsonRpcRequest<'_>) -> bool {
+    // A look at the text is enough: what is taken for modern here is read properly afterwards.
     matches!(Method::from_name(&request.method), Method::Discover | Method::SubscriptionsListen)
         && request.params.is_some_and(|params| {
             memchr::memmem::find(params.get().as_bytes(), hospes_model::meta_key::PROTOCOL_VERSION.as_bytes())

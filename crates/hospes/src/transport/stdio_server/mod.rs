@@ -170,9 +170,11 @@ impl StdioServer {
             let counters = Arc::clone(&counters);
             move || counters.calls.load(Ordering::Acquire) + crate::server::blocking::running_handlers()
         };
+        // Before the descriptors are taken: it watches stdin, which is replaced by that.
         let mut watchdog = Watchdog::start(self.limits.shutdown, true, running)?;
         let (input, output) = descriptors::take()?;
         let adapter = ServiceAdapter::new(self.service, self.settings);
+        // Before the first request, because every result of 2026-07-28 carries the server's name (DISC-05).
         adapter.load_identity().await;
         let connection = StreamConnection::new(input, output, adapter, self.limits);
         let asked = watchdog.asked();

@@ -27,6 +27,7 @@ impl Outbox {
             state.lines.extend_from_slice(lines);
         }
         if let Some(writer) = state.writer.take() {
+            // The writer takes this lock as soon as it is woken.
             drop(state);
             writer.wake();
         }

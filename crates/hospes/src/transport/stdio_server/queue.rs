@@ -45,6 +45,7 @@ impl RequestQueue {
     }
 
     pub(super) fn remove(&mut self, id: &RequestId) {
+        // The set is asked first: most cancellations are of running calls, and the queue may be long.
         if self.ids.remove(id)
             && let Some(position) = self.requests.iter().position(|(other, _)| other == id)
             && let Some((_, whole)) = self.requests.remove(position)

@@ -89,7 +89,7 @@ async fn a_schema_in_another_dialect_or_elsewhere_is_not_followed() {
     for (schema, why) in [
         (
             json!({ "$schema": "https://example.com/dialect" }),
-            "the dialect https://example.com/dialect is not",
+            "unsupported schema dialect https://example.com/dialect",
         ),
         (json!({ "$ref": elsewhere }), "schema.json"),
         (json!({ "properties": { "a": { "$dynamicRef": elsewhere } } }), "schema.json"),

@@ -68,6 +68,7 @@ impl SupervisedConnection {
         let (mut failures, mut wanted_sign_in) = (0, false);
         loop {
             let started = Instant::now();
+            // Read before connecting, so that a sign-in during the attempt counts as a change of the new connection.
             let whose = changes.as_mut().map(|changes| changes.borrow_and_update().others);
             if let Some(pins) = &mut pins {
                 pins.mark_unchanged();
@@ -81,6 +82,7 @@ impl SupervisedConnection {
                 last: last.clone(),
                 wanted_sign_in,
             });
+            // Any of the branches may be dropped: a connector leaves nothing behind when its future is (see `connect`).
             let connected = tokio::select! {
                 () = self.stopped() => break,
                 () = wanted(&mut restart) => {
@@ -115,6 +117,7 @@ impl SupervisedConnection {
                             last = None;
                         }
                         let settled = (live.connection.settled)();
+                        // On a task of its own, so that the next connection does not wait for the old calls.
                         tokio::spawn(async move {
                             let _ = timeout(DRAIN_TIMEOUT, settled).await;
                             let _ = timeout(CLOSE_LIMIT, closing).await;
@@ -174,9 +177,11 @@ impl SupervisedConnection {
             });
             let pause = if wanted_sign_in { SIGN_IN_NUDGE_AFTER } else { MIN_RETRY_INTERVAL };
             let nudged = async {
+                // The permit of a wish that comes during the pause is kept by `Notify`, and taken right after it.
                 sleep_until(started + pause).await;
                 self.nudge.notified().await;
             };
+            // No branch loses anything when it is dropped: watch channels and the permit keep what it has not seen.
             tokio::select! {
                 () = self.stopped() => break,
                 () = sleep_until(until) => {}
@@ -263,6 +268,8 @@ impl SupervisedConnection {
             {
                 let reader = ListReader::new(&connection.service, self.abilities);
                 let mut reading = std::pin::pin!(reader.read(kinds, &mut listing));
+                // `ear` first: with its first poll it sends its request, which has to precede those for the lists.
+                // What it hears is put back after the reading, whose pages may be from before the change.
                 tokio::select! {
                     biased;
                     stale = ear.next_stale_lists() => {
@@ -302,6 +309,7 @@ impl SupervisedConnection {
             ))
         };
         let limit = self.server.connect_timeout;
+        // `hold` never ends. It is polled to free the permit in time, and dropped with it when the work is done.
         let connected = tokio::select! {
             connected = timeout(limit, work) => connected,
             never = hold => match never {},
@@ -374,6 +382,7 @@ impl SupervisedConnection {
         let mut reread_at = Instant::now() + wait;
         loop {
             let lost = current.listing.lost_kinds();
+            // Every branch can be dropped and begun anew: `hear` loses nothing, and the others keep what they wait for.
             let stale = tokio::select! {
                 reason = &mut closed => return ConnectionEnd::gone(reason),
                 stale = ear.next_stale_lists() => stale,
@@ -395,8 +404,10 @@ impl SupervisedConnection {
                     _ => continue,
                 },
             };
+            // Read into a copy: calls go on with the published lists, and are told only of differences.
             let mut listing = current.listing.clone();
             let reader = ListReader::new(&live.connection.service, self.abilities);
+            // The reading may be dropped at any point, because it goes into the copy.
             tokio::select! {
                 reason = &mut closed => return ConnectionEnd::gone(reason),
                 () = reader.read(stale, &mut listing) => {}
@@ -412,12 +423,14 @@ impl SupervisedConnection {
             for problem in listing.problems.iter().filter(|problem| !known.contains(problem)) {
                 tracing::warn!(server = %self.server.name, %problem, "list not read completely");
             }
+            // Setting the phase makes all views look again, so it is set for a difference only.
             if listing != current.listing {
                 let connection = Arc::clone(&live.connection);
                 let hashes = match self.compare_with_pins(&connection, &listing).await {
                     Ok(hashes) => hashes,
                     Err(problem) => return ConnectionEnd::Gone(problem),
                 };
+                // The number stays: the connection is the same, and so are the calls and tasks that were begun on it.
                 let (id, quarantined, since) = (live.id, live.quarantined, live.since);
                 let results = ResultValidator::of(&listing);
                 current = Arc::new(ReadyConnection {
@@ -432,6 +445,7 @@ impl SupervisedConnection {
                 *last = Some(Arc::clone(&current));
                 self.set(UpstreamPhase::Ready(Arc::clone(&current)));
             }
+            // Tools that could not be read stay marked as unread, so that calls do not use the old ones.
             let is_lost =
                 current.listing.problems.iter().any(|problem| problem.whole && problem.list == "tools/list");
             if !is_lost && !ear.is_stale() {

@@ -119,6 +119,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
         stream: true,
         system: params.system_prompt.as_deref().filter(|text| !text.is_empty()),
         messages,
+        // The range there ends at 1, where others take up to 2.
         temperature: temperature(params, 1.0, &mut left_out),
         stop_sequences: &params.stop_sequences,
         tools,

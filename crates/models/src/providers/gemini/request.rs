@@ -167,6 +167,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
     };
     let body = serde_json::to_vec(&body).map_err(|error| ModelError::Invalid(error.to_string()))?;
     Ok(ComposedRequest {
+        // Without `alt=sse` the answer is one JSON array, which arrives piece by piece.
         path: format!("/models/{model}:streamGenerateContent?alt=sse"),
         body,
         names,
@@ -182,6 +183,7 @@ fn content<'a>(
 ) -> Result<GeminiContent<'a>, ModelError> {
     let is_assistant = message.role == Role::Assistant;
     let role = Some(if is_assistant { "model" } else { "user" });
+    // A message with results has nothing else in it (SAMP-32).
     if results(message).next().is_some() {
         return Ok(GeminiContent { role, parts: responses(message, before, names)? });
     }

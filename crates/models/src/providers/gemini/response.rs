@@ -88,6 +88,7 @@ impl PartReader {
             None => {}
         }
         if let Some(function) = part.function_call {
+            // Gemini sends each call whole, so every part begins a new one.
             let call = self.draft.new_call(None);
             call.id = function.id.unwrap_or_default();
             call.name = function.name;
@@ -101,6 +102,7 @@ impl PartReader {
 
     fn stop(&mut self, reason: &str) {
         self.draft.stop(match reason {
+            // Gemini gives the same reason for a call as for an ordinary end.
             "STOP" if self.draft.has_calls() => StopReason::ToolUse,
             "STOP" => StopReason::EndTurn,
             "MAX_TOKENS" => StopReason::MaxTokens,
@@ -132,6 +134,7 @@ impl AnswerReader for PartReader {
         }
         if let Some(counted) = response.usage_metadata {
             let output = counted.candidates_token_count.unwrap_or(0);
+            // Thoughts are not among the candidates' tokens, but are charged like them.
             let output = output.saturating_add(counted.thoughts_token_count.unwrap_or(0));
             // Each response counts from the beginning.
             self.draft.count(|usage| {

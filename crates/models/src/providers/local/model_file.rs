@@ -57,6 +57,7 @@ impl ModelFileHeader {
                  here"
             ));
         }
+        // Made and dropped, so that its mistakes are found at the start and not by the first request.
         tokenizer(&content).map_err(|why| format!("the tokenizer in {at} cannot be used: {why}"))?;
         let template = text("tokenizer.chat_template").cloned().ok_or_else(|| {
             format!("{at} has no chat template (tokenizer.chat_template); use a model made for conversations")
@@ -80,6 +81,7 @@ impl ModelFileHeader {
         let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(Self {
             name: text("general.name").filter(|name| !name.trim().is_empty()).cloned().unwrap_or_else(stem),
+            // The library has tables for no longer context.
             context: own.clamp(1, MAX_SEQ_LEN),
             bos: word("bos"),
             eos: word("eos"),

@@ -29,6 +29,7 @@ pub(super) struct PromptTurn {
 /// The turns of a request; what else is in it has no place here.
 pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<PromptTurn>, ModelError> {
     conversation::check(params)?;
+    // Tools that may not be used need no place in the prompt.
     if !params.tools.is_empty() && tool_choice(params, NAME)? != ToolChoiceMode::None {
         return unsupported(NAME, "tools");
     }
@@ -95,6 +96,8 @@ struct TemplateMessage {
 
 /// The template's words, with a number for each turn's text.
 fn render(header: &ModelFileHeader, turns: &[PromptTurn]) -> Result<String, ModelError> {
+    // The texts are put in after rendering: no filter of the template changes them, and marks in them
+    // stay text.
     let messages: Vec<TemplateMessage> = turns
         .iter()
         .enumerate()
@@ -148,6 +151,7 @@ fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
+    // The template comes with the file, and could loop for ever.
     environment.set_fuel(Some(MAX_STEPS));
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_function("raise_exception", |why: String| -> Result<String, Error> {

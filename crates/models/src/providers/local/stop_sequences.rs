@@ -17,6 +17,7 @@ pub(super) struct CheckedText {
 
 impl StopSequences {
     pub(super) fn new(mut sequences: Vec<String>) -> Self {
+        // An empty one would be found at once and end every answer.
         sequences.retain(|sequence| !sequence.is_empty());
         Self { sequences, held: String::new() }
     }
@@ -43,6 +44,7 @@ impl StopSequences {
 
 /// Returns the number of bytes at the end of the text that begin the sequence.
 fn partial_match_len(text: &str, sequence: &str) -> usize {
+    // A byte less than the whole sequence, which would have been found before.
     let most = text.len().min(sequence.len().saturating_sub(1));
     (1..=most)
         .rev()

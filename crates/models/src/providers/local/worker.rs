@@ -104,12 +104,14 @@ fn answer(
         }
         logits = Some(forward(stride, index * PROMPT_CHUNK_TOKENS).map_err(|error| failed(&error))?);
     }
+    // Another seed for each answer; hash keys are random enough for it.
     let mut choice =
         LogitsProcessor::from_sampling(RandomState::new().hash_one(()), sampling(request.temperature));
     let mut words = model.marks.decode_stream(true);
     let mut stops = StopSequences::new(request.stops.clone());
     let (mut output_tokens, mut stop) = (0, StopReason::MaxTokens);
     let say = |text: String| {
+        // Held-back text is not sent, so this is where it is noticed that the listener has gone.
         if text.is_empty() {
             return if request.told.is_closed() { Err(WorkerError::Gone) } else { Ok(()) };
         }
@@ -145,6 +147,7 @@ fn answer(
 
 fn sampling(temperature: Option<f64>) -> Sampling {
     match temperature.unwrap_or(TEMPERATURE) {
+        // Probabilities are divided by the temperature, which overflows near zero.
         cold if cold < 1e-3 => Sampling::ArgMax,
         temperature => Sampling::TopP { p: TOP_P, temperature },
     }

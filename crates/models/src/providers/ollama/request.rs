@@ -87,6 +87,7 @@ pub(super) fn compose(
     }
     let mut before: Option<&SamplingMessage> = None;
     for message in &params.messages {
+        // A message with results has nothing else in it (SAMP-32).
         if results(message).next().is_some() {
             tool_result_messages(message, before, &names, &mut messages)?;
         } else {

@@ -62,6 +62,7 @@ impl LineReader {
         }
         self.draft.text(&message.content.unwrap_or_default(), heard);
         for piece in message.tool_calls.unwrap_or_default() {
+            // Ollama sends each call whole, so every piece begins a new one.
             let call = self.draft.new_call(None);
             call.id = piece.id.unwrap_or_default();
             call.name = piece.function.name;

@@ -122,6 +122,7 @@ pub(super) fn compose(
             _ => user(message, provider.is_own(), &mut messages)?,
         }
     }
+    // Only OpenAI's own limit is known; other servers may take more.
     if provider.is_own() && params.stop_sequences.len() > 4 {
         return unsupported(NAME, format!("{} stop sequences (at most 4)", params.stop_sequences.len()));
     }
@@ -165,6 +166,7 @@ fn user<'a>(
         match block {
             Block::Text(text) => parts.push(OpenAiPart::Text { text: &text.text }),
             Block::Image(image) => {
+                // Compatible servers take other formats, too, and refuse the rest themselves.
                 if own {
                     check_image_type(&image.mime_type, &COMMON_IMAGE_TYPES, NAME)?;
                 }

@@ -100,6 +100,7 @@ impl ChunkReader {
             }
             None => {}
         }
+        // There is no other content then, so the refusal is the answer's text.
         if let Some(refusal) = said.refusal {
             self.draft.text(&refusal, heard);
         }
@@ -138,6 +139,7 @@ impl ChunkReader {
 
     fn stop(&mut self, reason: &str, met: Option<&Value>) {
         let reason = match reason {
+            // Some compatible servers give this reason after calls, too.
             "stop" if self.draft.has_calls() => StopReason::ToolUse,
             "stop" if met.is_some_and(Value::is_string) => StopReason::StopSequence,
             "stop" => StopReason::EndTurn,
@@ -151,11 +153,13 @@ impl ChunkReader {
 
 impl AnswerReader for ChunkReader {
     fn read(&mut self, json: &[u8], heard: &mut DeltaListener<'_>) -> Result<(), ReadError> {
+        // The mark of the end, which is no JSON.
         if json.trim_ascii() == b"[DONE]" {
             self.over = true;
             return Ok(());
         }
         let chunk: OpenAiChunk = serde_json::from_slice(json).map_err(|error| ReadError::json(&error))?;
+        // vLLM marks an error by `object`, and puts its message beside it.
         if chunk.error.as_ref().is_some_and(|error| !error.is_null())
             || chunk.object.as_deref() == Some("error")
         {
@@ -190,6 +194,7 @@ impl AnswerReader for ChunkReader {
     }
 
     fn is_whole(&self) -> bool {
+        // Not every server ends its stream with `[DONE]`.
         self.over || self.draft.stopped().is_some()
     }
 

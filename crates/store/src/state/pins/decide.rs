@@ -79,6 +79,7 @@ pub(super) fn decide(
                  WHERE id = ?1",
                 params![id, ServerPinState::Accepted, now, decision.by],
             )?;
+            // Only what waits: an item that was rejected by itself stays rejected.
             change.execute(
                 "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
                  WHERE server = ?1 AND current AND state = ?5",

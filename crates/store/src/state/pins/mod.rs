@@ -73,6 +73,7 @@ impl PinRecords {
         sighting: ServerSighting,
         trust: TrustMode,
     ) -> Result<SightingReport, StoreError> {
+        // Both closures need it, and it may hold thousands of definitions.
         let sighting = std::sync::Arc::new(sighting);
         let look = std::sync::Arc::clone(&sighting);
         // Nearly always everything is known, and nothing needs to be written.

@@ -46,6 +46,7 @@ pub(super) fn history(
     target: &Sha256Digest,
     item: Option<&(ItemKind, String)>,
 ) -> rusqlite::Result<Vec<RecordedDefinition>> {
+    // Without an item two parameters are NULL, and `ifnull` then lets every row through.
     let mut query = view.prepare_cached(&format!(
         "{ITEM}, definition FROM pinned_items
          WHERE server = (SELECT id FROM pinned_servers WHERE name = ?1 AND target = ?2)
@@ -70,6 +71,7 @@ fn whole(view: &Connection, (id, mut server): (i64, StoredServer)) -> rusqlite::
 fn hash(server: &StoredServer) -> Sha256Digest {
     let mut context = Context::new(&SHA256);
     let mut add = |part: &[u8]| {
+        // Each part counts with its length, so that nothing can be moved from one to the next.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part);
     };

@@ -253,6 +253,7 @@ fn make_room(change: &Connection) -> rusqlite::Result<()> {
         LIMIT max(0, (SELECT count(*) FROM pinned_servers) - ?1)";
     let most = i64::try_from(MAX_SERVERS - 1).unwrap_or(i64::MAX);
     let mut query = change.prepare_cached(over)?;
+    // Collected first, because the loop deletes from the table that the rows are read from.
     let over = query.query_map([most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
     for id in over {
         change.execute("DELETE FROM pinned_items WHERE server = ?1", [id])?;

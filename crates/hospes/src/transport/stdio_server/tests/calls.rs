@@ -126,7 +126,7 @@ async fn requests_over_the_queue_are_refused_by_name() {
         let answer = peer.read().await;
         let why = answer["error"]["message"].as_str().unwrap().to_owned();
         if answer["id"] == 4 {
-            assert!(why.contains("the id 4"), "{why}");
+            assert!(why.contains("the request id 4"), "{why}");
             break;
         }
         refused += 1;
