@@ -90,7 +90,7 @@ impl Service<Name> for EgressResolver {
     }
 }
 
-/// Returns the reason a client that uses [`connector`] got no answer.
+/// Returns the reason a client that uses [`build_connector`] got no answer.
 #[must_use]
 pub fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);

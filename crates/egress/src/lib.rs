@@ -1,6 +1,6 @@
 //! Rules for requests to URLs from untrusted sources, and a connector that enforces them.
 //!
-//! [`EgressPolicy`] holds the rules and [`connector`] enforces them: the address that is checked is the address that is
+//! [`EgressPolicy`] holds the rules and [`build_connector`] enforces them: the address that is checked is the address that is
 //! dialled. Clients must call [`EgressPolicy::check`] for each URL, including redirects. They must not keep connections,
 //! because a reused connection is not checked again.
 //!

@@ -121,7 +121,7 @@ impl Context {
     }
 
     /// Returns the capabilities for questions in the middle of this call. They are the peer's, unless a forwarder
-    /// declared others with [`Context::answer_also`].
+    /// declared others with [`Context::set_answerable_capabilities`].
     #[must_use]
     pub fn answerable_capabilities(&self) -> &ClientCapabilities {
         self.0.answerable.get().map_or(&self.0.peer.capabilities, |all| all)

@@ -35,7 +35,7 @@
 //! })?;
 //! assert_eq!(
 //!     choice.reason.to_string(),
-//!     "hint `haiku` → `claude-3-haiku`, alias of `small`, the only one that fits the hint"
+//!     "hint `haiku` → `claude-3-haiku`, alias of `small`, the only one that matches the hint"
 //! );
 //!
 //! params.max_tokens = choice.estimate.max_tokens;

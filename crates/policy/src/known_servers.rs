@@ -349,7 +349,7 @@ mod tests {
             ),
             (
                 "[[rule]]\ndecide = 'ask'\nserver = 'git'\nprompt = 'reviw'",
-                "line 1: rule 1: `prompt`: no prompt of `git` fits `reviw`; did you mean `review`?",
+                "line 1: rule 1: `prompt`: no prompt of `git` matches `reviw`; did you mean `review`?",
             ),
             (
                 "[[rule]]\ndecide = 'deny'\nserver = 'files'\ntool = 'read'\narguments.pth = 'x'",

@@ -2,10 +2,10 @@
 //! modern means a server of the legacy era.
 //!
 //! ```text
-//!                 ┌─ discovered ───────────────────────────────────────► Agreed (modern)
+//!                 ┌─ discovered ───────────────────────────────────────► NegotiatedRevision (modern)
 //!  Discover ──────┼─ -32022, a modern revision in common ─► Discover ┄┄┄► (at most MAX_RETRIES)
 //!   ▲  (probe)    ├─ exited ─► Respawn ─┐ (once)
-//!   │             └─ anything else ─────┴► Initialize ── initialized ──► Agreed (legacy)
+//!   │             └─ anything else ─────┴► Initialize ── initialized ──► NegotiatedRevision (legacy)
 //!   └── an error that names a modern revision, or a remembered era that ┤ ▲
 //!       proved wrong                                                    │ │ opened
 //!                                      no message, status 400, 404, 405 └► OpenSse (once)
@@ -56,7 +56,7 @@ pub enum NegotiationStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must know each")]
 pub enum ResponseWait {
-    /// [`PROBE_PATIENCE`]: silence is an answer too.
+    /// [`PROBE_TIMEOUT`]: silence is an answer too.
     Probe,
     /// Half of the time there is for connecting: there is another way to try.
     Half,

@@ -21,7 +21,7 @@ use serde_json::Value;
 /// server.handle_line(br#"{"jsonrpc":"2.0","id":7,"method":"initialize"}"#).unwrap();
 /// assert_eq!(server.poll_line().unwrap(), r#"{"jsonrpc":"2.0","id":7,"result":{"protocolVersion":"2025-11-25"}}"#);
 /// assert_eq!(server.poll_line().unwrap(), "this is no message");
-/// assert!(server.is_over() && server.hangs_up());
+/// assert!(server.is_over() && server.wants_hang_up());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct PeerScript {

@@ -131,7 +131,7 @@ impl TestBrowser {
     /// Waits until the page says this, and returns all that it says.
     ///
     /// # Panics
-    /// When it does not say so within [`LIMIT`].
+    /// When it does not say so within [`WAIT_TIMEOUT`].
     pub async fn wait_for_text(&self, words: &str) -> String {
         let begun = Instant::now();
         loop {
@@ -151,7 +151,7 @@ impl TestBrowser {
     /// Waits until the URL begins so.
     ///
     /// # Panics
-    /// When it does not within [`LIMIT`].
+    /// When it does not within [`WAIT_TIMEOUT`].
     pub async fn wait_for_url(&self, at: &str) -> Url {
         let begun = Instant::now();
         loop {
@@ -167,7 +167,7 @@ impl TestBrowser {
     /// The element of a CSS selector, once it is there.
     ///
     /// # Panics
-    /// When it is not within [`LIMIT`].
+    /// When it is not within [`WAIT_TIMEOUT`].
     pub async fn find(&self, selector: &str) -> WebElement {
         let begun = Instant::now();
         loop {
@@ -198,7 +198,7 @@ impl TestBrowser {
     /// its place is pressed.
     ///
     /// # Panics
-    /// When it cannot be pressed within [`LIMIT`].
+    /// When it cannot be pressed within [`WAIT_TIMEOUT`].
     pub async fn press(&self, selector: &str) {
         let begun = Instant::now();
         loop {
@@ -232,7 +232,7 @@ impl TestBrowser {
     /// Waits until something is no longer on the page.
     ///
     /// # Panics
-    /// When it still is after [`LIMIT`].
+    /// When it still is after [`WAIT_TIMEOUT`].
     pub async fn wait_until_gone(&self, selector: &str) {
         let begun = Instant::now();
         while self.driver.find(By::Css(selector)).await.is_ok() {

@@ -267,7 +267,7 @@ impl RunningHospes {
     /// Waits for a line that `wanted` makes something of.
     ///
     /// # Panics
-    /// When no line matches within [`LIMIT`].
+    /// When no line matches within [`WAIT_TIMEOUT`].
     pub fn wait_for_line<T>(&self, wanted: impl Fn(&str) -> Option<T>) -> T {
         loop {
             let line = self.lines.recv_timeout(WAIT_TIMEOUT).expect("it says so");

@@ -17,7 +17,7 @@ use crate::WAIT_TIMEOUT;
 /// Sends a request over plain HTTP, on a new connection.
 ///
 /// # Errors
-/// When there is no answer within [`LIMIT`].
+/// When there is no answer within [`WAIT_TIMEOUT`].
 pub async fn fetch(request: Request<Bytes>) -> Result<Response<Bytes>, Box<dyn Error + Send + Sync>> {
     tokio::time::timeout(WAIT_TIMEOUT, send(request)).await?
 }

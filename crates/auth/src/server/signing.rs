@@ -65,7 +65,7 @@ impl AuthServer {
     ) -> Result<String, TokenRequestError> {
         let now = self.now();
         let keys = self.signing_keys().await?;
-        // The same choice as that of `ServerKey::in_use`, so that all nodes sign with one key.
+        // The same choice as that of `ServerKey::find_current`, so that all nodes sign with one key.
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
         let key = signs.min_by(|one, other| one.kept.order().cmp(&other.kept.order()));
         let key = key.ok_or_else(|| AuthStoreError("no token signing key is available".into()))?;

@@ -112,7 +112,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
                 entry.ending,
                 Some(AuditOutcome::Done | AuditOutcome::ToolError | AuditOutcome::Failed)
             );
-        // `Decider::words` and `ConsoleCaller::words` describe deciders who are people by this word.
+        // `Decider::describe` and `ConsoleCaller::describe` describe deciders who are people by this word.
         let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
         let micros = entry.micros.filter(|_| came_back && !was_asked);
         taken.extend(micros);

@@ -135,7 +135,7 @@ pub fn tasks_not_declared() -> RpcError {
     RpcError::missing_client_capability(&required)
 }
 
-/// Returns true if the error is that of [`not_declared`].
+/// Returns true if the error is that of [`tasks_not_declared`].
 pub(crate) fn is_tasks_not_declared(error: &RpcError) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

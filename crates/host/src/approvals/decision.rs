@@ -28,7 +28,7 @@ pub enum ApprovalDecision {
     },
     /// It does not happen.
     Deny {
-        /// Told to the model; at most 2000 bytes ([`MAX_REASON`]).
+        /// Told to the model; at most 2000 bytes ([`MAX_REASON_BYTES`]).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// True if the same tool is denied from now on, too.
@@ -155,7 +155,7 @@ pub enum DecideError {
     /// The lasting permission is invalid.
     #[error("invalid permission: {0}")]
     Rule(String),
-    /// The reason is longer than [`MAX_REASON`].
+    /// The reason is longer than [`MAX_REASON_BYTES`].
     #[error("the reason is longer than 2000 bytes")]
     LongReason,
     /// It could not be written down.

@@ -47,7 +47,7 @@ pub struct LastingPermission {
     /// Destinations to which the arguments may refer, as in a rule. Empty for any destination.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
-    /// Time of expiry. Default: [`DEFAULT_PERMISSION`] from now; maximum: [`MAX_PERMISSION`].
+    /// Time of expiry. Default: [`DEFAULT_PERMISSION_LIFETIME`] from now; maximum: [`MAX_PERMISSION_LIFETIME`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// True if it holds for all applications, not only for the one that asked.

@@ -135,7 +135,7 @@ pub(crate) struct NewApproval {
     pub(crate) check: Option<EditCheck>,
     /// The session that asks, where a permission for it is offered.
     pub(crate) session: Option<GrantSession>,
-    /// True if the asker goes away and comes back for the decision, perhaps after a restart. [`ApprovalWaiter::keep`] must
+    /// True if the asker goes away and comes back for the decision, perhaps after a restart. [`ApprovalWaiter::store`] must
     /// then be called; the matter is hidden before.
     pub(crate) returns: bool,
 }

@@ -166,7 +166,7 @@ async fn silence_is_a_no_and_makes_room() {
     let full = open(99).unwrap_err();
     assert_eq!(full, ApprovalQueueError::TooMany(ApprovalLimitExceeded::Waiting(16)));
     assert!(
-        full.message().contains("16 matters") && full.message().contains("setting max_waiting"),
+        full.message().contains("16 approvals") && full.message().contains("setting max_waiting"),
         "{full:?}"
     );
     assert_eq!(desk.pending().len(), 16);

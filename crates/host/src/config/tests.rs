@@ -278,7 +278,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[endpoint]\nport = 1",
-            "h.toml:2:1: unknown key `endpoint.port`; known here: listen, start_wait, callers, allowed_hosts, allowed_origins",
+            "h.toml:2:1: unknown key `endpoint.port`; known keys: listen, start_wait, callers, allowed_hosts, allowed_origins",
         ),
         ("[servers]\na = 1", "h.toml:2:5: server `a`: expected a table, found a number"),
         ("servers = 1", "h.toml:1:11: `servers`: expected a table, found a number"),

@@ -61,7 +61,7 @@ impl Gateway {
         iter(tasks).map(ask).buffer_unordered(ASK_AT_ONCE).boxed()
     }
 
-    /// The answer to what [`Gateway::ask_of`] asked.
+    /// The answer to what [`Gateway::poll_tasks`] asked.
     pub(super) fn apply_poll_result(
         &self,
         place: (usize, &TaskHold),

@@ -13,7 +13,7 @@ use crate::Money;
 /// more than the allowance is spent in any window, and for up to a 64th of it longer than need be.
 const WINDOW_PARTS: u32 = 64;
 
-/// Amounts by time, oldest first: at most [`PARTS`] and a few.
+/// Amounts by time, oldest first: at most [`WINDOW_PARTS`] and a few.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct SpendingLedger {
     slots: VecDeque<LedgerInterval>,

@@ -46,7 +46,7 @@ const MIN_RESERVATION_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// budget.allow(files.clone(), Allowance::tokens(1_000));
 /// let reserved = budget.reserve(&[files.clone()], &estimate, now)?;
 /// budget.settle(reserved, ActualUsage::Used(TokenUsage::new(12, 3)), now);
-/// assert_eq!(budget.left(&files, now).unwrap().tokens, Some(985));
+/// assert_eq!(budget.remaining(&files, now).unwrap().tokens, Some(985));
 /// # Ok::<(), hospes_models::BudgetError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

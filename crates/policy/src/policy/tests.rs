@@ -289,7 +289,7 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
                                              \"allow\"`",
         ),
         ("decide = 'deny'\nreview = true", "has no result to review"),
-        ("decide = 'allow'\nuntil = 12:00:00", "expected a day"),
+        ("decide = 'allow'\nuntil = 12:00:00", "expected an unquoted date"),
         (
             "decide = 'allow'\narguments.a = { under = 'x' }",
             "`arguments.a.under`: `x` is not an absolute path",

@@ -130,7 +130,7 @@ fn has_scheme(text: &str) -> bool {
     })
 }
 
-/// Maximum length of the schemes in [`FOLLOWED`], and one more.
+/// Maximum length of the schemes in [`NESTED_URL_SCHEMES`], and one more.
 const MAX_SCHEME: usize = 12;
 
 fn without_user(authority: &str) -> Result<&str, String> {

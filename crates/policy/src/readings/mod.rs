@@ -33,14 +33,14 @@ const MAX_WORK: usize = 640 * 1024;
 const WORD_COST: usize = 4;
 /// Maximum number of bytes of all spellings of one string.
 const MAX_SPELLED: usize = 4 * MAX_TEXT;
-/// Maximum number of characters of a path that are compared; whatever follows is taken for [`ANY`].
+/// Maximum number of characters of a path that are compared; whatever follows is taken for [`ANY_TEXT`].
 const MAX_PATH: usize = 1024;
 /// Maximum depth of JSON documents inside strings.
 const MAX_NESTING: usize = 4;
 
 /// A host that a string may name, with its port, where one is written or the scheme has one.
 ///
-/// The name is in lower case and ASCII, or an address; a part that a shell would compute is [`ANY`].
+/// The name is in lower case and ASCII, or an address; a part that a shell would compute is [`ANY_TEXT`].
 pub(crate) type HostCandidate = (String, Option<u16>);
 
 /// True if a candidate is a word of a longer text that only an unusual reader takes for a host or a path.
@@ -52,7 +52,7 @@ pub(crate) struct DestinationCandidates {
     pub(crate) hosts: HashMap<HostCandidate, IsWord>,
     /// Addresses that resolvers make of plain words, if they differ: `0` is this machine.
     pub(crate) odd: HashSet<HostCandidate>,
-    /// In lower case, slashes turned, resolved; a part that a shell would compute is [`ANY`].
+    /// In lower case, slashes turned, resolved; a part that a shell would compute is [`ANY_TEXT`].
     pub(crate) paths: HashMap<String, IsWord>,
     /// The paths that are no mere words, as they are written but with slashes turned: symbolic links have case.
     pub(crate) written: HashSet<String>,

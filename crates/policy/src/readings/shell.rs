@@ -31,7 +31,7 @@ pub(super) fn computed_reason(text: &str) -> Option<&'static str> {
     None
 }
 
-/// The text with each part that a shell computes replaced by [`ANY`], and with the wildcards of file names.
+/// The text with each part that a shell computes replaced by [`ANY_TEXT`], and with the wildcards of file names.
 pub(crate) fn spanned(text: &str) -> String {
     spanned_for(text, true)
 }
@@ -164,7 +164,7 @@ fn is_byte(name: &[char]) -> bool {
     name.len() == 2 && name.iter().all(char::is_ascii_hexdigit)
 }
 
-/// The position after a set of characters in brackets, and what it may stand for: [`ONE`], or [`PART`] where it may be a range
+/// The position after a set of characters in brackets, and what it may stand for: [`ANY_CHARACTER`], or [`ANY_SEGMENT`] where it may be a range
 /// of numbers. Nothing for an address in brackets, and for brackets with a slash inside.
 fn set_end(chars: &[char], from: usize) -> Option<(usize, char)> {
     let limit = chars.len().min(from + MAX_GROUP);

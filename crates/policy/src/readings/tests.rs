@@ -282,7 +282,7 @@ fn what_is_unclear_is_asked_about_each_time_with_the_reason() {
     let verdict = policy.decide(&asked, jiff::Timestamp::now());
     assert_eq!((verdict.decision, verdict.may_remember), (PolicyDecision::Ask, false));
     let why = verdict.because.to_string();
-    assert!(why.contains("rule 1 (line 1) denies: `arguments.command`: `$(` may be"), "{why}");
+    assert!(why.contains("rule 1 (line 1), which denies it: `arguments.command`: `$(` may be"), "{why}");
     // A permission says what was in its way.
     let permit =
         Policy::read("[[rule]]\ndecide = 'allow'\ndestinations = 'a.example'", &PolicyEnvironment::default())
@@ -290,7 +290,7 @@ fn what_is_unclear_is_asked_about_each_time_with_the_reason() {
     let arguments = CallArguments::read(r#"{"to":"me@a.example","subject":"Hello you"}"#).unwrap();
     let asked = PolicyRequest::new("s", PolicyAction::tool("t", ToolEffectSet::unknown(), &arguments));
     let shown = permit.explain(&asked, jiff::Timestamp::now()).to_string();
-    assert!(shown.contains("`arguments.subject` is `Hello you`: readers differ"), "{shown}");
+    assert!(shown.contains("`arguments.subject` is `Hello you`: parsers disagree"), "{shown}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl LineFramer {
         }
     }
 
-    /// A line over the limit that has gone on for [`MAX_SKIPPED`] times as long: its end is not waited for, and behind it
+    /// A line over the limit that has gone on for [`MAX_OVERSIZE_FACTOR`] times as long: its end is not waited for, and behind it
     /// nothing can be read any more.
     pub fn poll_endless(&mut self) -> Option<FramedLine> {
         let most = (self.limit as u64).saturating_mul(MAX_OVERSIZE_FACTOR);

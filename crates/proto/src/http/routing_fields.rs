@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::RevisionSet;
 
-/// Fields of the params of a request that admission needs. [`RoutingFields::of`] reads them in one pass; code that decodes the
+/// Fields of the params of a request that admission needs. [`RoutingFields::from_params`] reads them in one pass; code that decodes the
 /// params anyway can fill them in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain facts, to be filled in by whoever knows them")]

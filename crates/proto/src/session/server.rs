@@ -7,7 +7,7 @@
 //!        │                          │                       │
 //!        └──────────────────────────┴───────────┬───────────┘
 //!                                               ▼ the transport ends
-//!                                             Closed
+//!                                             ConnectionClosed
 //! ```
 //!
 //! | | Uninitialised | Initialising | Ready | Closed |

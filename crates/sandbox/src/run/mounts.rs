@@ -3,7 +3,7 @@
 //! Landlock controls opening, creating and removing files, but not modes, owners, times and attributes. The kernel
 //! refuses to change these on a read-only file system. Therefore everything is mounted read-only, except the paths that
 //! are granted for writing. If the system allows no such mounts (user namespaces are off, or this is a container),
-//! [`guard`] returns false, and these changes are refused everywhere.
+//! [`make_read_only`] returns false, and these changes are refused everywhere.
 
 use std::ffi::OsString;
 use std::fs;

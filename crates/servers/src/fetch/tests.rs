@@ -279,7 +279,7 @@ async fn mistakes_say_what_to_do() {
         ("ftp://site.example/".to_owned(), "the URL scheme must be http or https"),
         ("file:///etc/passwd".to_owned(), "the URL scheme must be http or https"),
         ("http://me:secret@site.example/".to_owned(), "the URL contains credentials"),
-        (site.url("/gone"), "answers 410 Gone; it says: It was **here**."),
+        (site.url("/gone"), "responded with 410 Gone; response: It was **here**."),
         (
             format!(
                 "http://site.example:{}/",

@@ -272,7 +272,7 @@ async fn sizes_are_limited() {
     assert_eq!(text(&server, "read", some(2, 1)).await, "beta\n");
     assert_eq!(text(&server, "read", json!({ "path": "docs/a.txt", "from_line": 3 })).await, "gamma\n");
     let why = refusal(&server, "read", some(1, 3)).await;
-    assert!(why.contains("with lines 2 fits"), "{why}");
+    assert!(why.contains("use from_line 1 with lines 2"), "{why}");
     let why = refusal(&server, "read", some(9, 1)).await;
     assert!(why.contains("has only 3 lines"), "{why}");
     assert!(refusal(&server, "read", some(0, 1)).await.contains("from_line"));
@@ -323,7 +323,7 @@ async fn files_are_found_by_name_and_text() {
     let lines = &found["structuredContent"]["matches"][0]["lines"];
     assert_eq!(*lines, json!([{ "number": 3, "text": "Hello, World." }]));
     let why = refusal(&server, "search", json!({ "pattern": "[a" })).await;
-    assert!(why.contains("no ]"), "{why}");
+    assert!(why.contains("not closed with ]"), "{why}");
 }
 
 #[tokio::test]

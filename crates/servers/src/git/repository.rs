@@ -96,7 +96,7 @@ impl<'a> GitRepository<'a> {
             else {
                 continue;
             };
-            // Settings without a name have fixed keys, which `SETTINGS` overrides where they matter.
+            // Settings without a name have fixed keys, which `CONFIG_OVERRIDES` overrides where they matter.
             if first == last {
                 continue;
             }

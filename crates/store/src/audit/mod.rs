@@ -189,7 +189,7 @@ impl AuditLog {
     }
 
     /// Hands an entry over to be written soon, in its order: within some hundredths of a second, with what else came
-    /// meanwhile. Comes back at once unless [`DEFAULT_QUEUE`] are waiting. A process that is killed in between takes with it
+    /// meanwhile. Comes back at once unless [`DEFAULT_QUEUE_CAPACITY`] are waiting. A process that is killed in between takes with it
     /// what was not written yet; [`AuditLog::record`] is for what must be there.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl AuditLog {
         }
     }
 
-    /// Adds an entry as [`AuditLog::note`] does, for code that cannot wait.
+    /// Adds an entry as [`AuditLog::enqueue`] does, for code that cannot wait.
     ///
     /// # Errors
     /// The entry, when there is no room for it or nothing is written any more.

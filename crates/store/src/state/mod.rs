@@ -1,6 +1,6 @@
 //! Decisions of users and pending approvals: one file, of which each part has its own tables.
 //!
-//! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`StateStore`], a line in `PARTS`, and a method
+//! To add a part: a module beside `pins` with its `BASE_MIGRATIONS` and a type that wraps [`StateStore`], a line in `PARTS`, and a method
 //! here that hands it out. A part reads with `StateStore::read` and writes with `StateStore::write`.
 
 pub mod approvals;

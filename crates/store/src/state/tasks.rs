@@ -28,7 +28,7 @@ impl TaskRecords {
         Self(state)
     }
 
-    /// Keeps one for [`KEPT_FOR`], among [`MAX_TASKS`].
+    /// Keeps one for [`RETENTION`], among [`MAX_TASKS`].
     ///
     /// # Errors
     /// When it cannot be written.

@@ -130,7 +130,7 @@ impl fmt::Debug for RawConnection {
 /// Runs one behaviour in a new runtime.
 ///
 /// # Panics
-/// When the behaviour is missing, which it says, or shows nothing within [`PATIENCE`].
+/// When the behaviour is missing, which it says, or shows nothing within [`BEHAVIOUR_TIMEOUT`].
 pub fn run(behaviour: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be had");

@@ -336,7 +336,7 @@ async fn what_was_missed_is_listed_for_whoever_looks_later() {
         // Nobody has a page of the console open.
         browser.open("about:blank").await;
         let refused = said(house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }))).await;
-        assert!(refused.contains("nobody decided"), "{refused}");
+        assert!(refused.contains("no decision was made in time"), "{refused}");
         browser.open(&house.hospes.console().await).await;
         let page = browser.wait_for_text("Missed").await;
         assert!(page.contains("send_email") && page.contains("ann@example.com"), "{page}");

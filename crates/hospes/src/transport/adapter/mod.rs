@@ -149,7 +149,7 @@ impl ServiceAdapter {
         &self.buffers
     }
 
-    /// Returns true if the stamp of all results is known; otherwise call [`ServiceAdapter::learn`] first.
+    /// Returns true if the stamp of all results is known; otherwise call [`ServiceAdapter::load_identity`] first.
     pub(crate) fn has_identity(&self) -> bool {
         self.stamp.get().is_some()
     }

@@ -110,12 +110,12 @@ impl RunningCall {
         Ok(stop)
     }
 
-    /// Ends the call; [`RunningCall::poll_said`] says so.
+    /// Ends the call; [`RunningCall::poll_output`] says so.
     pub(crate) fn end(&mut self, why: CallStopReason) {
         self.end = Some(Box::new(CallTermination::Stopped(why)));
     }
 
-    /// Ends the call with an error; [`RunningCall::poll_said`] says so.
+    /// Ends the call with an error; [`RunningCall::poll_output`] says so.
     pub(crate) fn fail(&mut self, error: RpcError) {
         self.end = Some(Box::new(CallTermination::Failed(error)));
     }

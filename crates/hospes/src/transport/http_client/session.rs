@@ -229,7 +229,7 @@ impl HttpLinkShared {
         }
     }
 
-    /// Opens the session's own stream, if the server offers one, and keeps it open. To be awaited by [`listening`].
+    /// Opens the session's own stream, if the server offers one, and keeps it open. To be awaited by [`wait_until_listening`].
     pub(super) fn keep_listening(self: &Arc<Self>, speech: &NegotiatedProtocol) -> oneshot::Receiver<()> {
         let (open, opened) = oneshot::channel();
         let listener = tokio::spawn(listen(Arc::clone(self), speech.clone(), self.session(), open));

@@ -234,11 +234,11 @@ impl SessionTable {
         }
     }
 
-    /// Ends the sessions that have been unused for the idle timeout. Must be called [`TICKS`] times in that time.
+    /// Ends the sessions that have been unused for the idle timeout. Must be called [`IDLE_TICKS`] times in that time.
     pub(super) fn sweep(&self) {
         let now = self.tick.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         for shard in &self.shards {
-            // More than `TICKS`, because a session used late in a tick would otherwise end a tick too early.
+            // More than `IDLE_TICKS`, because a session used late in a tick would otherwise end a tick too early.
             let expired = |SessionEntry(session): &SessionEntry| {
                 session.holders.load(Ordering::Acquire) == 0
                     && now.wrapping_sub(session.used.load(Ordering::Relaxed)) > IDLE_TICKS

@@ -114,7 +114,7 @@ impl EndpointBuilder {
     /// Without this only loopback names are answered to.
     ///
     /// # Panics
-    /// When it is of neither form, so that it would never match; [`AllowedHosts::knows`] tells before.
+    /// When it is of neither form, so that it would never match; [`AllowedHosts::is_valid_form`] tells before.
     #[must_use]
     #[track_caller]
     pub fn allow_host(mut self, host: &str) -> Self {
@@ -137,7 +137,7 @@ impl EndpointBuilder {
     /// this only pages that this machine serves to itself may ask.
     ///
     /// # Panics
-    /// When it is of no such form, so that it would match no page; [`AllowedOrigins::knows`] tells before.
+    /// When it is of no such form, so that it would match no page; [`AllowedOrigins::is_valid_form`] tells before.
     #[must_use]
     #[track_caller]
     pub fn allow_origin(mut self, origin: &str) -> Self {

@@ -251,7 +251,7 @@ impl ThreadWriter {
         self.pending.extend_from_slice(bytes);
         let chunk = self.pending.split().freeze();
         let taken = chunk.remaining();
-        // There is room, because fewer than `CHUNKS` are unwritten.
+        // There is room, because fewer than `MAX_QUEUED_CHUNKS` are unwritten.
         match self.chunks.try_send(chunk) {
             Ok(()) => {
                 self.unwritten += 1;

@@ -50,7 +50,7 @@ const START_HOLD: Duration = Duration::from_secs(10);
 const REREAD_AFTER: Duration = Duration::from_secs(2);
 /// The longest such wait.
 const MAX_REREAD_AFTER: Duration = Duration::from_secs(300);
-/// Like [`NUDGE_AFTER`], for a server that waits for a sign-in.
+/// Like [`MIN_RETRY_INTERVAL`], for a server that waits for a sign-in.
 const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
 
 impl SupervisedConnection {
