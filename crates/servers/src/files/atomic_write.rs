@@ -31,7 +31,7 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
     }
     let failed = |why: Errno| spot.failed("write", &why.into());
     // Made in the folder of the destination, because a rename works only within one file system.
-    let part = PartialFile::new(spot, before.is_some())?;
+    let mut part = PartialFile::new(spot, before.is_some())?;
     part.write(content, before.as_ref()).map_err(|why| spot.failed("write", &why))?;
     // Checked again, because writing may take long; only the rename comes after this.
     if let OverwriteMode::This(read) = over {
@@ -49,7 +49,7 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
         Err(Errno::EXIST) => return Err(taken_error(spot)),
         Err(why) => return Err(failed(why)),
     }
-    std::mem::forget(part);
+    part.is_renamed = true;
     // So that it is there after a power cut, too; not every file system can say.
     let _ = rustix::fs::fsync(&spot.descriptor);
     Ok(before.is_none())
@@ -107,6 +107,7 @@ struct PartialFile<'s> {
     spot: &'s EntryLocation<'s>,
     name: String,
     file: std::fs::File,
+    is_renamed: bool,
 }
 
 impl<'s> PartialFile<'s> {
@@ -121,7 +122,7 @@ impl<'s> PartialFile<'s> {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!(".hospes-{}-{count}.part", std::process::id());
             match rustix::fs::openat(&spot.descriptor, &name, flags, mode) {
-                Ok(file) => return Ok(Self { spot, name, file: file.into() }),
+                Ok(file) => return Ok(Self { spot, name, file: file.into(), is_renamed: false }),
                 // Left over from a process that had our number.
                 Err(Errno::EXIST) => {}
                 Err(why) => return Err(spot.failed("write", &why.into())),
@@ -146,6 +147,10 @@ impl<'s> PartialFile<'s> {
 
 impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
+        // The name may be another write's by now.
+        if self.is_renamed {
+            return;
+        }
         // Nobody can be told in a drop; a file that is left has a hidden name of its own.
         let _ = rustix::fs::unlinkat(&self.spot.descriptor, &self.name, AtFlags::empty());
     }

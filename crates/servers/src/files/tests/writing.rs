@@ -36,6 +36,21 @@ async fn nothing_is_written_unless_the_server_was_made_so() {
     assert_eq!(tools(&writing(&house)).await.last().unwrap(), "delete_file");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_written_file_is_closed() {
+    let house = House::new();
+    let server = writing(&house);
+    for number in 0..3 {
+        let name = format!("{number}.txt");
+        done(&server, "write_file", json!({ "path": name, "content": "x" })).await;
+    }
+    let links =
+        fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let open: Vec<_> = links.filter(|file| file.starts_with(house.folder.path()) && file.is_file()).collect();
+    assert!(open.is_empty(), "{open:?}");
+}
+
 #[tokio::test]
 async fn files_are_written() {
     let house = House::new();
