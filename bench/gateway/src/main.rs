@@ -61,18 +61,18 @@ fn main() -> BenchResult<()> {
 
 /// Calls `echo` once, and gives the lasting permission that a person would give at the console.
 async fn permit(host: &Host) -> BenchResult<()> {
-    let desk = host.guard().ok_or("there is no guard")?.approvals().clone();
-    let _there = desk.register_viewer(None);
-    let mut changes = desk.subscribe();
+    let queue = host.guard().ok_or("there is no guard")?.approvals().clone();
+    let _there = queue.register_viewer(None);
+    let mut changes = queue.subscribe();
     let client = Client::in_memory(host.gateway()).await?;
     let deciding = async {
         loop {
-            if let Some(matter) = desk.pending().into_iter().next() {
+            if let Some(approval) = queue.pending().into_iter().next() {
                 let mut permission = LastingPermission::default();
                 permission.any_application = true;
                 let decision =
                     ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(permission) };
-                desk.decide(&matter.id, decision, "the benchmark").await?;
+                queue.decide(&approval.id, decision, "the benchmark").await?;
                 return Ok::<(), Box<dyn Error>>(());
             }
             changes.changed().await?;

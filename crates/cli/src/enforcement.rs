@@ -43,9 +43,9 @@ pub(crate) async fn build_enforcer(
         guard = guard.with_audit(audit);
     }
     if let Some(state) = state {
-        let desk = ApprovalQueue::open(state).await;
+        let queue = ApprovalQueue::open(state).await;
         guard = guard.with_approvals(
-            desk.map_err(|error| CliError::usage("cannot read lasting decisions").with_cause(&error))?,
+            queue.map_err(|error| CliError::usage("cannot read lasting decisions").with_cause(&error))?,
         );
     }
     if let Some(timeout) = options.approval_timeout {

@@ -148,7 +148,7 @@ impl Console {
         self.0.guard.as_deref()
     }
 
-    fn desk(&self) -> Option<&ApprovalQueue> {
+    fn queue(&self) -> Option<&ApprovalQueue> {
         self.guard().map(PolicyEnforcer::approvals)
     }
 

@@ -59,7 +59,7 @@ impl ConsoleServer {
         let serving = tokio::spawn(serve(routes, listener, admits));
         let attending = tokio::spawn(report_attendance(console.clone(), format!("http://{address}")));
         let serving = [serving.abort_handle(), attending.abort_handle()];
-        let registration = console.desk().map(ApprovalQueue::register_console);
+        let registration = console.queue().map(ApprovalQueue::register_console);
         Ok(Self { console, address, serving, socket: None, _registration: registration })
     }
 
@@ -126,14 +126,14 @@ impl Drop for ConsoleServer {
 
 /// Reports the person as present to the approval queue while a browser has a session.
 async fn report_attendance(console: Console, url: String) {
-    let Some(desk) = console.desk() else { return };
+    let Some(queue) = console.queue() else { return };
     // Subscribed before the first look, so that no session is missed.
     let mut sessions = console.news().sessions();
     let mut attendance = None;
     loop {
         match (console.sessions().list().is_empty(), &attendance) {
             (true, Some(_)) => attendance = None,
-            (false, None) => attendance = Some(desk.register_viewer(Some(&url))),
+            (false, None) => attendance = Some(queue.register_viewer(Some(&url))),
             _ => {}
         }
         // Sessions run out by themselves.

@@ -283,7 +283,7 @@ impl HostBuilder {
             .collect();
         let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
-        // Who reviews needs a desk to do it at.
+        // Reviews of sampling requests need an approval queue.
         if sampler.is_some() && shared.guard.is_none() {
             shared.guard = Some(Arc::new(PolicyEnforcer::new(None)));
         }
@@ -400,7 +400,7 @@ impl Host {
     pub fn request_state(&self) -> Result<Option<RequestStateConfig>, StoreError> {
         let Some(guard) = self.guard() else { return Ok(None) };
         let Some(keys) = guard.approvals().request_keys()? else { return Ok(None) };
-        // Whoever decides at the last moment leaves the application as long again to come back.
+        // After a decision at the last moment, the application has the same time again to return.
         let lifetime = guard
             .approval_timeout()
             .saturating_mul(2)

@@ -1,8 +1,7 @@
-//! The authorization server: for those who have no other, and for tests.
+//! The authorization server, for deployments without another one and for tests.
 //!
-//! What it decides are functions over records; what it keeps is behind [`AuthStore`]; its pages and endpoints stand beside
-//! the MCP endpoint on one socket. Access tokens are looked up, so that taking one back works at once; unless told
-//! otherwise they are random.
+//! Decisions are functions over records, storage is behind [`AuthStore`], and the pages and endpoints share a socket with the
+//! MCP endpoint. Access tokens are looked up, so that a revocation takes effect at once. By default they are random.
 
 mod assertions;
 mod authorize;

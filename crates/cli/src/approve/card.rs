@@ -26,8 +26,8 @@ pub(crate) enum ApprovalRisk {
 }
 
 impl ApprovalRisk {
-    pub(crate) fn of(matter: &Approval) -> Self {
-        match &matter.card {
+    pub(crate) fn of(approval: &Approval) -> Self {
+        match &approval.card {
             // Data that may leave outweighs every annotation, so this is checked first.
             ApprovalCard::Call(card) if card.data_flow.is_some() => Self::Sharp,
             ApprovalCard::Call(card) => match (card.what, card.effects) {
@@ -58,8 +58,8 @@ impl ApprovalRisk {
 }
 
 /// Returns the subject of a pending approval and its server, each on one line.
-pub(crate) fn title(matter: &Approval) -> (String, String) {
-    let what = match &matter.card {
+pub(crate) fn title(approval: &Approval) -> (String, String) {
+    let what = match &approval.card {
         ApprovalCard::Call(card) => text::line(&card.name, 120),
         ApprovalCard::Result(card) => format!("result of {}", text::line(&card.name, 120)),
         ApprovalCard::SamplingRequest(_) => "request to a model".to_owned(),
@@ -68,35 +68,35 @@ pub(crate) fn title(matter: &Approval) -> (String, String) {
         ApprovalCard::Url(_) => "open a URL".to_owned(),
         _ => "unknown request".to_owned(),
     };
-    (what, text::line(&matter.server, 120))
+    (what, text::line(&approval.server, 120))
 }
 
 /// The whole card, in lines no wider than `width`.
 pub(crate) fn card(
-    matter: &Approval,
+    approval: &Approval,
     draft: &ApprovalDraft,
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> Vec<Line<'static>> {
-    layout_card(matter, draft, pins, width).0
+    layout_card(approval, draft, pins, width).0
 }
 
 /// Returns the card, and the number of its lines that must be shown before it can be allowed. They reach to the end of
 /// the part that says what would happen.
 pub(super) fn layout_card(
-    matter: &Approval,
+    approval: &Approval,
     draft: &ApprovalDraft,
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> (Vec<Line<'static>>, usize) {
     let mut page = CardPage { width, lines: Vec::new(), needed: None };
-    match &matter.card {
-        ApprovalCard::Call(card) => page.call(card, matter, draft, pins),
-        ApprovalCard::Result(card) => page.result(card, matter, draft, pins),
-        ApprovalCard::SamplingRequest(card) => page.sampling_request(card, matter, draft, pins),
-        ApprovalCard::SamplingResult(card) => page.sampling_result(card, matter, draft, pins),
-        ApprovalCard::Form(card) => page.form(card, matter, draft, pins),
-        ApprovalCard::Url(card) => page.url(card, matter, pins),
+    match &approval.card {
+        ApprovalCard::Call(card) => page.call(card, approval, draft, pins),
+        ApprovalCard::Result(card) => page.result(card, approval, draft, pins),
+        ApprovalCard::SamplingRequest(card) => page.sampling_request(card, approval, draft, pins),
+        ApprovalCard::SamplingResult(card) => page.sampling_result(card, approval, draft, pins),
+        ApprovalCard::Form(card) => page.form(card, approval, draft, pins),
+        ApprovalCard::Url(card) => page.url(card, approval, pins),
         // The enum is non-exhaustive: a kind that is new here is shown whole before it can be allowed.
         other => page.said(&format!("{other:?}")),
     }
@@ -121,7 +121,7 @@ impl CardPage {
     fn call(
         &mut self,
         card: &CallCard,
-        matter: &Approval,
+        approval: &Approval,
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
@@ -133,9 +133,9 @@ impl CardPage {
         };
         self.heading(verb, &card.name);
         self.effects(card);
-        self.who(matter, pins);
+        self.who(approval, pins);
         self.fact("because", &card.because);
-        if let Some(session) = &matter.session {
+        if let Some(session) = &approval.session {
             self.fact("session", &format!("s allows it for {session}"));
         }
         if let Some(flow) = &card.data_flow {
@@ -200,12 +200,12 @@ impl CardPage {
     fn result(
         &mut self,
         card: &ResultCard,
-        matter: &Approval,
+        approval: &Approval,
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
         self.heading("return the result of", &card.name);
-        self.who(matter, pins);
+        self.who(approval, pins);
         self.fact("because", &card.because);
         let now = draft.edited.as_ref().unwrap_or(&card.result);
         self.part("Result for the application", edited(draft));
@@ -218,13 +218,13 @@ impl CardPage {
     fn sampling_request(
         &mut self,
         card: &SamplingRequestCard,
-        matter: &Approval,
+        approval: &Approval,
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
         self.heading("ask the model", &card.model);
         self.cause(card.cause.as_deref());
-        self.who(matter, pins);
+        self.who(approval, pins);
         self.fact("model", &card.model);
         self.styled("", &card.reason, dim());
         if card.models.len() > 1 {
@@ -257,14 +257,14 @@ impl CardPage {
     fn sampling_result(
         &mut self,
         card: &SamplingResultCard,
-        matter: &Approval,
+        approval: &Approval,
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.heading("return the answer of the model to", &matter.server);
+        self.heading("return the answer of the model to", &approval.server);
         card.findings.iter().for_each(|found| self.alarm(found));
         self.cause(card.cause.as_deref());
-        self.who(matter, pins);
+        self.who(approval, pins);
         if let Some((sent, back)) = card.usage {
             let cost = card
                 .cost
@@ -284,11 +284,11 @@ impl CardPage {
     fn form(
         &mut self,
         card: &FormCard,
-        matter: &Approval,
+        approval: &Approval,
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.heading("fill in a form of", &matter.server);
+        self.heading("fill in a form of", &approval.server);
         if !card.secrets.is_empty() {
             // Servers must not ask for secrets in a form (ELIC-08).
             let names = card.secrets.join(", ");
@@ -297,7 +297,7 @@ impl CardPage {
             ));
         }
         self.cause(card.cause.as_deref());
-        self.who(matter, pins);
+        self.who(approval, pins);
         self.part("Message", "");
         self.said(&card.message);
         self.part("Form", edited(draft));
@@ -305,7 +305,7 @@ impl CardPage {
         if draft.is_raw {
             self.raw(&card.schema);
         }
-        let now = draft.edited.clone().unwrap_or_else(|| draft::original(matter));
+        let now = draft.edited.clone().unwrap_or_else(|| draft::original(approval));
         let given = json::members(&now).unwrap_or_default();
         for field in draft::fields(&card.schema) {
             let value = given.iter().find(|(name, _)| *name == field.name);
@@ -317,11 +317,11 @@ impl CardPage {
         }
     }
 
-    fn url(&mut self, card: &UrlCard, matter: &Approval, pins: Option<&[PinnedServer]>) {
-        self.heading("open a URL for", &matter.server);
+    fn url(&mut self, card: &UrlCard, approval: &Approval, pins: Option<&[PinnedServer]>) {
+        self.heading("open a URL for", &approval.server);
         card.warnings.iter().for_each(|warning| self.alarm(warning));
         self.cause(card.cause.as_deref());
-        self.who(matter, pins);
+        self.who(approval, pins);
         let host = if card.host.is_empty() { "none" } else { &card.host };
         self.styled("host", host, bold().fg(Color::Yellow));
         self.part("Message", "");

@@ -26,8 +26,8 @@ pub(crate) struct ApprovalDraft {
 }
 
 /// Returns the editable part of a pending approval, as it was received.
-pub(crate) fn original(matter: &Approval) -> RawJson {
-    match &matter.card {
+pub(crate) fn original(approval: &Approval) -> RawJson {
+    match &approval.card {
         ApprovalCard::Call(card) => card.arguments.clone(),
         ApprovalCard::Result(card) => card.result.clone(),
         ApprovalCard::SamplingRequest(card) => card.request.clone(),

@@ -60,7 +60,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &ScreenState) -> (usize, usize,
             draw_box(frame, body, count, lines, Some(&filling.entry));
         }
         ScreenMode::Reason { entry, block } => {
-            let name = state.matter().map(|matter| title(matter).0).unwrap_or_default();
+            let name = state.selected_approval().map(|approval| title(approval).0).unwrap_or_default();
             let head = if *block { " deny always " } else { " deny " };
             let lines = vec![
                 Line::styled(text::line(&name, 60), bold()),
@@ -100,24 +100,25 @@ fn nothing(state: &ScreenState, area: Rect) -> Paragraph<'static> {
 }
 
 fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
-    let selected = state.matter().map(|matter| matter.id.as_str());
-    let at = state.open.iter().position(|matter| Some(matter.id.as_str()) == selected).unwrap_or_default();
+    let selected = state.selected_approval().map(|approval| approval.id.as_str());
+    let at =
+        state.open.iter().position(|approval| Some(approval.id.as_str()) == selected).unwrap_or_default();
     let fits = (usize::from(area.height) / LINES_PER_ITEM).max(1);
     let first = at.saturating_sub(fits - 1).min(state.open.len().saturating_sub(fits));
     let width = usize::from(area.width).saturating_sub(3);
     let mut lines = Vec::new();
-    for matter in state.open.iter().skip(first).take(fits) {
-        let (what, server) = title(matter);
-        let is_here = Some(matter.id.as_str()) == selected;
-        let color = ApprovalRisk::of(matter).color();
+    for approval in state.open.iter().skip(first).take(fits) {
+        let (what, server) = title(approval);
+        let is_here = Some(approval.id.as_str()) == selected;
+        let color = ApprovalRisk::of(approval).color();
         let bar = Span::styled(if is_here { "▌" } else { " " }, Style::new().fg(Color::Cyan));
-        let left = left(matter.expires_at, state.time());
+        let left = left(approval.expires_at, state.time());
         let room = width.saturating_sub(left.len() + 3);
         let what = text::line(&what, room);
         let filling = " ".repeat((room + 1).saturating_sub(Span::raw(what.as_str()).width()));
         let style = if is_here { bold() } else { Style::new() };
         let hurry =
-            if is_short(matter.expires_at, state.time()) { Style::new().fg(Color::Red) } else { dim() };
+            if is_short(approval.expires_at, state.time()) { Style::new().fg(Color::Red) } else { dim() };
         lines.push(Line::from(vec![
             bar.clone(),
             Span::styled("● ", Style::new().fg(color)),
@@ -126,7 +127,7 @@ fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
             Span::styled(left, hurry),
         ]));
         // The argument tells calls of one tool apart; whose they are stands on the card.
-        let rest = key_argument(matter, width).or_else(|| matter.application.clone());
+        let rest = key_argument(approval, width).or_else(|| approval.application.clone());
         let rest = rest.map(|rest| format!(" · {rest}")).unwrap_or_default();
         let whose = text::line(&format!("{server}{rest}"), width.saturating_sub(2));
         lines.push(Line::from(vec![bar, Span::styled(format!("  {whose}"), dim())]));
@@ -135,12 +136,12 @@ fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
 }
 
 fn draw_card(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) -> (usize, usize, usize) {
-    let Some(matter) = state.matter() else { return (0, 1, 0) };
-    let risk = ApprovalRisk::of(matter);
-    let at = state.open.iter().position(|one| one.id == matter.id).unwrap_or_default();
+    let Some(approval) = state.selected_approval() else { return (0, 1, 0) };
+    let risk = ApprovalRisk::of(approval);
+    let at = state.open.iter().position(|one| one.id == approval.id).unwrap_or_default();
     let place = format!(" {} of {} ", at + 1, state.open.len());
-    let left = format!(" {} left ", left(matter.expires_at, state.time()));
-    let hurry = if is_short(matter.expires_at, state.time()) {
+    let left = format!(" {} left ", left(approval.expires_at, state.time()));
+    let hurry = if is_short(approval.expires_at, state.time()) {
         Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
     } else {
         Style::new()
@@ -152,7 +153,7 @@ fn draw_card(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) -> (usize, 
         .title(Line::styled(left, hurry).right_aligned());
     let inside = block.inner(area).inner(Margin::new(1, 0));
     let (lines, needed) =
-        card::layout_card(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
+        card::layout_card(approval, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
     let page = usize::from(inside.height).max(1);
     let most = lines.len().saturating_sub(page);
     // The card may have become shorter, or the window larger, since it was scrolled.
@@ -184,16 +185,16 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     let mut keys: Vec<(&str, &str, bool)> = Vec::new();
     match &state.mode {
         ScreenMode::Watching => {
-            if let Some(matter) = state.matter() {
-                let offers = matter.offers;
+            if let Some(approval) = state.selected_approval() {
+                let offers = approval.offers;
                 keys.push(("d", "deny", true));
                 if offers.block {
                     keys.push(("b", "block", true));
                 }
-                if matches!(matter.card, hospes_host::approvals::ApprovalCard::Form(_)) {
+                if matches!(approval.card, hospes_host::approvals::ApprovalCard::Form(_)) {
                     keys.push(("f", "fill in", true));
                 }
-                keys.push(("o", approve_label(matter), armed));
+                keys.push(("o", approve_label(approval), armed));
                 if offers.session {
                     keys.push(("s", "session", armed));
                 }
@@ -232,9 +233,9 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
 }
 
 /// Returns the label of the key that allows, in a word or two.
-fn approve_label(matter: &hospes_host::approvals::Approval) -> &'static str {
+fn approve_label(approval: &hospes_host::approvals::Approval) -> &'static str {
     use hospes_host::approvals::ApprovalCard;
-    match matter.card {
+    match approval.card {
         ApprovalCard::SamplingRequest(_) => "send",
         ApprovalCard::Form(_) => "send the form",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
@@ -244,8 +245,8 @@ fn approve_label(matter: &hospes_host::approvals::Approval) -> &'static str {
 }
 
 fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor, body: Rect) {
-    let Some(matter) = state.matter() else { return };
-    let (what, server) = title(matter);
+    let Some(approval) = state.selected_approval() else { return };
+    let (what, server) = title(approval);
     let width = usize::from(body.width.saturating_sub(6).max(20));
     let mut lines: Vec<Line<'static>> = text::lines(
         &format!(
@@ -282,7 +283,7 @@ fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor
     let places = if rule.destinations.is_empty() { "anywhere" } else { &rule.destinations };
     lines.push(row(count, "destinations", "", places));
     lines.push(row(count + 1, "for", "", &format!("{} days", rule.days())));
-    let asker = matter.application.as_deref().unwrap_or("the requesting application");
+    let asker = approval.application.as_deref().unwrap_or("the requesting application");
     let who = if rule.any_application { "any application" } else { asker };
     lines.push(row(count + 2, "asked by", "", who));
     if rule.is_wide() {

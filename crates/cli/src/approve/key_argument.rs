@@ -1,4 +1,4 @@
-//! The words that tell one matter from another on a single line.
+//! The words that tell one approval from another on a single line.
 
 use hospes::model::RawJson;
 use hospes_host::approvals::{Approval, ApprovalCard};
@@ -25,9 +25,9 @@ const KEY_ARGUMENT_NAMES: [&str; 15] = [
     "id",
 ];
 
-/// The argument that says most about what a matter is about, no wider than `width`; none where it has none.
-pub(crate) fn key_argument(matter: &Approval, width: usize) -> Option<String> {
-    let arguments: &RawJson = match &matter.card {
+/// The argument that says most about what an approval is about, no wider than `width`; none where it has none.
+pub(crate) fn key_argument(approval: &Approval, width: usize) -> Option<String> {
+    let arguments: &RawJson = match &approval.card {
         ApprovalCard::Call(card) => &card.arguments,
         ApprovalCard::Result(card) => &card.arguments,
         ApprovalCard::Form(card) => return Some(text::line(&card.message, width)),

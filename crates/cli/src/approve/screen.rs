@@ -43,7 +43,7 @@ struct QueuedDecision {
     words: String,
 }
 
-/// Shows the desk until the person has had enough, or the program is asked to end.
+/// Shows the approval queue until the person has had enough, or the program is asked to end.
 pub(super) async fn run(console: LocalConsole) -> CliResult {
     let mut ending = InterruptListener::new()?;
     // A watch for the queue, of which only the newest state is drawn. Channels for decisions and their
@@ -76,7 +76,7 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
     drawn.map_err(|error| CliError::usage("cannot use this terminal").with_cause(&error))
 }
 
-/// Follows the desk and tells the host what was decided, for as long as anybody looks.
+/// Follows the approval queue and tells the host what was decided, for as long as anybody looks.
 async fn sync_with_host(
     mut console: LocalConsole,
     tell: &watch::Sender<QueueUpdate>,
@@ -116,8 +116,8 @@ async fn sync_with_host(
                 }
                 if matches!(heard.as_str(), "hello" | "approvals" | "grants" | "definitions") {
                     match fetch_queue(&console).await {
-                        Ok(desk) => {
-                            tell.send_replace(Some(Ok(QueueSnapshot { pins: pins.clone(), ..desk })));
+                        Ok(queue) => {
+                            tell.send_replace(Some(Ok(QueueSnapshot { pins: pins.clone(), ..queue })));
                         }
                         Err(error) => {
                             lost(&error);

@@ -23,7 +23,7 @@ const MIN_ID_LENGTH: usize = 4;
 /// Number of characters of an id in lists for people.
 const SHOWN_ID_LENGTH: usize = 8;
 
-/// Maximum number of missed matters that lists for people show.
+/// Maximum number of missed approvals that lists for people show.
 const MAX_MISSED: usize = 10;
 /// Width of the argument in a row, in columns.
 const ARGUMENT_WIDTH: usize = 60;
@@ -79,8 +79,8 @@ fn edit(file: &Path) -> CliResult<RawJson> {
 /// Does it.
 pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> CliResult {
     let (console, _) = console_requests::find_host().await?;
-    let desk = fetch_queue(&console).await.map_err(|error| failed(&error))?;
-    let id = resolve_id(&decided.id, &desk.open)?;
+    let queue = fetch_queue(&console).await.map_err(|error| failed(&error))?;
+    let id = resolve_id(&decided.id, &queue.open)?;
     let answer: Result<RawJson, ClientError> =
         console.post(&format!("approvals/{id}"), &decided.decision).await;
     let answer = answer.map_err(|error| failed(&error))?;
@@ -88,18 +88,18 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
         output.json_line(answer.as_str());
         return Ok(());
     }
-    let matter: Approval =
+    let approval: Approval =
         answer.decode().map_err(|error| CliError::usage("cannot parse the response").with_cause(&error))?;
-    let (what, server) = title(&matter);
-    output.result(format_args!("{}: {what} of {server}", state(matter.state)));
+    let (what, server) = title(&approval);
+    output.result(format_args!("{}: {what} of {server}", state(approval.state)));
     Ok(())
 }
 
 /// The id that begins so.
 fn resolve_id(id: &str, open: &[Approval]) -> CliResult<String> {
-    let mut found = open.iter().filter(|matter| matter.id.starts_with(id));
+    let mut found = open.iter().filter(|approval| approval.id.starts_with(id));
     match (found.next(), found.next()) {
-        // A shorter beginning could fit another matter than the one that was seen.
+        // A shorter beginning could fit another approval than the one that was seen.
         (Some(one), None) if id.len() >= MIN_ID_LENGTH => Ok(one.id.clone()),
         (Some(_), None) => {
             Err(CliError::usage(format!("expected at least {MIN_ID_LENGTH} characters of an id")))
@@ -116,23 +116,27 @@ fn resolve_id(id: &str, open: &[Approval]) -> CliResult<String> {
 pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult {
     if output.json {
         let written = console_requests::fetch_raw_queue(console).await.map_err(|error| failed(&error))?;
-        written.open.iter().for_each(|matter| output.json_line(matter.as_str()));
+        written.open.iter().for_each(|approval| output.json_line(approval.as_str()));
         return Ok(());
     }
-    let desk = fetch_queue(console).await.map_err(|error| failed(&error))?;
-    if desk.open.is_empty() {
+    let queue = fetch_queue(console).await.map_err(|error| failed(&error))?;
+    if queue.open.is_empty() {
         output.say(paint(DIM, "no pending approvals"));
     }
-    for matter in &desk.open {
-        output.line(&row(matter, desk.now));
+    for approval in &queue.open {
+        output.line(&row(approval, queue.now));
     }
-    let missed: Vec<&Approval> =
-        desk.recent.iter().filter(|matter| matter.state == ApprovalState::Expired).take(MAX_MISSED).collect();
+    let missed: Vec<&Approval> = queue
+        .recent
+        .iter()
+        .filter(|approval| approval.state == ApprovalState::Expired)
+        .take(MAX_MISSED)
+        .collect();
     if !missed.is_empty() {
         output.say(paint(DIM, "missed: expired without a decision and denied"));
     }
-    for matter in missed {
-        output.line(&row(matter, desk.now));
+    for approval in missed {
+        output.line(&row(approval, queue.now));
     }
     Ok(())
 }
@@ -158,16 +162,16 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
         let mut seen = HashMap::new();
         // The oldest first, those that are over before those that wait.
         for json in written.recent.iter().rev().chain(&written.open) {
-            let Ok(matter) = json.decode::<Approval>() else { continue };
-            let is_new = known.get(&matter.id) != Some(&matter.state);
+            let Ok(approval) = json.decode::<Approval>() else { continue };
+            let is_new = known.get(&approval.id) != Some(&approval.state);
             // What was over before anybody looked is no news.
-            if is_new && (!is_first || matter.state == ApprovalState::Open) {
+            if is_new && (!is_first || approval.state == ApprovalState::Open) {
                 match output.json {
                     true => output.json_line(json.as_str()),
-                    false => output.line(&row(&matter, now)),
+                    false => output.line(&row(&approval, now)),
                 }
             }
-            seen.insert(matter.id, matter.state);
+            seen.insert(approval.id, approval.state);
         }
         // Replaced instead of merged, or ids that the host has forgotten would pile up.
         known = seen;
@@ -176,16 +180,16 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
     Err(CliError::new(FailureCode::Unreachable, "the host has stopped"))
 }
 
-/// A matter on one line.
-fn row(matter: &Approval, now: Timestamp) -> String {
-    let (what, server) = title(matter);
-    let id = &matter.id[..matter.id.len().min(SHOWN_ID_LENGTH)];
-    let how = match matter.state {
-        ApprovalState::Open => left(matter.expires_at, now),
+/// An approval on one line.
+fn row(approval: &Approval, now: Timestamp) -> String {
+    let (what, server) = title(approval);
+    let id = &approval.id[..approval.id.len().min(SHOWN_ID_LENGTH)];
+    let how = match approval.state {
+        ApprovalState::Open => left(approval.expires_at, now),
         over => state(over).to_owned(),
     };
-    let who = matter.application.as_deref().map(hospes_policy::visible_line).unwrap_or_default();
-    let gist = key_argument(matter, ARGUMENT_WIDTH).map(|gist| format!("  {gist}")).unwrap_or_default();
+    let who = approval.application.as_deref().map(hospes_policy::visible_line).unwrap_or_default();
+    let gist = key_argument(approval, ARGUMENT_WIDTH).map(|gist| format!("  {gist}")).unwrap_or_default();
     format!("{id}  {how:>9}  {server} · {what}{gist}  {}", paint(DIM, who)).trim_end().to_owned()
 }
 

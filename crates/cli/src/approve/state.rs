@@ -11,7 +11,7 @@
 //!      └─────────────────────────────────────► watching
 //! ```
 //!
-//! Esc leads back from everywhere, and so does the matter when it is over.
+//! Esc leads back from everywhere, and so does the approval when it is over.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -46,11 +46,11 @@ pub(crate) struct ScreenState {
     drafts: HashMap<String, ApprovalDraft>,
     pub(crate) mode: ScreenMode,
     pub(crate) said: Option<(MessageTone, String)>,
-    /// The matter about which the host has been told something, and has not answered yet.
+    /// The approval about which the host has been told something, and has not answered yet.
     busy: Option<String>,
-    /// The matter that was decided last here.
+    /// The approval that was decided last here.
     decided: Option<String>,
-    /// True if a matter has to be chosen before a key decides: from a decision here until then.
+    /// True if an approval has to be chosen before a key decides: from a decision here until then.
     must_choose: bool,
     /// The furthest line that the card was scrolled to.
     furthest: usize,
@@ -135,9 +135,9 @@ pub(crate) enum ScreenEffect {
 }
 
 impl ScreenState {
-    /// The matter on the card.
-    pub(crate) fn matter(&self) -> Option<&Approval> {
-        self.open.iter().find(|matter| Some(&matter.id) == self.selected.as_ref())
+    /// The approval on the card.
+    pub(crate) fn selected_approval(&self) -> Option<&Approval> {
+        self.open.iter().find(|approval| Some(&approval.id) == self.selected.as_ref())
     }
 
     /// Returns the edits to the current approval.
@@ -192,7 +192,7 @@ impl ScreenState {
         }
         // What was done here is said when the host says that it is done.
         let is_ours = gone == self.busy || gone == self.decided;
-        let over = recent.iter().find(|matter| Some(&matter.id) == gone.as_ref());
+        let over = recent.iter().find(|approval| Some(&approval.id) == gone.as_ref());
         if let Some(over) = over.filter(|_| !is_ours) {
             self.said = Some((MessageTone::Plain, ending(over)));
         }
@@ -200,12 +200,12 @@ impl ScreenState {
 
     /// Replaces the list of pending approvals. The card stays on the same approval for as long as that is pending.
     fn replace(&mut self, open: Vec<Approval>) {
-        let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
+        let at = self.open.iter().position(|approval| Some(&approval.id) == self.selected.as_ref());
         self.open = open;
-        self.drafts.retain(|id, _| self.open.iter().any(|matter| matter.id == *id));
-        if self.matter().is_none() {
+        self.drafts.retain(|id, _| self.open.iter().any(|approval| approval.id == *id));
+        if self.selected_approval().is_none() {
             let next = at.unwrap_or(0).min(self.open.len().saturating_sub(1));
-            self.show(self.open.get(next).map(|matter| matter.id.clone()));
+            self.show(self.open.get(next).map(|approval| approval.id.clone()));
         }
     }
 
@@ -226,8 +226,8 @@ impl ScreenState {
         self.busy.take_if(|busy| *busy == id);
         match done {
             Ok(words) => {
-                // The desk says so too, a little later.
-                let open = self.open.iter().filter(|matter| matter.id != id).cloned().collect();
+                // The approval queue says so too, a little later.
+                let open = self.open.iter().filter(|approval| approval.id != id).cloned().collect();
                 self.replace(open);
                 self.decided = Some(id);
                 // The next card comes up by itself: what decided this one decides nothing about that.
@@ -239,7 +239,7 @@ impl ScreenState {
                     rule.problem = Some(why.clone());
                 }
                 // What is wrong with an edit stands beside it.
-                if code == "edit" && self.open.iter().any(|matter| matter.id == id) {
+                if code == "edit" && self.open.iter().any(|approval| approval.id == id) {
                     self.drafts.entry(id).or_default().problem = Some(why.clone());
                 }
                 self.said = Some((MessageTone::Bad, why));
@@ -250,7 +250,7 @@ impl ScreenState {
     fn edited(&mut self, id: &str, text: Result<String, String>) {
         // Keys that were pressed meanwhile were meant for the editor.
         self.armed_at = self.now + ARMING_DELAY;
-        let Some(matter) = self.open.iter().find(|matter| matter.id == id) else {
+        let Some(approval) = self.open.iter().find(|approval| approval.id == id) else {
             self.said =
                 Some((MessageTone::Bad, "the approval was closed before you finished editing".to_owned()));
             return;
@@ -258,7 +258,7 @@ impl ScreenState {
         let draft = self.drafts.entry(id.to_owned()).or_default();
         match text {
             Ok(text) => {
-                draft.take(text, &original(matter));
+                draft.take(text, &original(approval));
                 self.said = match (&draft.problem, &draft.edited) {
                     (Some(why), _) => Some((MessageTone::Bad, why.clone())),
                     (None, Some(_)) => Some((MessageTone::Plain, "edited; nothing is sent yet".to_owned())),
@@ -306,7 +306,8 @@ impl ScreenState {
             KeyCode::Char(character) => {
                 if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 'A') {
                     let words = "keys are disabled after a decision: select this card first (j or Enter)";
-                    self.said = self.matter().is_some().then(|| (MessageTone::Plain, words.to_owned()));
+                    self.said =
+                        self.selected_approval().is_some().then(|| (MessageTone::Plain, words.to_owned()));
                     return None;
                 }
                 return self.act(character);
@@ -328,19 +329,19 @@ impl ScreenState {
     }
 
     fn step(&mut self, by: isize) {
-        let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
+        let at = self.open.iter().position(|approval| Some(&approval.id) == self.selected.as_ref());
         let next = at.unwrap_or(0).saturating_add_signed(by).min(self.open.len().saturating_sub(1));
         // The card that came up by itself after a decision is the next one.
         let next = if self.must_choose { at.unwrap_or(0) } else { next };
         self.choose();
-        self.show(self.open.get(next).map(|matter| matter.id.clone()));
+        self.show(self.open.get(next).map(|approval| approval.id.clone()));
     }
 
-    /// A key that does something with the matter.
+    /// A key that does something with the approval.
     fn act(&mut self, key: char) -> Option<ScreenEffect> {
-        let matter = self.matter()?.clone();
-        let offers = matter.offers;
-        let draft = self.drafts.entry(matter.id.clone()).or_default();
+        let approval = self.selected_approval()?.clone();
+        let offers = approval.offers;
+        let draft = self.drafts.entry(approval.id.clone()).or_default();
         match key {
             'd' => {
                 self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON_BYTES), block: false }
@@ -354,8 +355,8 @@ impl ScreenState {
             }
             'e' if offers.edit => {
                 return Some(ScreenEffect::Edit {
-                    id: matter.id.clone(),
-                    text: draft.text(&original(&matter)),
+                    id: approval.id.clone(),
+                    text: draft.text(&original(&approval)),
                 });
             }
             'u' if draft.edited.is_some() || draft.broken.is_some() => {
@@ -363,8 +364,8 @@ impl ScreenState {
                 self.said = Some((MessageTone::Plain, "changes discarded".to_owned()));
             }
             'f' => {
-                if let ApprovalCard::Form(card) = &matter.card {
-                    let now = draft.edited.clone().unwrap_or_else(|| original(&matter));
+                if let ApprovalCard::Form(card) = &approval.card {
+                    let now = draft.edited.clone().unwrap_or_else(|| original(&approval));
                     match FormEditor::new(&card.schema, &now) {
                         Some(filling) => self.mode = ScreenMode::Filling(Box::new(filling)),
                         None => draft.edited = Some(RawJson::empty_object()),
@@ -372,7 +373,7 @@ impl ScreenState {
                 }
             }
             'A' if offers.always => {
-                if let (ApprovalCard::Call(card), true) = (&matter.card, self.may_allow()) {
+                if let (ApprovalCard::Call(card), true) = (&approval.card, self.may_allow()) {
                     let arguments = self.draft().edited.unwrap_or_else(|| card.arguments.clone());
                     let rule = PermissionEditor::new(&arguments, card.suggestion.as_ref());
                     self.mode = ScreenMode::Rule(Box::new(rule));
@@ -381,11 +382,11 @@ impl ScreenState {
                 }
             }
             'o' => {
-                let words = format!("{}: {}", done(&matter), title(&matter).0);
+                let words = format!("{}: {}", done(&approval), title(&approval).0);
                 return self.allow(ApprovalScope::Once, words);
             }
             's' if offers.session => {
-                let words = format!("allowed for the session: {}", title(&matter).0);
+                let words = format!("allowed for the session: {}", title(&approval).0);
                 return self.allow(ApprovalScope::Session, words);
             }
             _ => {}
@@ -412,7 +413,7 @@ impl ScreenState {
     }
 
     fn allow(&mut self, scope: ApprovalScope, words: String) -> Option<ScreenEffect> {
-        let matter = self.matter()?.clone();
+        let approval = self.selected_approval()?.clone();
         if !self.may_allow() {
             return None;
         }
@@ -422,13 +423,13 @@ impl ScreenState {
             self.said = Some((MessageTone::Bad, format!("{problem} (e: edit again, u: discard changes)")));
             return None;
         }
-        let is_form = matches!(matter.card, ApprovalCard::Form(_));
+        let is_form = matches!(approval.card, ApprovalCard::Form(_));
         if is_form && draft.edited.is_none() {
             self.said =
                 Some((MessageTone::Plain, "fill in the form first: f here, or e in your editor".to_owned()));
             return None;
         }
-        self.decide(matter.id, ApprovalDecision::Allow { edited: draft.edited, scope }, words)
+        self.decide(approval.id, ApprovalDecision::Allow { edited: draft.edited, scope }, words)
     }
 
     fn decide(&mut self, id: String, decision: ApprovalDecision, words: String) -> Option<ScreenEffect> {
@@ -443,15 +444,15 @@ impl ScreenState {
         match key.code {
             KeyCode::Esc => None,
             KeyCode::Enter => {
-                let matter = self.matter()?.clone();
+                let approval = self.selected_approval()?.clone();
                 let reason = Some(entry.text().trim().to_owned()).filter(|reason| !reason.is_empty());
-                let name = title(&matter).0;
+                let name = title(&approval).0;
                 let words = if block {
                     format!("denied, now and in future: {name}")
                 } else {
                     format!("denied: {name}")
                 };
-                self.decide(matter.id, ApprovalDecision::Deny { reason, block }, words)
+                self.decide(approval.id, ApprovalDecision::Deny { reason, block }, words)
             }
             _ => {
                 entry.key(key);
@@ -476,7 +477,7 @@ impl ScreenState {
                 None
             }
             PermissionInput::Given(permission) => {
-                let name = self.matter().map(|matter| title(matter).0)?;
+                let name = self.selected_approval().map(|approval| title(approval).0)?;
                 let words = format!("allowed by this rule for {} days: {name}", rule.days());
                 // What is wrong with it the host says; then it is here still.
                 self.mode = ScreenMode::Rule(rule);
@@ -520,8 +521,8 @@ impl ScreenState {
 }
 
 /// Returns the word for an allowed action.
-pub(crate) fn done(matter: &Approval) -> &'static str {
-    match matter.card {
+pub(crate) fn done(approval: &Approval) -> &'static str {
+    match approval.card {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "sent",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "delivered",
         ApprovalCard::Url(_) => "confirmed as visited",
@@ -530,9 +531,9 @@ pub(crate) fn done(matter: &Approval) -> &'static str {
 }
 
 /// Describes how an approval ended that was not decided here.
-pub(crate) fn ending(matter: &Approval) -> String {
-    let name = title(matter).0;
-    match (matter.state, &matter.decided) {
+pub(crate) fn ending(approval: &Approval) -> String {
+    let name = title(approval).0;
+    match (approval.state, &approval.decided) {
         (ApprovalState::Expired, _) => format!("{name}: expired without a decision, so denied"),
         (ApprovalState::Withdrawn, _) => format!("{name}: withdrawn by the requester"),
         (ApprovalState::Allowed, Some(decided)) => format!("{name}: allowed by {}", decided.by),

@@ -16,7 +16,7 @@ const NOW: &str = "2026-06-01T12:00:00Z";
 const LONG: u64 = 9_007_199_254_740_993;
 const LONGER: &str = "9007199254740993000000000001";
 
-fn matter(id: &str, more: &Value) -> Approval {
+fn approval(id: &str, more: &Value) -> Approval {
     let mut whole = json!({
         "id": id, "asked_at": NOW, "expires_at": "2026-06-01T12:02:00Z", "state": "open",
         "application": "claude-code", "server": "files",
@@ -42,23 +42,23 @@ fn call() -> Value {
 }
 
 /// A state, its time, and keys for it.
-struct Desk {
+struct TestQueue {
     state: ScreenState,
     now: Duration,
 }
 
-impl Desk {
+impl TestQueue {
     fn new(open: &[Approval]) -> Self {
-        let mut desk = Self { state: ScreenState::default(), now: Duration::ZERO };
-        desk.seen(open, &[]);
-        desk
+        let mut queue = Self { state: ScreenState::default(), now: Duration::ZERO };
+        queue.seen(open, &[]);
+        queue
     }
 
     /// One whose card has been there for long enough.
     fn armed(open: &[Approval]) -> Self {
-        let mut desk = Self::new(open);
-        desk.wait(ARMING_DELAY);
-        desk
+        let mut queue = Self::new(open);
+        queue.wait(ARMING_DELAY);
+        queue
     }
 
     fn seen(&mut self, open: &[Approval], recent: &[Approval]) {
@@ -89,7 +89,7 @@ impl Desk {
     }
 
     fn edited(&mut self, text: &str) {
-        let id = self.state.matter().unwrap().id.clone();
+        let id = self.state.selected_approval().unwrap().id.clone();
         self.on(ScreenEvent::Edited { id, text: Ok(text.to_owned()) });
         self.wait(ARMING_DELAY);
     }
@@ -116,56 +116,56 @@ fn decided(effect: Option<ScreenEffect>) -> (String, Value) {
 
 #[test]
 fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
-    let mut desk = Desk::new(&[matter("a", &json!({}))]);
-    desk.wait(ARMING_DELAY - Duration::from_millis(1));
-    assert_eq!(desk.typed("o"), None);
-    assert!(desk.said().contains("has just changed"));
+    let mut queue = TestQueue::new(&[approval("a", &json!({}))]);
+    queue.wait(ARMING_DELAY - Duration::from_millis(1));
+    assert_eq!(queue.typed("o"), None);
+    assert!(queue.said().contains("has just changed"));
     // A key that is held down begins the wait anew each time.
     for _ in 0..20 {
-        desk.wait(Duration::from_millis(40));
-        assert_eq!(desk.typed("o"), None);
+        queue.wait(Duration::from_millis(40));
+        assert_eq!(queue.typed("o"), None);
     }
-    desk.wait(ARMING_DELAY);
-    assert_eq!(decided(desk.typed("o")), ("a".to_owned(), json!({ "decision": "allow" })));
+    queue.wait(ARMING_DELAY);
+    assert_eq!(decided(queue.typed("o")), ("a".to_owned(), json!({ "decision": "allow" })));
     // And not twice, until the host has answered.
-    assert_eq!(desk.typed("o"), None);
-    desk.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
-    assert!(desk.drawn(80, 24).contains("No pending approvals."));
+    assert_eq!(queue.typed("o"), None);
+    queue.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
+    assert!(queue.drawn(80, 24).contains("No pending approvals."));
 }
 
 /// The key that decided one call decides nothing about the card that comes up in its place.
 #[test]
 fn after_a_decision_keys_are_off_until_a_card_is_chosen() {
-    let (first, second) = (matter("a", &json!({})), matter("b", &json!({})));
-    let mut desk = Desk::armed(&[first, second]);
-    assert_eq!(decided(desk.typed("o")).0, "a");
-    desk.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
-    desk.wait(10 * ARMING_DELAY);
+    let (first, second) = (approval("a", &json!({})), approval("b", &json!({})));
+    let mut queue = TestQueue::armed(&[first, second]);
+    assert_eq!(decided(queue.typed("o")).0, "a");
+    queue.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
+    queue.wait(10 * ARMING_DELAY);
     for key in ["o", "s", "A", "d", "b"] {
-        assert_eq!(desk.typed(key), None);
-        assert!(desk.said().contains("select this card first"), "{key}: {}", desk.said());
+        assert_eq!(queue.typed(key), None);
+        assert!(queue.said().contains("select this card first"), "{key}: {}", queue.said());
     }
-    desk.typed("j");
-    assert_eq!(desk.state.matter().unwrap().id, "b");
-    assert_eq!(desk.typed("o"), None, "it has only just been chosen");
-    desk.wait(2 * ARMING_DELAY);
-    assert_eq!(decided(desk.typed("o")).0, "b");
+    queue.typed("j");
+    assert_eq!(queue.state.selected_approval().unwrap().id, "b");
+    assert_eq!(queue.typed("o"), None, "it has only just been chosen");
+    queue.wait(2 * ARMING_DELAY);
+    assert_eq!(decided(queue.typed("o")).0, "b");
 }
 
 #[test]
 fn nothing_is_allowed_before_its_arguments_were_in_view() {
     let mut card = call();
     card["arguments"] = json!({ "text": "a line\n".repeat(60) });
-    let mut desk = Desk::armed(&[matter("a", &json!({ "card": card }))]);
-    desk.drawn(80, 24);
-    assert_eq!(desk.typed("o"), None);
-    assert!(desk.said().contains("scroll to the end first"), "{}", desk.said());
+    let mut queue = TestQueue::armed(&[approval("a", &json!({ "card": card }))]);
+    queue.drawn(80, 24);
+    assert_eq!(queue.typed("o"), None);
+    assert!(queue.said().contains("scroll to the end first"), "{}", queue.said());
     for _ in 0..8 {
-        desk.typed(" ");
-        desk.drawn(80, 24);
+        queue.typed(" ");
+        queue.drawn(80, 24);
     }
-    desk.wait(ARMING_DELAY);
-    assert_eq!(decided(desk.typed("o")).0, "a");
+    queue.wait(ARMING_DELAY);
+    assert_eq!(decided(queue.typed("o")).0, "a");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn an_edit_of_a_text_is_shown_as_what_goes_and_what_comes() {
     let mut card = call();
     card["arguments"] = json!({ "path": "a", "edits": [{ "old_text": "pay ann", "new_text": "pay eve" }] });
     card.as_object_mut().unwrap().remove("last_arguments");
-    let drawn = Desk::armed(&[matter("a", &json!({ "card": card }))]).drawn(80, 40);
+    let drawn = TestQueue::armed(&[approval("a", &json!({ "card": card }))]).drawn(80, 40);
     assert!(
         drawn.contains("- pay ann") && drawn.contains("+ pay eve") && !drawn.contains("old_text"),
         "{drawn}"
@@ -183,108 +183,108 @@ fn an_edit_of_a_text_is_shown_as_what_goes_and_what_comes() {
 
 #[test]
 fn what_moves_under_the_finger_is_not_allowed() {
-    let (first, second) = (matter("a", &json!({})), matter("b", &json!({})));
-    let mut desk = Desk::armed(&[first, second.clone()]);
+    let (first, second) = (approval("a", &json!({})), approval("b", &json!({})));
+    let mut queue = TestQueue::armed(&[first, second.clone()]);
     // The first one goes away by itself.
-    let over = matter("a", &json!({ "state": "expired" }));
-    desk.seen(std::slice::from_ref(&second), &[over]);
-    assert!(desk.said().contains("expired without a decision"), "{}", desk.said());
-    assert_eq!(desk.state.matter().unwrap().id, "b");
-    assert_eq!(desk.typed("o"), None);
-    desk.wait(ARMING_DELAY);
+    let over = approval("a", &json!({ "state": "expired" }));
+    queue.seen(std::slice::from_ref(&second), &[over]);
+    assert!(queue.said().contains("expired without a decision"), "{}", queue.said());
+    assert_eq!(queue.state.selected_approval().unwrap().id, "b");
+    assert_eq!(queue.typed("o"), None);
+    queue.wait(ARMING_DELAY);
     // One that comes in above moves nothing: the card stays what it is.
-    desk.seen(&[matter("c", &json!({})), second], &[]);
-    assert_eq!(decided(desk.typed("o")).0, "b");
+    queue.seen(&[approval("c", &json!({})), second], &[]);
+    assert_eq!(decided(queue.typed("o")).0, "b");
 }
 
 #[test]
 fn enter_allows_nothing_and_neither_does_what_is_pasted() {
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    assert_eq!(desk.key(KeyCode::Enter), None);
-    assert_eq!(desk.on(ScreenEvent::Paste("oooo".to_owned())), None);
-    assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL)), None);
-    assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(ScreenEffect::Quit));
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    assert_eq!(queue.key(KeyCode::Enter), None);
+    assert_eq!(queue.on(ScreenEvent::Paste("oooo".to_owned())), None);
+    assert_eq!(queue.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL)), None);
+    assert_eq!(queue.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(ScreenEffect::Quit));
 }
 
 #[test]
 fn a_denial_carries_its_reason() {
-    let mut desk = Desk::new(&[matter("a", &json!({}))]);
-    assert_eq!(desk.typed("dnot there"), None);
-    desk.key(KeyCode::Esc);
+    let mut queue = TestQueue::new(&[approval("a", &json!({}))]);
+    assert_eq!(queue.typed("dnot there"), None);
+    queue.key(KeyCode::Esc);
     let enter = KeyCode::Enter;
-    desk.typed("dnot here");
-    assert!(desk.drawn(80, 24).contains("> not here"));
-    assert_eq!(decided(desk.key(enter)).1, json!({ "decision": "deny", "reason": "not here" }));
-    let mut desk = Desk::new(&[matter("a", &json!({}))]);
-    desk.typed("b");
-    assert_eq!(decided(desk.key(enter)).1, json!({ "decision": "deny", "block": true }));
+    queue.typed("dnot here");
+    assert!(queue.drawn(80, 24).contains("> not here"));
+    assert_eq!(decided(queue.key(enter)).1, json!({ "decision": "deny", "reason": "not here" }));
+    let mut queue = TestQueue::new(&[approval("a", &json!({}))]);
+    queue.typed("b");
+    assert_eq!(decided(queue.key(enter)).1, json!({ "decision": "deny", "block": true }));
 }
 
 #[test]
 fn what_is_not_offered_is_neither_shown_nor_done() {
     let none = json!({ "edit": false, "session": false, "always": false, "block": false });
-    let mut desk = Desk::armed(&[matter("a", &json!({ "offers": none }))]);
+    let mut queue = TestQueue::armed(&[approval("a", &json!({ "offers": none }))]);
     for key in ["s", "A", "b", "e", "f"] {
-        assert_eq!(desk.typed(key), None, "{key}");
+        assert_eq!(queue.typed(key), None, "{key}");
     }
-    let drawn = desk.drawn(100, 30);
+    let drawn = queue.drawn(100, 30);
     for word in ["session", "always", "block", " edit"] {
         assert!(!drawn.lines().last().unwrap().contains(word), "{word}:\n{drawn}");
     }
-    assert!(matches!(desk.state.mode, super::state::ScreenMode::Watching));
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    let drawn = desk.drawn(80, 24);
+    assert!(matches!(queue.state.mode, super::state::ScreenMode::Watching));
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    let drawn = queue.drawn(80, 24);
     let keys = "d deny  b block  o once  s session  A always…  e edit  v JSON  ? help  q quit";
     assert!(drawn.contains(keys), "{drawn}");
-    assert_eq!(decided(desk.typed("s")).1, json!({ "decision": "allow", "scope": "session" }));
+    assert_eq!(decided(queue.typed("s")).1, json!({ "decision": "allow", "scope": "session" }));
 }
 
 #[test]
 fn an_edit_goes_as_it_was_written_and_what_is_no_json_goes_nowhere() {
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    let Some(ScreenEffect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    let Some(ScreenEffect::Edit { text, .. }) = queue.typed("e") else { panic!("no editor") };
     assert!(text.contains(&format!("\"count\": {LONGER},\n")), "{text}");
-    desk.edited("{\"count\": 12345678901234567890123");
-    assert!(desk.said().contains("not valid JSON"));
-    assert_eq!(desk.typed("o"), None);
+    queue.edited("{\"count\": 12345678901234567890123");
+    assert!(queue.said().contains("not valid JSON"));
+    assert_eq!(queue.typed("o"), None);
     // The editor opens with what was written.
-    let Some(ScreenEffect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
+    let Some(ScreenEffect::Edit { text, .. }) = queue.typed("e") else { panic!("no editor") };
     assert_eq!(text, "{\"count\": 12345678901234567890123");
-    desk.edited("{\"count\": 12345678901234567890123}");
-    let drawn = desk.drawn(100, 60);
+    queue.edited("{\"count\": 12345678901234567890123}");
+    let drawn = queue.drawn(100, 60);
     assert!(
         drawn.contains("changed by you") && drawn.contains("+ count: 12345678901234567890123"),
         "{drawn}"
     );
-    let Some(ScreenEffect::Decide { decision, id, .. }) = desk.typed("o") else {
+    let Some(ScreenEffect::Decide { decision, id, .. }) = queue.typed("o") else {
         panic!("nothing is decided")
     };
     let written = serde_json::to_string(&decision).unwrap();
     assert_eq!(written, r#"{"decision":"allow","edited":{"count": 12345678901234567890123}}"#);
     // The host looks at it, too.
     let why = "it cannot be changed to this: `path` is missing".to_owned();
-    desk.on(ScreenEvent::Decided { id, done: Err(("edit".to_owned(), why.clone())) });
-    assert_eq!(desk.said(), why);
-    assert!(desk.drawn(120, 60).contains("! it cannot be changed to this"));
-    desk.wait(ARMING_DELAY);
-    assert_eq!(desk.typed("u"), None);
-    assert_eq!(decided(desk.typed("o")).1, json!({ "decision": "allow" }));
+    queue.on(ScreenEvent::Decided { id, done: Err(("edit".to_owned(), why.clone())) });
+    assert_eq!(queue.said(), why);
+    assert!(queue.drawn(120, 60).contains("! it cannot be changed to this"));
+    queue.wait(ARMING_DELAY);
+    assert_eq!(queue.typed("u"), None);
+    assert_eq!(decided(queue.typed("o")).1, json!({ "decision": "allow" }));
 }
 
 #[test]
 fn a_lasting_permission_is_narrow_and_for_a_month() {
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    assert_eq!(desk.typed("AA"), None, "twice in haste is not meant");
-    let drawn = desk.drawn(80, 24);
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    assert_eq!(queue.typed("AA"), None, "twice in haste is not meant");
+    let drawn = queue.drawn(80, 24);
     assert!(drawn.contains("is in folder /srv") && drawn.contains("30 days"), "{drawn}");
-    desk.wait(ARMING_DELAY);
-    assert_eq!(desk.key(KeyCode::Enter), None);
-    desk.key(KeyCode::Esc);
-    desk.wait(ARMING_DELAY);
+    queue.wait(ARMING_DELAY);
+    assert_eq!(queue.key(KeyCode::Enter), None);
+    queue.key(KeyCode::Esc);
+    queue.wait(ARMING_DELAY);
     let permission =
         json!({ "arguments": { "path": { "under": "/srv" } }, "until": "2026-07-01T12:00:01.5Z" });
     let expected = json!({ "decision": "allow", "scope": { "always": permission } });
-    assert_eq!(decided(desk.typed("A")).1, expected);
+    assert_eq!(decided(queue.typed("A")).1, expected);
 }
 
 #[test]
@@ -294,25 +294,25 @@ fn a_form_is_filled_in_and_sent() {
         "token": { "type": "string" } } });
     let card = json!({ "kind": "form", "message": "Who?", "schema": schema, "secrets": ["token"] });
     let offers = json!({ "edit": true, "session": false, "always": false, "block": false });
-    let mut desk = Desk::armed(&[matter("a", &json!({ "card": card, "offers": offers }))]);
-    assert!(desk.drawn(80, 40).contains("! This form seems to request a secret (token)"));
-    assert_eq!(desk.typed("o"), None);
-    desk.typed("f");
-    let drawn = desk.drawn(80, 24);
+    let mut queue = TestQueue::armed(&[approval("a", &json!({ "card": card, "offers": offers }))]);
+    assert!(queue.drawn(80, 40).contains("! This form seems to request a secret (token)"));
+    assert_eq!(queue.typed("o"), None);
+    queue.typed("f");
+    let drawn = queue.drawn(80, 24);
     assert!(drawn.contains("field 1 of 3") && drawn.contains("required; Yours"), "{drawn}");
-    desk.typed("Ada");
-    desk.key(KeyCode::Enter);
-    desk.typed("x");
-    desk.key(KeyCode::Enter);
-    desk.key(KeyCode::Enter);
-    assert!(desk.said().contains("expected integer"), "{}", desk.said());
-    desk.key(KeyCode::Up);
-    desk.key(KeyCode::Backspace);
-    desk.key(KeyCode::Enter);
-    desk.key(KeyCode::Enter);
-    desk.wait(ARMING_DELAY);
+    queue.typed("Ada");
+    queue.key(KeyCode::Enter);
+    queue.typed("x");
+    queue.key(KeyCode::Enter);
+    queue.key(KeyCode::Enter);
+    assert!(queue.said().contains("expected integer"), "{}", queue.said());
+    queue.key(KeyCode::Up);
+    queue.key(KeyCode::Backspace);
+    queue.key(KeyCode::Enter);
+    queue.key(KeyCode::Enter);
+    queue.wait(ARMING_DELAY);
     let content = json!({ "decision": "allow", "edited": { "name": "Ada", "age": 3 } });
-    assert_eq!(decided(desk.typed("o")).1, content);
+    assert_eq!(decided(queue.typed("o")).1, content);
 }
 
 /// Text of servers cannot write to the terminal, nor look like ours.
@@ -325,10 +325,10 @@ fn what_hides_in_a_card_is_seen() {
     card["arguments"] = json!({ evil: evil, "long": format!("{evil}\n{evil}") });
     card["because"] = evil.into();
     let all = json!({ "server": evil, "application": evil, "principal": evil, "card": card });
-    let mut desk = Desk::armed(&[matter("a", &all)]);
+    let mut queue = TestQueue::armed(&[approval("a", &all)]);
     for keys in ["", "v", "vA"] {
-        desk.typed(keys);
-        let drawn = desk.drawn(120, 60);
+        queue.typed(keys);
+        let drawn = queue.drawn(120, 60);
         let seen = "x\\u{1b}[2J\\u{202e}y\\u{200b}z";
         assert!(
             drawn.contains(&format!("│ {seen}")) && drawn.contains(&format!("server      {seen}")),
@@ -345,11 +345,11 @@ fn the_host_of_an_address_stands_out() {
     let url = "https://bank.example@evil.example:8443/bank.example?evil.example";
     let card =
         json!({ "kind": "url", "message": "Go", "url": url, "host": "evil.example", "warnings": ["look"] });
-    let desk = Desk::armed(&[matter("a", &json!({ "card": card }))]);
+    let queue = TestQueue::armed(&[approval("a", &json!({ "card": card }))]);
     let mut terminal = Terminal::new(TestBackend::new(120, 30)).unwrap();
     terminal
         .draw(|frame| {
-            draw(frame, &desk.state);
+            draw(frame, &queue.state);
         })
         .unwrap();
     let buffer = terminal.backend().buffer();
@@ -408,46 +408,47 @@ fn every_card_is_drawn_at_every_size() {
         (json!({ "kind": "form", "message": "Who?", "schema": {}, "secrets": [] }), vec!["│ Who?"]),
     ];
     for (card, words) in cards {
-        let mut desk = Desk::armed(&[matter("a", &json!({ "card": card })), matter("b", &json!({}))]);
-        let drawn = desk.drawn(120, 70);
+        let mut queue =
+            TestQueue::armed(&[approval("a", &json!({ "card": card })), approval("b", &json!({}))]);
+        let drawn = queue.drawn(120, 70);
         for word in words {
             assert!(drawn.contains(word), "{word}:\n{drawn}");
         }
         for keys in ["", "v", "d", "?"] {
-            desk.typed(keys);
+            queue.typed(keys);
             for (width, height) in [(1, 1), (3, 9), (20, 5), (40, 12), (80, 24), (200, 60)] {
-                desk.drawn(width, height);
+                queue.drawn(width, height);
             }
-            desk.key(KeyCode::Esc);
+            queue.key(KeyCode::Esc);
         }
     }
 }
 
 #[test]
 fn a_long_card_says_that_there_is_more_and_is_scrolled() {
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    let drawn = desk.drawn(80, 24);
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    let drawn = queue.drawn(80, 24);
     assert!(drawn.contains("more lines: space") && !drawn.contains("Or two."), "{drawn}");
-    desk.typed("  ");
-    let drawn = desk.drawn(80, 24);
+    queue.typed("  ");
+    let drawn = queue.drawn(80, 24);
     assert!(!drawn.contains("more lines: space") && drawn.contains("Or two."), "{drawn}");
 }
 
 #[test]
 fn it_counts_down_by_the_time_of_the_host() {
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    assert!(desk.drawn(80, 24).contains("1:59 left"));
-    desk.wait(Duration::from_secs(100));
-    assert!(desk.drawn(80, 24).contains("0:19 left"));
-    desk.on(ScreenEvent::Lost("the host has ended".to_owned()));
-    assert!(desk.drawn(80, 24).contains("the host has ended"));
-    assert_eq!(desk.typed("o"), None);
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    assert!(queue.drawn(80, 24).contains("1:59 left"));
+    queue.wait(Duration::from_secs(100));
+    assert!(queue.drawn(80, 24).contains("0:19 left"));
+    queue.on(ScreenEvent::Lost("the host has ended".to_owned()));
+    assert!(queue.drawn(80, 24).contains("the host has ended"));
+    assert_eq!(queue.typed("o"), None);
 }
 
 /// A decision says which scope it has in the words of the host.
 #[test]
 fn a_scope_is_never_wider_than_the_key() {
-    let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    let Some(ScreenEffect::Decide { decision, .. }) = desk.typed("o") else { panic!("nothing is decided") };
+    let mut queue = TestQueue::armed(&[approval("a", &json!({}))]);
+    let Some(ScreenEffect::Decide { decision, .. }) = queue.typed("o") else { panic!("nothing is decided") };
     assert_eq!(decision, ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Once });
 }

@@ -24,9 +24,9 @@ const DECIDED_BY: &str = "the person in the chat";
 /// Maximum width of a card, in columns.
 const MAX_WIDTH: usize = 100;
 
-/// A person at the desk of the host.
+/// A person at the approval queue of the host.
 pub(super) struct ChatApprover {
-    pub(super) desk: ApprovalQueue,
+    pub(super) queue: ApprovalQueue,
     pub(super) lines: Arc<InputLines>,
     pub(super) output: CliOutput,
 }
@@ -46,19 +46,19 @@ pub(super) enum ApprovalReply {
 impl ApprovalReply {
     /// Parses a line. An empty line neither allows nor denies, and text that does not begin with a known letter is
     /// ignored.
-    pub(super) fn of(line: &str, matter: &Approval, draft: &ApprovalDraft) -> Self {
+    pub(super) fn of(line: &str, approval: &Approval, draft: &ApprovalDraft) -> Self {
         let line = line.trim();
         let (letter, rest) = line.split_once(' ').unwrap_or((line, ""));
         let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
         let allow = |scope| Self::Decide(ApprovalDecision::Allow { edited: draft.edited.clone(), scope });
-        let offers = matter.offers;
+        let offers = approval.offers;
         match (letter, rest) {
             ("d", _) => Self::Decide(ApprovalDecision::Deny { reason, block: false }),
             ("b", _) if offers.block => Self::Decide(ApprovalDecision::Deny { reason, block: true }),
             // Nothing may follow a letter that allows, because the words behind it could say the opposite.
             ("o", "") => allow(ApprovalScope::Once),
             ("s", "") if offers.session => allow(ApprovalScope::Session),
-            ("f", "") if matches!(matter.card, ApprovalCard::Form(_)) => Self::Fill,
+            ("f", "") if matches!(approval.card, ApprovalCard::Form(_)) => Self::Fill,
             ("e", "") if offers.edit => Self::Edit,
             ("u", "") if draft.edited.is_some() || draft.broken.is_some() => Self::Undo,
             ("v", "") => Self::Raw,
@@ -79,7 +79,7 @@ impl ChatApprover {
     /// Comes back when there is something to ask about.
     pub(super) async fn wait_for_approval(&self) {
         // Subscribed before the first look, so that nothing that arrives in between is missed.
-        let mut changes = self.desk.subscribe();
+        let mut changes = self.queue.subscribe();
         while self.next().is_none() {
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -90,26 +90,26 @@ impl ChatApprover {
     /// Returns the oldest approval that is pending in this process. Approvals of another host with the same state are
     /// not part of the chat, whatever its application calls itself.
     fn next(&self) -> Option<Approval> {
-        self.desk.pending_unpersisted().into_iter().next()
+        self.queue.pending_unpersisted().into_iter().next()
     }
 
     /// Asks about what has waited longest, until it is over.
     pub(super) async fn ask_next(&self) {
-        let Some(matter) = self.next() else { return };
+        let Some(approval) = self.next() else { return };
         let mut draft = ApprovalDraft::default();
-        announce(shown(&matter, &draft));
+        announce(shown(&approval, &draft));
         loop {
             // What was typed before there was a question is no answer to it.
             discard_typed_input();
-            let (name, server) = title(&matter);
+            let (name, server) = title(&approval);
             let what = paint(BOLD, format!("{name} ({server})"));
-            print_message_part(&format!("\n{what}\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
-            // `over` first, because an answer to a matter that is over must not be used. `InputLines` keeps a
+            print_message_part(&format!("\n{what}\n{}{} ", keys(&approval, &draft), paint(CYAN, " >")));
+            // `over` first, because an answer to an approval that is over must not be used. `InputLines` keeps a
             // read that is dropped here for the next question.
             let line = tokio::select! {
                 biased;
-                over = self.over(&matter.id) => {
-                    announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(matter)))));
+                over = self.over(&approval.id) => {
+                    announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(approval)))));
                     // What is being typed was meant for this one, not for the next.
                     tokio::time::sleep(ARMING_DELAY).await;
                     return;
@@ -117,16 +117,16 @@ impl ChatApprover {
                 line = self.lines.next() => line,
             };
             let word = match line {
-                Some(Ok(line)) => ApprovalReply::of(&line, &matter, &draft),
+                Some(Ok(line)) => ApprovalReply::of(&line, &approval, &draft),
                 Some(Err(_)) => ApprovalReply::Other,
                 // Nobody is there any more.
                 None => ApprovalReply::Decide(ApprovalDecision::deny()),
             };
             let decision = match word {
                 ApprovalReply::Decide(decision) => Some(decision),
-                ApprovalReply::Fill => self.fill(&matter, &mut draft).await,
+                ApprovalReply::Fill => self.fill(&approval, &mut draft).await,
                 ApprovalReply::Edit => {
-                    self.edit(&matter, &mut draft).await;
+                    self.edit(&approval, &mut draft).await;
                     None
                 }
                 ApprovalReply::Undo => {
@@ -140,8 +140,8 @@ impl ChatApprover {
                 ApprovalReply::Other => continue,
             };
             match decision {
-                None => announce(shown(&matter, &draft)),
-                Some(decision) => match self.decide(&matter, &draft, decision).await {
+                None => announce(shown(&approval, &draft)),
+                Some(decision) => match self.decide(&approval, &draft, decision).await {
                     Ok(said) => return announce(paint(DIM, format!("  {said}"))),
                     // A problem with an edit may be in the words of a server.
                     Err(why) => self.output.warn(visible(&why)),
@@ -152,29 +152,29 @@ impl ChatApprover {
 
     /// Denies what has waited longest.
     pub(super) async fn refuse_next(&self) {
-        let Some(matter) = self.next() else { return };
-        let said = self.decide(&matter, &ApprovalDraft::default(), ApprovalDecision::deny()).await;
+        let Some(approval) = self.next() else { return };
+        let said = self.decide(&approval, &ApprovalDraft::default(), ApprovalDecision::deny()).await;
         announce(paint(DIM, format!("\n  {}", said.unwrap_or_else(|why| why))));
     }
 
     /// Gives what would happen to the person's editor.
-    async fn edit(&self, matter: &Approval, draft: &mut ApprovalDraft) {
-        let text = draft.text(&original(matter));
+    async fn edit(&self, approval: &Approval, draft: &mut ApprovalDraft) {
+        let text = draft.text(&original(approval));
         let edited = tokio::task::spawn_blocking(move || edit(&text)).await;
         match edited.unwrap_or_else(|error| Err(error.to_string())) {
-            Ok(text) => draft.take(text, &original(matter)),
+            Ok(text) => draft.take(text, &original(approval)),
             Err(why) => self.output.warn(visible(&why)),
         }
     }
 
-    /// Comes back when a matter does not wait any more, with how it ended.
+    /// Comes back when an approval does not wait any more, with how it ended.
     async fn over(&self, id: &str) -> Option<Approval> {
-        // Subscribed before the matter is read, so that its end cannot fall in between.
-        let mut changes = self.desk.subscribe();
+        // Subscribed before the approval is read, so that its end cannot fall in between.
+        let mut changes = self.queue.subscribe();
         loop {
-            match self.desk.get(id) {
-                Some(matter) if matter.state == ApprovalState::Open => {
-                    let left = matter.expires_at.duration_since(jiff::Timestamp::now());
+            match self.queue.get(id) {
+                Some(approval) if approval.state == ApprovalState::Open => {
+                    let left = approval.expires_at.duration_since(jiff::Timestamp::now());
                     let left = std::time::Duration::try_from(left).unwrap_or_default();
                     // The sleep is never zero: until the queue notices the expiry this would be a busy loop.
                     tokio::select! {
@@ -189,26 +189,28 @@ impl ChatApprover {
 
     async fn decide(
         &self,
-        matter: &Approval,
+        approval: &Approval,
         draft: &ApprovalDraft,
         decision: ApprovalDecision,
     ) -> Result<String, String> {
-        let name = title(matter).0;
+        let name = title(approval).0;
         let words = match &decision {
             ApprovalDecision::Deny { block: true, .. } => format!("denied, now and in future: {name}"),
             ApprovalDecision::Deny { .. } => format!("denied: {name}"),
             ApprovalDecision::Allow { scope: ApprovalScope::Session, .. } => {
-                format!("allowed for {}: {name}", matter.session.as_deref().unwrap_or("this session"))
+                format!("allowed for {}: {name}", approval.session.as_deref().unwrap_or("this session"))
             }
             ApprovalDecision::Allow { .. } if draft.broken.is_some() => {
                 return Err("the edited text is not valid JSON; e: edit again, u: undo".to_owned());
             }
-            ApprovalDecision::Allow { edited: None, .. } if matches!(matter.card, ApprovalCard::Form(_)) => {
+            ApprovalDecision::Allow { edited: None, .. }
+                if matches!(approval.card, ApprovalCard::Form(_)) =>
+            {
                 return Err("fill in the form first: f here, or e in your editor".to_owned());
             }
-            ApprovalDecision::Allow { .. } => format!("{}: {name}", done(matter)),
+            ApprovalDecision::Allow { .. } => format!("{}: {name}", done(approval)),
         };
-        match self.desk.decide(&matter.id, decision, DECIDED_BY).await {
+        match self.queue.decide(&approval.id, decision, DECIDED_BY).await {
             Ok(_) => Ok(words),
             // Decided elsewhere in the meantime, which ends this question as well.
             Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),
@@ -217,8 +219,8 @@ impl ChatApprover {
     }
 
     /// Asks for the fields of a form, one after the other, and takes them into the draft; or the person said no.
-    async fn fill(&self, matter: &Approval, draft: &mut ApprovalDraft) -> Option<ApprovalDecision> {
-        let ApprovalCard::Form(card) = &matter.card else { return None };
+    async fn fill(&self, approval: &Approval, draft: &mut ApprovalDraft) -> Option<ApprovalDecision> {
+        let ApprovalCard::Form(card) = &approval.card else { return None };
         let Ok(form) = card.schema.decode().map(|schema| ElicitFormParams::new("", schema)) else {
             self.output.warn("this form cannot be filled in field by field; e opens it in your editor");
             return None;
@@ -254,13 +256,13 @@ impl ChatApprover {
 }
 
 /// The card as text, with its colours.
-fn shown(matter: &Approval, draft: &ApprovalDraft) -> String {
+fn shown(approval: &Approval, draft: &ApprovalDraft) -> String {
     let width = talk_width().unwrap_or(80).min(MAX_WIDTH).saturating_sub(2).max(20);
-    let seconds = matter.expires_at.duration_since(jiff::Timestamp::now()).as_secs().max(0);
-    let mark = painted(Style::new().fg(ApprovalRisk::of(matter).color()), "●");
+    let seconds = approval.expires_at.duration_since(jiff::Timestamp::now()).as_secs().max(0);
+    let mark = painted(Style::new().fg(ApprovalRisk::of(approval).color()), "●");
     let mut text =
         format!("\n{mark} {}  {}\n", paint(BOLD, "pending approval"), paint(DIM, format!("{seconds} s")));
-    for row in card(matter, draft, None, width) {
+    for row in card(approval, draft, None, width) {
         text.push('\n');
         if row.width() > 0 {
             text.push_str("  ");
@@ -290,9 +292,9 @@ fn painted(style: Style, text: &str) -> String {
 }
 
 /// The letters that do something with it now.
-fn keys(matter: &Approval, draft: &ApprovalDraft) -> String {
-    let offers = matter.offers;
-    let allows = match matter.card {
+fn keys(approval: &Approval, draft: &ApprovalDraft) -> String {
+    let offers = approval.offers;
+    let allows = match approval.card {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "send",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
         ApprovalCard::Url(_) => "visited",
@@ -302,12 +304,16 @@ fn keys(matter: &Approval, draft: &ApprovalDraft) -> String {
     let all = [
         ("d", "deny (with reason)", true),
         ("b", "deny always", offers.block),
-        ("f", "fill in", matches!(matter.card, ApprovalCard::Form(_))),
+        ("f", "fill in", matches!(approval.card, ApprovalCard::Form(_))),
         ("o", allows, true),
         ("s", "session", offers.session),
         ("e", "edit", offers.edit),
         ("u", "undo edit", is_changed),
-        ("v", if draft.is_raw { "summary" } else { "as JSON" }, !matches!(matter.card, ApprovalCard::Url(_))),
+        (
+            "v",
+            if draft.is_raw { "summary" } else { "as JSON" },
+            !matches!(approval.card, ApprovalCard::Url(_)),
+        ),
     ];
     let key = |(key, does, _): &(&str, &str, bool)| format!("{} {}", paint(BOLD, key), paint(DIM, does));
     all.iter().filter(|(_, _, is_there)| *is_there).map(key).collect::<Vec<_>>().join("  ")

@@ -73,7 +73,7 @@ pub(super) async fn run_chat(
         if is_person {
             print_message_part(&paint(CYAN, "> "));
         }
-        // In this order, so that Ctrl-C always works, and so that a matter is shown before the next line is
+        // In this order, so that Ctrl-C always works, and so that an approval is shown before the next line is
         // taken for a turn. A dropped read of a line is kept by `InputLines`.
         let line = tokio::select! {
             biased;

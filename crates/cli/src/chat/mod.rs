@@ -82,7 +82,7 @@ fn names<'a>(models: impl Iterator<Item = &'a Model>) -> String {
     names.join(", ")
 }
 
-/// The application in front of the host, and the person: at its desk, if they are there.
+/// The application in front of the host, and the person: at its queue, if they are there.
 struct ChatSession {
     client: Client,
     lines: Arc<InputLines>,
@@ -93,13 +93,14 @@ async fn ready(host: &Host, output: CliOutput) -> CliResult<ChatSession> {
     require(host).await?;
     let lines = Arc::new(InputLines::new());
     let info = Implementation::new("hospes-chat", env!("CARGO_PKG_VERSION"));
-    // What a person is asked comes from the desk, whoever asks it. Where nobody can be asked the host refuses, and says why.
+    // What a person is asked comes from the approval queue, whoever asks it. Where nobody can be asked the host
+    // refuses, and says why.
     let client = Client::builder().info(info).in_memory(host.gateway()).await?;
-    let desk = host.guard().filter(|_| is_interactive()).map(|guard| guard.approvals().clone());
-    let person = desk.map(|desk| {
+    let queue = host.guard().filter(|_| is_interactive()).map(|guard| guard.approvals().clone());
+    let person = queue.map(|queue| {
         // For as long as the chat lasts: without a viewer calls are refused instead of waiting.
-        let attendance = desk.register_viewer(None);
-        (ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance)
+        let attendance = queue.register_viewer(None);
+        (ChatApprover { queue, lines: Arc::clone(&lines), output }, attendance)
     });
     Ok(ChatSession { client, lines, person })
 }

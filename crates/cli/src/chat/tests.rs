@@ -115,7 +115,7 @@ impl Stage {
         Self::at(ApprovalQueue::new(), rules, lines).await
     }
 
-    async fn at(desk: ApprovalQueue, rules: &str, lines: InputLines) -> Self {
+    async fn at(queue: ApprovalQueue, rules: &str, lines: InputLines) -> Self {
         let (calls, begun) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let entry = ServerConfig::new(
             "calc",
@@ -128,15 +128,15 @@ impl Stage {
         let parts = (Arc::clone(&calls), Arc::clone(&begun));
         let host = Host::builder(config)
             .builtins(Arc::new(move |_, _| Ok(BoxService::new(server(&parts.0, &parts.1)))))
-            .guard(Arc::new(PolicyEnforcer::new(Some(rules)).answering_questions(true).with_approvals(desk)))
+            .guard(Arc::new(PolicyEnforcer::new(Some(rules)).answering_questions(true).with_approvals(queue)))
             .sampler(Arc::new(sampler()))
             .start()
             .unwrap();
         let output = CliOutput { json: false, quiet: true };
         let lines = Arc::new(lines);
-        let desk = host.guard().unwrap().approvals().clone();
-        let attendance = desk.register_viewer(None);
-        let person = Some((ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance));
+        let queue = host.guard().unwrap().approvals().clone();
+        let attendance = queue.register_viewer(None);
+        let person = Some((ChatApprover { queue, lines: Arc::clone(&lines), output }, attendance));
         let client = Client::in_memory(host.gateway()).await.unwrap();
         Self { seat: ChatSession { client, lines, person }, host: Some(host), calls, begun }
     }
@@ -276,20 +276,20 @@ async fn what_others_wait_for_is_not_asked_in_the_chat() {
     let lines = InputLines::of(|| panic!("nobody is asked"));
     let folder = tempfile::tempdir().unwrap();
     let state = hospes_store::StateStore::open(folder.path().join("state.db")).unwrap();
-    let desk = ApprovalQueue::open(&state).await.unwrap();
-    let stage = Stage::at(desk, "[[rule]]\ndecide = 'ask'\n", lines).await;
+    let queue = ApprovalQueue::open(&state).await.unwrap();
+    let stage = Stage::at(queue, "[[rule]]\ndecide = 'ask'\n", lines).await;
     let gateway = stage.host.as_ref().unwrap().gateway();
     let info = Implementation::new("hospes-chat", "1");
     let silent = |_| std::future::pending::<hospes::Result<ElicitResult>>();
     let other = Client::builder().info(info).elicitation(silent).in_memory(gateway).await.unwrap();
-    let desk = stage.host.as_ref().unwrap().guard().unwrap().approvals().clone();
-    let mut changes = desk.subscribe();
+    let queue = stage.host.as_ref().unwrap().guard().unwrap().approvals().clone();
+    let mut changes = queue.subscribe();
     let arguments = json!({ "a": 1, "b": 1 });
     tokio::select! {
         called = other.call("calc__add", &arguments) => panic!("{called:?}"),
         never = stage.seat.attend() => match never {},
         () = async {
-            while desk.pending().is_empty() {
+            while queue.pending().is_empty() {
                 changes.changed().await.unwrap();
             }
             for _ in 0..100 {
@@ -305,14 +305,14 @@ async fn what_others_wait_for_is_not_asked_in_the_chat() {
 /// Only the offered answers to a pending approval are accepted.
 #[test]
 fn a_letter_is_what_it_says_and_nothing_else() {
-    let matter: Approval = serde_json::from_value(json!({
+    let approval: Approval = serde_json::from_value(json!({
         "id": "m", "asked_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T00:02:00Z", "state": "open",
         "server": "calc", "offers": { "edit": false, "session": false, "always": false, "block": false },
         "card": { "kind": "result", "what": "tool", "name": "add", "arguments": {}, "result": {}, "because": "x" },
     }))
     .unwrap();
     let mut draft = ApprovalDraft::default();
-    let of = |line: &str, draft: &ApprovalDraft| ApprovalReply::of(line, &matter, draft);
+    let of = |line: &str, draft: &ApprovalDraft| ApprovalReply::of(line, &approval, draft);
     assert_eq!(
         of(" d  too dear ", &draft),
         ApprovalReply::Decide(ApprovalDecision::deny_because("too dear"))

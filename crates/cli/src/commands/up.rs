@@ -166,7 +166,7 @@ pub(crate) async fn start(
 /// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
 pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: CliOutput) {
     output.say(paint(DIM, "stopping the servers …"));
-    // Matters that wait are withdrawn first, while the record can still note it.
+    // Approvals that wait are withdrawn first, while the record can still note it.
     if let Some(guard) = host.guard() {
         guard.approvals().shut_down().await;
     }

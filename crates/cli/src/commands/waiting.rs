@@ -14,34 +14,34 @@ const ARGUMENT_WIDTH: usize = 60;
 
 /// Prints pending approvals as they arrive, and those that were not decided in time. Never returns.
 pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
-    let Some(desk) = host.guard().map(|guard| guard.approvals().clone()) else {
+    let Some(queue) = host.guard().map(|guard| guard.approvals().clone()) else {
         return std::future::pending().await;
     };
-    let mut changes = desk.subscribe();
+    let mut changes = queue.subscribe();
     let mut known: HashMap<String, ApprovalState> = HashMap::new();
     loop {
         // Before the look, so that whatever changes after it ends the wait below.
         changes.mark_unchanged();
-        let (open, recent) = (desk.pending(), desk.recent());
-        let next = open.iter().map(|matter| matter.expires_at).min();
-        for matter in &open {
-            if known.insert(matter.id.clone(), ApprovalState::Open).is_none() {
-                output.say(asked(matter));
+        let (open, recent) = (queue.pending(), queue.recent());
+        let next = open.iter().map(|approval| approval.expires_at).min();
+        for approval in &open {
+            if known.insert(approval.id.clone(), ApprovalState::Open).is_none() {
+                output.say(asked(approval));
             }
         }
-        for matter in &recent {
-            let before = known.remove(&matter.id);
-            if before == Some(ApprovalState::Open) && matter.state == ApprovalState::Expired {
-                output.say(missed(matter));
+        for approval in &recent {
+            let before = known.remove(&approval.id);
+            if before == Some(ApprovalState::Open) && approval.state == ApprovalState::Expired {
+                output.say(missed(approval));
             }
         }
-        known.retain(|id, _| open.iter().any(|matter| matter.id == *id));
-        // Nothing changes by itself when a time is over: the desk finds out when it is looked at.
+        known.retain(|id, _| open.iter().any(|approval| approval.id == *id));
+        // Nothing changes by itself when a time is over: the approval queue finds out when it is looked at.
         let until_next = async {
             match next.map(|at| at.duration_since(jiff::Timestamp::now())) {
                 Some(left) => {
                     let left = left.unsigned_abs().min(std::time::Duration::from_secs(3600));
-                    // A little later than asked, so that the time is over when the desk is looked at.
+                    // A little later than asked, so that the time is over when the approval queue is looked at.
                     tokio::time::sleep(left + std::time::Duration::from_millis(50)).await;
                 }
                 None => std::future::pending().await,
@@ -55,19 +55,19 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
 }
 
 /// The line about something that waits.
-fn asked(matter: &Approval) -> String {
+fn asked(approval: &Approval) -> String {
     let (sign, hint) = (paint(YELLOW, "?"), paint(DIM, "decide in the console or with `hospes approve`"));
-    format!("  {sign} {} {}  {hint}", paint(BOLD, "pending approval:"), about(matter))
+    format!("  {sign} {} {}  {hint}", paint(BOLD, "pending approval:"), about(approval))
 }
 
 /// Formats the line about an approval that was missed.
-fn missed(matter: &Approval) -> String {
-    format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "expired without decision:"), about(matter))
+fn missed(approval: &Approval) -> String {
+    format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "expired without decision:"), about(approval))
 }
 
-fn about(matter: &Approval) -> String {
-    let (what, server) = title(matter);
-    let who = matter.application.as_deref().map(|name| format!(", asked by {}", printable(name)));
-    let gist = key_argument(matter, ARGUMENT_WIDTH).map(|gist| format!(" ({gist})"));
+fn about(approval: &Approval) -> String {
+    let (what, server) = title(approval);
+    let who = approval.application.as_deref().map(|name| format!(", asked by {}", printable(name)));
+    let gist = key_argument(approval, ARGUMENT_WIDTH).map(|gist| format!(" ({gist})"));
     format!("{what} of {server}{}{}", gist.unwrap_or_default(), who.unwrap_or_default())
 }

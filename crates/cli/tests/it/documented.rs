@@ -104,7 +104,7 @@ const SERVERS: [&str; 8] = ["everything", "fetch", "files", "git", "mail", "memo
 /// A person's home with what the examples name.
 fn house() -> House {
     let house = House::new();
-    for folder in ["home/.cursor", "home/work", "home/notes", "config/hospes"] {
+    for folder in ["home/.cursor", "home/work", "home/project", "home/notes", "config/hospes"] {
         std::fs::create_dir_all(house.path(folder)).unwrap();
     }
     let mail = house.server("mail", &["search", "read_message", "send_email"], "");

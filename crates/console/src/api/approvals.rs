@@ -19,11 +19,11 @@ const MAX_RECENT: usize = 50;
 
 pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, ApiError> {
     console
-        .desk()
+        .queue()
         .ok_or_else(|| ApiError::Nothing("approvals are not available: the host has no rules".to_owned()))
 }
 
-/// Everything on the desk.
+/// Everything on the approval queue.
 #[derive(Serialize)]
 pub(super) struct ApprovalsResponse {
     /// Pending approvals, oldest first.
@@ -36,8 +36,8 @@ pub(super) struct ApprovalsResponse {
 
 pub(super) async fn list(State(console): State<Console>) -> Json<ApprovalsResponse> {
     let (mut open, mut recent) = (Vec::new(), Vec::new());
-    if let Some(desk) = console.desk() {
-        (open, recent) = (desk.pending(), desk.recent());
+    if let Some(queue) = console.queue() {
+        (open, recent) = (queue.pending(), queue.recent());
         recent.truncate(MAX_RECENT);
     }
     Json(ApprovalsResponse { open, recent, now: Timestamp::now() })
@@ -62,7 +62,7 @@ pub(super) struct GrantsResponse {
 }
 
 pub(super) async fn grants(State(console): State<Console>) -> Json<GrantsResponse> {
-    Json(GrantsResponse { grants: console.desk().map(ApprovalQueue::grants).unwrap_or_default() })
+    Json(GrantsResponse { grants: console.queue().map(ApprovalQueue::grants).unwrap_or_default() })
 }
 
 pub(super) async fn revoke(

@@ -35,17 +35,17 @@ pub(super) async fn stream(
     let place = console.news().open_stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
     // Subscribed before `hello` is sent, so that whatever changes after it is reported.
     let sessions = console.news().sessions();
-    let desk = console.desk().map(ApprovalQueue::subscribe);
+    let queue = console.queue().map(ApprovalQueue::subscribe);
     let pins = console.pins().map(PinManager::changes);
     let models = console.sampler().map(Sampler::changes);
     // Whoever follows can decide. Browsers say where, once for all of them.
     let attendance =
-        console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.register_viewer(None));
+        console.queue().filter(|_| caller.session().is_none()).map(|queue| queue.register_viewer(None));
     let follower = EventFollower {
         console,
         caller,
         sessions,
-        desk,
+        queue,
         pins,
         models,
         servers: None,
@@ -68,7 +68,7 @@ struct EventFollower {
     console: Console,
     caller: ConsoleCaller,
     sessions: watch::Receiver<u64>,
-    desk: Option<watch::Receiver<u64>>,
+    queue: Option<watch::Receiver<u64>>,
     pins: Option<watch::Receiver<u64>>,
     models: Option<watch::Receiver<u64>>,
     servers: Option<u64>,
@@ -111,7 +111,7 @@ impl EventFollower {
                         return Some(EventTopic::Sessions);
                     }
                 }
-                () = wait_for_change(&mut self.desk) => {
+                () = wait_for_change(&mut self.queue) => {
                     let is_granted = self.poll_approvals();
                     return Some(if is_granted { EventTopic::Grants } else { EventTopic::Approvals });
                 }
@@ -133,11 +133,11 @@ impl EventFollower {
         }
     }
 
-    /// Notes when something of the desk runs out next; whether what lasts has changed.
+    /// Notes when something of the approval queue runs out next; whether what lasts has changed.
     fn poll_approvals(&mut self) -> bool {
-        let Some(desk) = self.console.desk() else { return false };
-        self.expiry = desk.pending().iter().map(|matter| matter.expires_at).min();
-        let grants = desk.grants().len();
+        let Some(queue) = self.console.queue() else { return false };
+        self.expiry = queue.pending().iter().map(|approval| approval.expires_at).min();
+        let grants = queue.grants().len();
         std::mem::replace(&mut self.grants, grants) != grants
     }
 

@@ -13,15 +13,15 @@ async fn calling(house: &House, arguments: Value) -> JoinHandle<Result<CallToolR
     tokio::spawn(async move { client.call("notes__write", arguments).await })
 }
 
-/// The matter that waits, once it does.
+/// The approval that waits, once it does.
 async fn waiting(house: &House, browser: &Browser) -> Value {
     let mut changes = house.host.guard().unwrap().approvals().subscribe();
     let look = async {
         loop {
             changes.mark_unchanged();
             let all = browser.get("/api/approvals").await.json();
-            if let Some(matter) = all["open"].get(0) {
-                return matter.clone();
+            if let Some(approval) = all["open"].get(0) {
+                return approval.clone();
             }
             changes.changed().await.unwrap();
         }
@@ -29,8 +29,8 @@ async fn waiting(house: &House, browser: &Browser) -> Value {
     tokio::time::timeout(LIMIT, look).await.expect("it is asked about")
 }
 
-fn path(matter: &Value) -> String {
-    format!("/api/approvals/{}", matter["id"].as_str().unwrap())
+fn path(approval: &Value) -> String {
+    format!("/api/approvals/{}", approval["id"].as_str().unwrap())
 }
 
 #[tokio::test]
@@ -39,21 +39,21 @@ async fn a_call_waits_for_the_console_and_goes_as_it_was_edited() {
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/a", "text": "x" })).await;
-    let matter = waiting(&house, &browser).await;
-    assert_eq!(matter["card"]["kind"], "call");
-    assert_eq!(matter["card"]["arguments"], json!({ "path": "/a", "text": "x" }));
-    assert_eq!(matter["card"]["input_schema"]["properties"]["path"]["type"], "string");
+    let approval = waiting(&house, &browser).await;
+    assert_eq!(approval["card"]["kind"], "call");
+    assert_eq!(approval["card"]["arguments"], json!({ "path": "/a", "text": "x" }));
+    assert_eq!(approval["card"]["input_schema"]["properties"]["path"]["type"], "string");
     let wrong = json!({ "decision": "allow", "edited": { "path": 7 } });
-    assert_eq!(browser.post(&path(&matter), wrong).await.code(), "edit");
+    assert_eq!(browser.post(&path(&approval), wrong).await.code(), "edit");
     for nonsense in [json!({}), json!({ "decision": "maybe" }), json!({ "decision": "allow", "x": 1 })] {
-        assert_eq!(browser.post(&path(&matter), nonsense).await.code(), "misread");
+        assert_eq!(browser.post(&path(&approval), nonsense).await.code(), "misread");
     }
     let right = json!({ "decision": "allow", "edited": { "path": "/b", "text": "xyz" } });
-    let decided = browser.post(&path(&matter), right.clone()).await.json();
+    let decided = browser.post(&path(&approval), right.clone()).await.json();
     assert_eq!(decided["state"], "allowed");
     let by = decided["decided"]["by"].as_str().unwrap();
     assert!(by.starts_with("the person at the console, browser session "), "{by}");
-    assert_eq!(browser.post(&path(&matter), right).await.code(), "over");
+    assert_eq!(browser.post(&path(&approval), right).await.code(), "over");
     let result = tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().unwrap();
     assert_eq!(result.all_text(), "3 bytes are in /b");
 }
@@ -64,9 +64,9 @@ async fn a_no_is_told_with_its_reason_and_may_last() {
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/a", "text": "x" })).await;
-    let matter = waiting(&house, &browser).await;
+    let approval = waiting(&house, &browser).await;
     let no = json!({ "decision": "deny", "reason": "not on a Sunday", "block": true });
-    assert_eq!(browser.post(&path(&matter), no).await.json()["state"], "denied");
+    assert_eq!(browser.post(&path(&approval), no).await.json()["state"], "denied");
     let result = tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().unwrap();
     assert!(result.is_error == Some(true) && result.all_text().contains("not on a Sunday"), "{result:?}");
     let grants = browser.get("/api/grants").await.json();
@@ -90,7 +90,7 @@ async fn a_no_is_told_with_its_reason_and_may_last() {
     );
     assert_eq!(
         (word(1, "subject"), word(1, "matter")),
-        ("write".into(), matter["id"].as_str().unwrap().into())
+        ("write".into(), approval["id"].as_str().unwrap().into())
     );
 }
 
@@ -101,11 +101,11 @@ async fn a_lasting_permission_holds_within_its_rule() {
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/srv/a", "text": "x" })).await;
-    let matter = waiting(&house, &browser).await;
+    let approval = waiting(&house, &browser).await;
     let wrong = json!({ "decision": "allow", "scope": { "always": { "arguments": { "path": { "undre": "/srv" } } } } });
-    assert_eq!(browser.post(&path(&matter), wrong).await.code(), "rule");
+    assert_eq!(browser.post(&path(&approval), wrong).await.code(), "rule");
     let always = json!({ "decision": "allow", "scope": { "always": { "arguments": { "path": { "under": "/srv" } } } } });
-    assert_eq!(browser.post(&path(&matter), always).await.status, 200);
+    assert_eq!(browser.post(&path(&approval), always).await.status, 200);
     assert_ne!(tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().unwrap().is_error, Some(true));
     let unasked = calling(&house, json!({ "path": "/srv/b", "text": "xy" })).await;
     let unasked = tokio::time::timeout(LIMIT, unasked).await.expect("nobody is asked").unwrap().unwrap();

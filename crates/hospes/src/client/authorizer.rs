@@ -88,7 +88,7 @@ pub struct RejectedRequest<'a> {
 // What was sent is secret.
 impl fmt::Debug for RejectedRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusal")
+        f.debug_struct("RejectedRequest")
             .field("operation", &self.operation)
             .field("status", &self.status)
             .field("attempt", &self.attempt)

@@ -296,7 +296,7 @@ impl ClientCore {
                         on_progress(&progress);
                     }
                 }
-                // The desk has seen it too.
+                // The dispatcher has seen it too.
                 LinkEvent::Notification(..) => {}
                 LinkEvent::Question(id, method, params) => {
                     // In a task of its own: the call's own events must go on while a person thinks.
@@ -561,7 +561,7 @@ pub(crate) fn malformed(method: &Method, why: &str) -> CallError {
 
 impl fmt::Debug for ClientCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
+        f.debug_struct("ClientCore")
             .field("link", &self.link)
             .field("revision", &self.protocol.revision)
             .field("server", &self.server)

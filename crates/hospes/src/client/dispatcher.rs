@@ -45,7 +45,7 @@ pub(crate) type LogCallback = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
 pub(crate) type NotificationCallback = Arc<dyn Fn(Notification) + Send + Sync>;
 pub(crate) type ListChangeCallback = Arc<dyn Fn(ListKind) + Send + Sync>;
 
-/// The desk of one connection.
+/// The dispatcher of one connection.
 #[derive(Default)]
 pub(crate) struct InboundDispatcher {
     pub(crate) handlers: ServerRequestHandlers,
@@ -91,7 +91,7 @@ impl ReplyTo {
 
 impl InboundDispatcher {
     pub(crate) fn set_revision(&self, revision: Revision) {
-        // Set once, when connecting succeeds; a desk never serves a second revision.
+        // Set once, when connecting succeeds; a dispatcher never serves a second revision.
         let _ = self.revision.set(revision);
     }
 
@@ -129,18 +129,18 @@ impl InboundDispatcher {
         params: Option<RawJson>,
         reply: ReplyTo,
     ) {
-        let (desk, key) = (Arc::clone(self), id.clone());
+        let (dispatcher, key) = (Arc::clone(self), id.clone());
         // The entry must be there before the task can end and remove it.
         let mut running = self.running();
         let task = tokio::spawn(async move {
-            let answer = AssertUnwindSafe(desk.answer_request(&method, params)).catch_unwind().await;
+            let answer = AssertUnwindSafe(dispatcher.answer_request(&method, params)).catch_unwind().await;
             // The server waits for an answer, whatever happens here.
             let outcome = answer.unwrap_or_else(|_| {
                 tracing::error!(%method, "handler panicked");
                 Err(RpcError::internal("the handler panicked"))
             });
             // Before the answer leaves: the server may use the id again as soon as it has the answer.
-            desk.running().remove(&id);
+            dispatcher.running().remove(&id);
             reply.answer(&id, outcome.as_ref());
         });
         running.insert(key, task.abort_handle());
@@ -170,8 +170,8 @@ impl InboundDispatcher {
         let question = InputRequest::decode(method, &params)?;
         if let Some(tasks) = tasks {
             let answer = || {
-                let (desk, question) = (Arc::clone(self), question.clone());
-                async move { desk.ask_handler(question).await }
+                let (dispatcher, question) = (Arc::clone(self), question.clone());
+                async move { dispatcher.ask_handler(question).await }
             };
             if let Some(made) = tasks.try_start_task(&question, params.as_bytes().len(), answer).await {
                 return made;
@@ -303,6 +303,6 @@ impl InboundDispatcher {
 
 impl fmt::Debug for InboundDispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("handlers", &self.handlers).finish_non_exhaustive()
+        f.debug_struct("InboundDispatcher").field("handlers", &self.handlers).finish_non_exhaustive()
     }
 }

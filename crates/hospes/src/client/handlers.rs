@@ -327,7 +327,7 @@ fn field_default(field: &PrimitiveSchemaDefinition) -> Option<Value> {
 
 impl fmt::Debug for ServerRequestHandlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handlers")
+        f.debug_struct("ServerRequestHandlers")
             .field("sampler", &self.sampler.is_some())
             .field("elicitor", &self.elicitor.is_some())
             .field("extension", &self.extension.is_some())

@@ -263,7 +263,8 @@ impl ClientCore {
         self.send_request(&outgoing, &mut None).await.map(drop)
     }
 
-    /// Keeps a listen stream open to a modern server, so that the desk hears of changes. Ends with the connection.
+    /// Keeps a listen stream open to a modern server, so that the dispatcher hears of changes. Ends with the
+    /// connection.
     pub(super) fn spawn_change_listener(self: &Arc<Self>) {
         let filter = self.declared_list_changes();
         if self.protocol.revision.is_legacy()
@@ -332,14 +333,14 @@ async fn run_change_listener(core: Weak<ClientCore>, params: SubscriptionsListen
         // Only the call is kept across the waiting: it does not keep the connection.
         let Some(strong) = core.upgrade() else { return };
         let opened = strong.link.open(&outgoing, &strong.protocol).await;
-        let desk = Arc::clone(&strong.dispatcher);
+        let dispatcher = Arc::clone(&strong.dispatcher);
         drop(strong);
         match opened {
             Ok(mut call) => loop {
                 match poll_fn(|cx| call.poll_event(cx)).await {
                     LinkEvent::Notification(method, params) => {
                         pause = MIN_RELISTEN_DELAY;
-                        desk.handle_notification(&method, params.as_ref());
+                        dispatcher.handle_notification(&method, params.as_ref());
                     }
                     LinkEvent::Question(..) => {}
                     LinkEvent::Done(Err(error)) if error.is_closed() => return,

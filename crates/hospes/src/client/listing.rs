@@ -183,6 +183,6 @@ async fn fetch_page<T: Listed>(
 
 impl<T> fmt::Debug for PaginatedStream<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing").finish_non_exhaustive()
+        f.debug_struct("PaginatedStream").finish_non_exhaustive()
     }
 }

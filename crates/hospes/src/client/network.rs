@@ -33,6 +33,6 @@ impl fmt::Debug for NetworkSettings {
             ProxySetting::None => "none",
             ProxySetting::Given { .. } => "given",
         };
-        f.debug_struct("Network").field("proxy", &proxy).field("ca_files", &self.ca_files).finish()
+        f.debug_struct("NetworkSettings").field("proxy", &proxy).field("ca_files", &self.ca_files).finish()
     }
 }

@@ -248,7 +248,7 @@ impl<'c, T: FromReply + 'c> IntoFuture for RequestBuilder<'c, T> {
 
 impl<T> fmt::Debug for RequestBuilder<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
+        f.debug_struct("RequestBuilder")
             .field("method", &self.method)
             .field("name", &self.name)
             .finish_non_exhaustive()

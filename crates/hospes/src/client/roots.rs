@@ -147,7 +147,7 @@ impl DeclaredRoot {
 
 impl fmt::Debug for ClientRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Roots").field("given", &self.given).finish_non_exhaustive()
+        f.debug_struct("ClientRoots").field("given", &self.given).finish_non_exhaustive()
     }
 }
 

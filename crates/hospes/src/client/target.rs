@@ -294,7 +294,7 @@ impl fmt::Debug for Target {
 impl fmt::Debug for CommandTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shown) = &self.shown {
-            return f.debug_tuple("Command").field(shown).finish();
+            return f.debug_tuple("CommandTarget").field(shown).finish();
         }
         f.debug_struct("Command")
             .field("program", &self.program)
@@ -309,7 +309,7 @@ impl fmt::Debug for CommandTarget {
 
 impl fmt::Debug for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Url")
+        f.debug_struct("UrlTarget")
             .field("url", &self.to_string())
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()

@@ -249,6 +249,6 @@ impl Authorizer for UpstreamAccount {
 
 impl fmt::Debug for UpstreamAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("UpstreamAccount").field("server", &self.server).finish_non_exhaustive()
     }
 }

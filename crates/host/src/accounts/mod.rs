@@ -299,7 +299,7 @@ impl AccountConnections for UpstreamAccounts {
 
 impl fmt::Debug for UpstreamAccounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accounts").field("limits", &self.0.limits).finish_non_exhaustive()
+        f.debug_struct("UpstreamAccounts").field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 

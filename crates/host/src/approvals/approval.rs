@@ -21,7 +21,7 @@ pub struct Approval {
     pub asked_at: Timestamp,
     /// Time after which it can no longer be decided. Without a decision it counts as denied.
     pub expires_at: Timestamp,
-    /// State of the matter.
+    /// State of the approval.
     pub state: ApprovalState,
     /// The decision, once it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct Approval {
     pub session: Option<String>,
     /// Additional options of the decision.
     pub offers: DecisionOptions,
-    /// Content of the matter.
+    /// Content of the approval.
     pub card: ApprovalCard,
 }
 

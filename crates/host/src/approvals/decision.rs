@@ -50,7 +50,7 @@ impl ApprovalDecision {
         Self::Deny { reason: None, block: false }
     }
 
-    /// Returns the state of a matter after this decision.
+    /// Returns the state of an approval after this decision.
     pub(super) fn state(&self) -> ApprovalState {
         match self {
             Self::Allow { .. } => ApprovalState::Allowed,
@@ -146,7 +146,7 @@ pub enum DecideError {
     /// It does not wait any more.
     #[error("it was already decided, has expired, or was withdrawn by the requester")]
     Over,
-    /// The decision was not offered for this matter.
+    /// The decision was not offered for this approval.
     #[error("{0} is not available for this approval")]
     NotOffered(&'static str),
     /// The edit is invalid.

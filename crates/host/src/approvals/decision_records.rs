@@ -13,9 +13,9 @@ impl ApprovalQueue {
         let _another = self.0.audit.set(audit.clone());
     }
 
-    /// Records the decision about a matter. The entry is on disk before the decision is confirmed to its author.
-    pub(super) async fn record(&self, matter: &Approval) {
-        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
+    /// Records the decision about an approval. The entry is on disk before the decision is confirmed to its author.
+    pub(super) async fn record(&self, approval: &Approval) {
+        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(approval)) else { return };
         // Cloned, because what cannot be written now is left to be written later.
         if let Err(error) = audit.record(entry.clone()).await {
             tracing::error!(%error, "decision could not be recorded yet");
@@ -25,18 +25,18 @@ impl ApprovalQueue {
         }
     }
 
-    /// Records the decision about a matter without waiting.
-    pub(super) fn try_record(&self, matter: &Approval) {
-        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
+    /// Records the decision about an approval without waiting.
+    pub(super) fn try_record(&self, approval: &Approval) {
+        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(approval)) else { return };
         if audit.try_enqueue(entry).is_err() {
             tracing::error!("decision not recorded: the audit queue is full");
         }
     }
 
-    /// Records that a matter ended without a decision, because its asker no longer waits.
-    pub(super) fn record_withdrawn(&self, matter: &Approval, by: &str) {
+    /// Records that an approval ended without a decision, because its asker no longer waits.
+    pub(super) fn record_withdrawn(&self, approval: &Approval, by: &str) {
         let Some(audit) = self.0.audit.get() else { return };
-        let mut entry = base_entry(matter);
+        let mut entry = base_entry(approval);
         entry.decision = Some("withdrawn".to_owned());
         entry.by = Some(by.to_owned());
         if audit.try_enqueue(entry).is_err() {
@@ -45,10 +45,11 @@ impl ApprovalQueue {
     }
 }
 
-/// Nothing where nothing was decided. Reasons and edits are not in it: they may hold anything.
-fn decision_entry(matter: &Approval) -> Option<AuditEntry> {
-    let decided = matter.decided.as_ref()?;
-    let mut entry = base_entry(matter);
+/// Builds the audit entry of a decision; `None` if the approval is undecided. Reasons and edits are left out, because they
+/// may contain anything.
+fn decision_entry(approval: &Approval) -> Option<AuditEntry> {
+    let decided = approval.decided.as_ref()?;
+    let mut entry = base_entry(approval);
     entry.at = decided.at.as_microsecond();
     let (decision, scope, is_edited) = match &decided.decision {
         ApprovalDecision::Allow { edited, scope } => {
@@ -58,7 +59,7 @@ fn decision_entry(matter: &Approval) -> Option<AuditEntry> {
                 ApprovalScope::Always(_) => "always",
             };
             // A form's content is no edit of anything.
-            ("allow", scope, edited.is_some() && !matches!(matter.card, ApprovalCard::Form(_)))
+            ("allow", scope, edited.is_some() && !matches!(approval.card, ApprovalCard::Form(_)))
         }
         ApprovalDecision::Deny { block: true, .. } => ("deny", "block", false),
         ApprovalDecision::Deny { .. } => ("deny", "once", false),
@@ -70,17 +71,17 @@ fn decision_entry(matter: &Approval) -> Option<AuditEntry> {
     Some(entry)
 }
 
-fn base_entry(matter: &Approval) -> AuditEntry {
+fn base_entry(approval: &Approval) -> AuditEntry {
     let mut entry = AuditEntry::new(AuditEntryKind::Decision);
-    entry.server = Some(matter.server.clone());
-    entry.subject = Some(subject(&matter.card));
-    entry.principal.clone_from(&matter.principal);
-    entry.application.clone_from(&matter.application);
-    entry.matter = Some(matter.id.clone());
+    entry.server = Some(approval.server.clone());
+    entry.subject = Some(subject(&approval.card));
+    entry.principal.clone_from(&approval.principal);
+    entry.application.clone_from(&approval.application);
+    entry.matter = Some(approval.id.clone());
     entry
 }
 
-/// Describes the subject of a matter for the audit log: names only, no content.
+/// Describes the subject of an approval for the audit log: names only, no content.
 fn subject(card: &ApprovalCard) -> String {
     let (what, cause) = match card {
         ApprovalCard::Call(card) => return card.name.clone(),

@@ -1,16 +1,17 @@
-//! Limits of the pending matters.
+//! Limits of the pending approvals.
 
-/// Limits of the matters that wait for a decision. Matters beyond a limit are rejected at once, with the limit and its
-/// setting.
+/// Limits of the approvals that wait for a decision. Approvals beyond a limit are rejected at once, with the limit
+/// and its setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApprovalLimits {
-    /// Maximum number of matters: the setting `max_waiting`; by default 1024.
+    /// Maximum number of approvals: the setting `max_waiting`; by default 1024.
     pub waiting: usize,
     /// The largest number of them of one user, or of all together who are not signed in. One program may have at most as
     /// many as are left for the others. The setting `max_waiting_of_one`; by default 256.
     pub of_one: usize,
-    /// Maximum size of the shown content of all matters, in bytes: the setting `max_waiting_bytes`; by default 64 MiB.
+    /// Maximum size of the shown content of all approvals, in bytes: the setting `max_waiting_bytes`; by default 64
+    /// MiB.
     pub bytes: usize,
 }
 

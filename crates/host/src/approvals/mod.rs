@@ -1,7 +1,7 @@
-//! Approval queue: matters that wait for a person, and the person's lasting decisions.
+//! Approval queue: pending decisions of a person, and the person's lasting decisions.
 //!
-//! Whatever needs a person's word is put on the desk as a [`Approval`]. A console, a terminal or the application that asked
-//! decides about it, the first one for all of them. Silence is a no, and so is a caller that went away.
+//! Everything that needs a decision by a person is submitted as an [`Approval`]. A console, a terminal or the application
+//! that asked decides; the first decision counts. No decision in time, or a requester that disconnects, means denied.
 
 mod approval;
 mod decision;
@@ -53,10 +53,10 @@ pub use registrations::{ConsoleRegistration, ViewerRegistration};
 pub(crate) use session::GrantSession;
 pub use session::SESSION_LIFETIME;
 
-/// Maximum number of finished matters that can still be read.
+/// Maximum number of finished approvals that can still be read.
 const MAX_FINISHED: usize = 256;
 
-/// Maximum size of all finished matters, in bytes.
+/// Maximum size of all finished approvals, in bytes.
 const MAX_FINISHED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Far enough away.
@@ -82,8 +82,8 @@ struct ApprovalQueueInner {
     store: Option<StateStore>,
     /// Store of lasting decisions.
     kept: Option<hospes_store::grants::GrantRecords>,
-    /// Store of matters whose askers come back for them.
-    matters: Option<hospes_store::approvals::ApprovalRecords>,
+    /// Store of approvals whose askers come back for them.
+    approvals: Option<hospes_store::approvals::ApprovalRecords>,
     /// Looks at edits of those that were asked before a restart.
     checker: OnceLock<StoredEditCheck>,
     changes: watch::Sender<u64>,
@@ -96,7 +96,7 @@ struct ApprovalQueueState {
     /// Open, or decided and not yet used.
     entries: HashMap<String, QueuedApproval>,
     limits: ApprovalLimits,
-    /// Size of the pending matters, as they are shown, in bytes.
+    /// Size of the pending approvals, as they are shown, in bytes.
     bytes: usize,
     /// Over, the newest last, each with its size.
     done: VecDeque<(Approval, usize)>,
@@ -105,15 +105,15 @@ struct ApprovalQueueState {
     over: HashSet<String>,
     /// Those that are kept and cannot be read, nor shown.
     unreadable: HashSet<String>,
-    /// Number of matters submitted so far.
+    /// Number of approvals submitted so far.
     count: u64,
-    /// Those who show the desk to a person.
+    /// Those who show the approval queue to a person.
     attending: Vec<(u64, Option<Arc<str>>)>,
     /// Number of served consoles at which a person can decide.
     consoles: usize,
 }
 
-/// Something for the desk.
+/// Something for the approval queue.
 pub(crate) struct NewApproval {
     pub(crate) principal: Option<String>,
     pub(crate) application: Option<String>,
@@ -136,11 +136,11 @@ pub(crate) struct NewApproval {
     /// The session that asks, where a permission for it is offered.
     pub(crate) session: Option<GrantSession>,
     /// True if the asker goes away and comes back for the decision, perhaps after a restart. [`ApprovalWaiter::store`] must
-    /// then be called; the matter is hidden before.
+    /// then be called; the approval is hidden before.
     pub(crate) returns: bool,
 }
 
-/// Reasons a matter cannot be submitted or redeemed.
+/// Reasons an approval cannot be submitted or redeemed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApprovalQueueError {
     /// It was used, or its time is over, or it never was.
@@ -155,7 +155,7 @@ pub(crate) enum ApprovalQueueError {
     Store,
 }
 
-/// Outcome of a matter.
+/// Outcome of an approval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ApprovalOutcome {
     /// It may happen, perhaps in another form; by whom it was allowed, and whether for longer.
@@ -165,38 +165,37 @@ pub(crate) enum ApprovalOutcome {
 }
 
 impl ApprovalQueue {
-    /// An empty desk, which forgets everything when it is dropped.
+    /// Creates an empty approval queue in memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A desk of which is kept in the host's state, and there again after a restart: what was decided for longer, and
-    /// matters whose askers come back for them, undecided or not used yet. All who share the state share them; what other
-    /// processes make of them there counts within a second.
+    /// Opens an approval queue that persists in the host's state: grants, and approvals whose requester comes back for
+    /// them, undecided or not used yet. All processes that share the state share them, and see changes within a second.
     ///
     /// # Errors
     /// When the state, or its key, cannot be read.
     pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
-        let (kept, matters) = (state.grants(), state.approvals()?);
+        let (kept, approvals) = (state.grants(), state.approvals()?);
         let mut changes = kept.changes();
         // Before everything is read, so that what changes meanwhile is read again.
         changes.mark_unchanged();
         let all = kept.all(Timestamp::now()).await?;
-        matters.remove(Vec::new(), Timestamp::now()).await?;
+        approvals.remove(Vec::new(), Timestamp::now()).await?;
         let store = Some(state.clone());
         let inner = ApprovalQueueInner {
             store,
             kept: Some(kept),
-            matters: Some(matters),
+            approvals: Some(approvals),
             ..ApprovalQueueInner::default()
         };
-        let desk = Self(Arc::new(inner));
-        desk.0.grants.replace(all);
-        desk.reload_persisted().await?;
+        let queue = Self(Arc::new(inner));
+        queue.0.grants.replace(all);
+        queue.reload_persisted().await?;
         // The task must not keep the queue alive.
-        tokio::spawn(state_sync::sync_with_state(Arc::downgrade(&desk.0), changes));
-        Ok(desk)
+        tokio::spawn(state_sync::sync_with_state(Arc::downgrade(&queue.0), changes));
+        Ok(queue)
     }
 
     /// Returns the keys that seal the request state, the same after a restart. None without a store.
@@ -206,7 +205,7 @@ impl ApprovalQueue {
         Ok(Some(StateKeyRing::single(StateKey::from_bytes(*secret))))
     }
 
-    /// Sets the limits of new matters. Matters that already wait stay.
+    /// Sets the limits of new approvals. Approvals that already wait stay.
     pub fn set_limits(&self, limits: ApprovalLimits) {
         self.state().limits = limits;
     }
@@ -218,31 +217,31 @@ impl ApprovalQueue {
         self.expire(&mut state);
         let mut open: Vec<&QueuedApproval> = state.entries.values().filter(|entry| entry.is_open()).collect();
         open.sort_by_key(|entry| entry.number);
-        open.into_iter().map(|entry| entry.matter.clone()).collect()
+        open.into_iter().map(|entry| entry.approval.clone()).collect()
     }
 
-    /// Returns the pending matters without those that are persisted for applications that come back, which another
+    /// Returns the pending approvals without those that are persisted for applications that come back, which another
     /// process may have submitted.
     #[must_use]
     pub fn pending_unpersisted(&self) -> Vec<Approval> {
-        // Collected in a block of its own, because `matters` takes the lock as well.
+        // Collected in a block of its own, because `approvals` takes the lock as well.
         let kept: HashSet<String> = {
             let state = self.state();
             let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
             kept.map(|(id, _)| id.clone()).collect()
         };
-        self.pending().into_iter().filter(|matter| !kept.contains(&matter.id)).collect()
+        self.pending().into_iter().filter(|approval| !kept.contains(&approval.id)).collect()
     }
 
-    /// Returns the matters that were finished lately, the newest first.
+    /// Returns the approvals that were finished lately, the newest first.
     #[must_use]
     pub fn recent(&self) -> Vec<Approval> {
         let mut state = self.state();
         self.expire(&mut state);
         let decided = state.entries.values().filter(|entry| entry.is_shown() && !entry.is_open());
-        let mut recent: Vec<Approval> = decided.map(|entry| entry.matter.clone()).collect();
-        recent.sort_by_key(|matter| matter.asked_at);
-        recent.splice(0..0, state.done.iter().map(|(matter, _)| matter.clone()));
+        let mut recent: Vec<Approval> = decided.map(|entry| entry.approval.clone()).collect();
+        recent.sort_by_key(|approval| approval.asked_at);
+        recent.splice(0..0, state.done.iter().map(|(approval, _)| approval.clone()));
         recent.reverse();
         recent
     }
@@ -252,12 +251,13 @@ impl ApprovalQueue {
     pub fn get(&self, id: &str) -> Option<Approval> {
         let mut state = self.state();
         self.expire(&mut state);
-        let done = state.done.iter().map(|(matter, _)| matter).find(|matter| matter.id == id);
+        let done = state.done.iter().map(|(approval, _)| approval).find(|approval| approval.id == id);
         let here = state.entries.get(id).filter(|entry| entry.is_shown());
-        here.map(|entry| &entry.matter).or(done).cloned()
+        here.map(|entry| &entry.approval).or(done).cloned()
     }
 
-    /// Decides about a matter and returns its new state. `by` names the author for the audit log. An edit and a lasting
+    /// Decides about an approval and returns its new state. `by` names the author for the audit log. An edit and a
+    /// lasting
     /// permission are validated first.
     ///
     /// # Errors
@@ -269,8 +269,8 @@ impl ApprovalQueue {
         by: &str,
     ) -> Result<Approval, DecideError> {
         // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
-        let (desk, id, by) = (self.clone(), id.to_owned(), by.to_owned());
-        let done = tokio::spawn(async move { desk.decide_and_record(&id, decision, &by).await });
+        let (queue, id, by) = (self.clone(), id.to_owned(), by.to_owned());
+        let done = tokio::spawn(async move { queue.decide_and_record(&id, decision, &by).await });
         done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
     }
 
@@ -311,8 +311,8 @@ impl ApprovalQueue {
         }
         drop(turn);
         self.notify_changed();
-        if let Ok(matter) = &settled {
-            self.record(matter).await;
+        if let Ok(approval) = &settled {
+            self.record(approval).await;
         }
         settled
     }
@@ -338,7 +338,7 @@ impl ApprovalQueue {
         if !entry.is_open() || entry.until <= Instant::now() {
             return Err(DecideError::Over);
         }
-        // Given before anything is settled: if there is no room for it, the matter still waits.
+        // Given before anything is settled: if there is no room for it, the approval still waits.
         if let Some(grant) = grant {
             let session = entry.session_of(&grant);
             self.0.grants.insert(grant, session)?;
@@ -376,7 +376,7 @@ impl ApprovalQueue {
         self.0.changes.subscribe()
     }
 
-    /// Puts something on the desk.
+    /// Puts something on the approval queue.
     pub(crate) fn submit(&self, asking: NewApproval) -> Result<ApprovalWaiter, ApprovalQueueError> {
         let id = generate_id()?;
         let NewApproval { principal, application, server, offers, card, .. } = asking;
@@ -387,7 +387,7 @@ impl ApprovalQueue {
         let span = SignedDuration::try_from(timeout).ok();
         let expires_at = span.and_then(|span| asked_at.checked_add(span).ok()).unwrap_or(Timestamp::MAX);
         let share = queued_approval::program_share_key(caller.as_deref(), application.as_deref());
-        let matter = Approval {
+        let approval = Approval {
             id: id.clone(),
             asked_at,
             expires_at,
@@ -400,10 +400,10 @@ impl ApprovalQueue {
             offers,
             card,
         };
-        let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
+        let size = serde_json::to_vec(&approval.card).map_or(0, |card| card.len());
         {
             let mut state = self.state();
-            // First, so that matters whose time is over leave their room to new ones.
+            // First, so that approvals whose time is over leave their room to new ones.
             self.expire(&mut state);
             let limits = state.limits;
             if state.entries.len() >= limits.waiting {
@@ -428,7 +428,7 @@ impl ApprovalQueue {
             state.bytes += size;
             state.count += 1;
             let number = state.count;
-            let keeping = if returns && self.0.matters.is_some() {
+            let keeping = if returns && self.0.approvals.is_some() {
                 PersistenceState::Writing
             } else {
                 PersistenceState::No
@@ -436,7 +436,7 @@ impl ApprovalQueue {
             let entry = QueuedApproval {
                 size,
                 keeping,
-                matter,
+                approval,
                 number,
                 until,
                 bond,
@@ -452,15 +452,15 @@ impl ApprovalQueue {
             state.entries.insert(id.clone(), entry);
         }
         self.notify_changed();
-        Ok(ApprovalWaiter { desk: self.clone(), id, bond, detached: false })
+        Ok(ApprovalWaiter { queue: self.clone(), id, bond, detached: false })
     }
 
-    /// Waits for the decision about a matter whose asker has come back.
+    /// Waits for the decision about an approval whose asker has come back.
     pub(crate) fn resume(&self, id: &str, bond: BindingDigest) -> ApprovalWaiter {
-        ApprovalWaiter { desk: self.clone(), id: id.to_owned(), bond, detached: false }
+        ApprovalWaiter { queue: self.clone(), id: id.to_owned(), bond, detached: false }
     }
 
-    /// Returns true if a matter with this id and binding exists and has not been used.
+    /// Returns true if an approval with this id and binding exists and has not been used.
     pub(crate) fn is_redeemable(&self, id: &str, bond: &BindingDigest) -> bool {
         let mut state = self.state();
         self.expire(&mut state);
@@ -478,8 +478,8 @@ impl ApprovalQueue {
         self.notify_changed();
     }
 
-    /// Prepares for the end of the program. Matters that are not persisted are withdrawn, and that is recorded.
-    /// Persisted matters are available again after a restart.
+    /// Prepares for the end of the program. Approvals that are not persisted are withdrawn, and that is recorded.
+    /// Persisted approvals are available again after a restart.
     pub async fn shut_down(&self) {
         let withdrawn: Vec<Approval> = {
             let mut state = self.state();
@@ -488,12 +488,12 @@ impl ApprovalQueue {
                 .entries
                 .iter()
                 .filter(|(_, entry)| entry.keeping == PersistenceState::No && entry.is_open());
-            // Collected first, because finishing a matter changes the map.
+            // Collected first, because finishing an approval changes the map.
             let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
             held.iter().filter_map(|id| self.finish(&mut state, id, ApprovalState::Withdrawn)).collect()
         };
-        for matter in &withdrawn {
-            self.record_withdrawn(matter, "the host, on shutdown");
+        for approval in &withdrawn {
+            self.record_withdrawn(approval, "the host, on shutdown");
         }
         self.remove_finished().await;
         self.notify_changed();
@@ -511,7 +511,7 @@ impl ApprovalQueue {
     fn expire(&self, state: &mut ApprovalQueueState) {
         let now = Instant::now();
         let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
-        // Collected first, because finishing a matter changes the map.
+        // Collected first, because finishing an approval changes the map.
         let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
         for id in &over {
             self.finish(state, id, ApprovalState::Expired);
@@ -521,7 +521,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// Removes a matter from the queue. Returns its final state if it was still undecided.
+    /// Removes an approval from the queue. Returns its final state if it was still undecided.
     fn finish(&self, state: &mut ApprovalQueueState, id: &str, how: ApprovalState) -> Option<Approval> {
         let entry = state.entries.remove(id)?;
         let (is_shown, is_open) = (entry.is_shown(), entry.is_open());
@@ -529,17 +529,17 @@ impl ApprovalQueue {
         if let PersistenceState::Yes | PersistenceState::Writing = entry.keeping {
             state.over.insert(id.to_owned());
         }
-        let (mut matter, size) = (entry.matter, entry.size);
+        let (mut approval, size) = (entry.approval, entry.size);
         state.bytes = state.bytes.saturating_sub(size);
         if !is_shown {
             return None;
         }
         if is_open {
-            matter.state = how;
+            approval.state = how;
         }
-        let became = is_open.then(|| matter.clone());
+        let became = is_open.then(|| approval.clone());
         state.done_bytes += size;
-        state.done.push_back((matter, size));
+        state.done.push_back((approval, size));
         // The newest one stays, however large it is.
         while state.done.len() > MAX_FINISHED
             || (state.done_bytes > MAX_FINISHED_BYTES && state.done.len() > 1)
@@ -580,7 +580,7 @@ impl ApprovalQueueError {
 
 impl std::fmt::Debug for ApprovalQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("open", &self.state().entries.len()).finish_non_exhaustive()
+        f.debug_struct("ApprovalQueue").field("open", &self.state().entries.len()).finish_non_exhaustive()
     }
 }
 
@@ -589,7 +589,7 @@ fn find_waiting<'s>(
     state: &'s mut ApprovalQueueState,
     id: &str,
 ) -> Result<&'s mut QueuedApproval, DecideError> {
-    let is_over = state.done.iter().any(|(matter, _)| matter.id == id);
+    let is_over = state.done.iter().any(|(approval, _)| approval.id == id);
     let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
     entry.ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
 }

@@ -2,7 +2,7 @@
 //! restart, whether they wait or are decided and not used yet.
 //!
 //! The host's state is authoritative; memory holds a copy of it. All processes that share a state therefore show the
-//! same matters. The first decision counts for all of them, and a decision is used exactly once, by one of them.
+//! same approvals. The first decision counts for all of them, and a decision is used exactly once, by one of them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -20,33 +20,35 @@ use super::grant::ApprovalGrant;
 use super::queued_approval::{self, QueuedApproval};
 use super::{ApprovalQueue, ApprovalQueueError, ApprovalQueueState, BindingDigest, GrantSession, MAX_WAIT};
 
-/// Looks whether an edit of a matter can be done that was asked before a restart.
+/// Looks whether an edit of an approval can be done that was asked before a restart.
 pub(crate) type StoredEditCheck = Box<dyn Fn(&Approval, &RawJson) -> Result<(), String> + Send + Sync>;
 
-/// Persistence of a matter in the host's state.
+/// Persistence of an approval in the host's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PersistenceState {
-    /// The matter is not persisted; the asker waits for it.
+    /// The approval is not persisted; the asker waits for it.
     No,
-    /// The matter is being written, and is not shown yet.
+    /// The approval is being written, and is not shown yet.
     Writing,
-    /// It is.
+    /// The approval is stored and shown.
     Yes,
-    /// It is being taken out, to be used.
+    /// The approval is being removed, to be used.
     Taking,
 }
 
-/// Serialized form of a matter.
+/// Serialized form of an approval.
 #[derive(Serialize, Deserialize)]
 struct ApprovalBody {
-    matter: Approval,
+    // The key of the stored form, which files of earlier versions have.
+    #[serde(rename = "matter")]
+    approval: Approval,
     bond: BindingDigest,
     asker: BindingDigest,
     weak: bool,
     timeout_ms: u64,
     definition: Option<String>,
     target: String,
-    /// The process that asked. What is kept was asked with 2026-07-28, where it is the session.
+    /// The process that asked. Persisted approvals belong to 2026-07-28, where the process stands for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caller: Option<String>,
 }
@@ -59,7 +61,7 @@ impl ApprovalQueue {
 
     /// Writes down one that is to be kept, and shows it then.
     pub(super) async fn keep(&self, id: &str) -> Result<(), ApprovalQueueError> {
-        let Some(matters) = &self.0.matters else { return Ok(()) };
+        let Some(approvals) = &self.0.approvals else { return Ok(()) };
         // The lock ends with the block, so that it is not held while the store writes.
         let (text, until) = {
             let state = self.state();
@@ -67,10 +69,10 @@ impl ApprovalQueue {
             if entry.keeping != PersistenceState::Writing {
                 return Ok(());
             }
-            (entry.written(), entry.matter.expires_at)
+            (entry.written(), entry.approval.expires_at)
         };
         let text = text.map_err(|error| store("pending approval cannot be serialized", &error))?;
-        let put = matters.insert(id.to_owned(), text, until).await;
+        let put = approvals.insert(id.to_owned(), text, until).await;
         put.map_err(|error| store("pending approval cannot be stored", &error))?;
         let mut state = self.state();
         state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?.keeping = PersistenceState::Yes;
@@ -87,16 +89,16 @@ impl ApprovalQueue {
         grant: Option<ApprovalGrant>,
     ) -> Result<Approval, DecideError> {
         let failed = |error: &dyn std::error::Error| DecideError::Store(error.to_string());
-        let matters = self.0.matters.as_ref().ok_or(DecideError::Unknown)?;
+        let approvals = self.0.approvals.as_ref().ok_or(DecideError::Unknown)?;
         let text = serde_json::to_string(&decided).map_err(|error| failed(&error))?;
         let given = grant.as_ref().map(|grant| grant.id.clone());
-        let (mut matter, until) = {
+        let (mut approval, until) = {
             let mut state = self.state();
             let entry = self.undecided(&mut state, id, grant)?;
             // Once decided it can be used for as long as there was time to decide.
-            (entry.matter.clone(), deadline(decided.at, entry.timeout))
+            (entry.approval.clone(), deadline(decided.at, entry.timeout))
         };
-        let done = matters.decide(id.to_owned(), &text, Timestamp::now(), until).await;
+        let done = approvals.decide(id.to_owned(), &text, Timestamp::now(), until).await;
         if let (Some(given), Ok(false) | Err(_)) = (given, &done) {
             self.0.grants.revoke(&given);
         }
@@ -112,17 +114,17 @@ impl ApprovalQueue {
             Some(entry) => Ok(entry.settle(decided)),
             // It was used in the meantime, or is seen as decided already.
             None => {
-                matter.state = decided.decision.state();
-                matter.decided = Some(decided);
-                Ok(matter)
+                approval.state = decided.decision.state();
+                approval.decided = Some(decided);
+                Ok(approval)
             }
         }
     }
 
-    /// Removes a matter from the state before it is used. From then on it cannot be used again, whatever happens.
+    /// Removes an approval from the state before it is used. From then on it cannot be used again, whatever happens.
     pub(super) async fn take_persisted(&self, id: &str) -> Result<(), ApprovalQueueError> {
-        let matters = self.0.matters.as_ref().ok_or(ApprovalQueueError::Expired)?;
-        let taken = matters.take(id.to_owned(), Timestamp::now()).await;
+        let approvals = self.0.approvals.as_ref().ok_or(ApprovalQueueError::Expired)?;
+        let taken = approvals.take(id.to_owned(), Timestamp::now()).await;
         let mut state = self.state();
         let entry = state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?;
         match taken {
@@ -151,9 +153,9 @@ impl ApprovalQueue {
         }
     }
 
-    /// Reloads the persisted matters, with the changes of other processes: new, decided, used and withdrawn ones.
+    /// Reloads the persisted approvals, with the changes of other processes: new, decided, used and withdrawn ones.
     pub(super) async fn reload_persisted(&self) -> Result<(), StoreError> {
-        let Some(matters) = &self.0.matters else { return Ok(()) };
+        let Some(approvals) = &self.0.approvals else { return Ok(()) };
         let (known, kept) = {
             let mut state = self.state();
             self.expire(&mut state);
@@ -165,7 +167,7 @@ impl ApprovalQueue {
             (known, kept.map(|(id, _)| id.clone()).collect::<HashSet<String>>())
         };
         let now = Timestamp::now();
-        let look = matters.changes_since(now, known).await?;
+        let look = approvals.changes_since(now, known).await?;
         let mut state = self.state();
         for id in look.gone {
             state.unreadable.remove(&id);
@@ -200,9 +202,9 @@ impl ApprovalQueue {
             return;
         }
         let written = kept.matter.as_deref().map(serde_json::from_str::<ApprovalBody>);
-        // A row holds only the matter of its own id, so that none can be given in place of another.
+        // A row holds only the approval of its own id, so that none can be given in place of another.
         let Some(Ok(written)) =
-            written.filter(|written| written.as_ref().is_ok_and(|written| written.matter.id == kept.id))
+            written.filter(|written| written.as_ref().is_ok_and(|written| written.approval.id == kept.id))
         else {
             tracing::warn!(id = kept.id, "stored approval cannot be read; the requester has to ask again");
             state.unreadable.insert(kept.id);
@@ -216,7 +218,7 @@ impl ApprovalQueue {
 
     /// Removes from the state what is over here.
     pub(super) async fn remove_finished(&self) {
-        let Some(matters) = &self.0.matters else { return };
+        let Some(approvals) = &self.0.approvals else { return };
         let over: Vec<String> = {
             let mut state = self.state();
             self.expire(&mut state);
@@ -225,7 +227,7 @@ impl ApprovalQueue {
         if over.is_empty() {
             return;
         }
-        match matters.remove(over.clone(), Timestamp::now()).await {
+        match approvals.remove(over.clone(), Timestamp::now()).await {
             // Not before: until then whoever looks would find them there.
             Ok(()) => {
                 let mut state = self.state();
@@ -242,15 +244,15 @@ impl QueuedApproval {
     fn written(&self) -> serde_json::Result<String> {
         let Self { bond, asker, is_weak: weak, .. } = *self;
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        let (matter, definition, target) =
-            (self.matter.clone(), self.definition.clone(), self.target.clone());
+        let (approval, definition, target) =
+            (self.approval.clone(), self.definition.clone(), self.target.clone());
         let caller = match &self.session {
             Some(GrantSession::Process(caller)) => caller.as_deref().map(str::to_owned),
             // A connection does not outlive the host.
             Some(GrantSession::Connection(_)) | None => None,
         };
         serde_json::to_string(&ApprovalBody {
-            matter,
+            approval,
             bond,
             asker,
             weak,
@@ -264,19 +266,19 @@ impl QueuedApproval {
     /// Until when it can be decided or, once it is, used, by the clock on the wall: the machine may have slept, or the host
     /// may have been away.
     fn deadline(&self) -> Timestamp {
-        let decided = self.matter.decided.as_ref();
-        decided.map_or(self.matter.expires_at, |decided| deadline(decided.at, self.timeout))
+        let decided = self.approval.decided.as_ref();
+        decided.map_or(self.approval.expires_at, |decided| deadline(decided.at, self.timeout))
     }
 }
 
 impl ApprovalBody {
     fn entry(self, number: u64, decided: Option<DecisionRecord>, now: Timestamp) -> QueuedApproval {
-        let Self { matter, bond, asker, weak, timeout_ms, definition, target, caller } = self;
-        let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
+        let Self { approval, bond, asker, weak, timeout_ms, definition, target, caller } = self;
+        let size = serde_json::to_vec(&approval.card).map_or(0, |card| card.len());
         let timeout = Duration::from_millis(timeout_ms);
-        let share = queued_approval::program_share_key(None, matter.application.as_deref());
+        let share = queued_approval::program_share_key(None, approval.application.as_deref());
         let mut entry = QueuedApproval {
-            matter,
+            approval,
             share,
             size,
             number,

@@ -1,4 +1,4 @@
-//! One matter, and what may be decided about it.
+//! One approval, and what may be decided about it.
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -12,7 +12,7 @@ use super::persistence::{PersistenceState, StoredEditCheck};
 use super::{ApprovalOutcome, BindingDigest, EditCheck, GrantSession, MAX_WAIT, generate_id};
 
 pub(super) struct QueuedApproval {
-    pub(super) matter: Approval,
+    pub(super) approval: Approval,
     /// Size of the shown content, in bytes.
     pub(super) size: usize,
     /// In which order it was asked.
@@ -25,7 +25,7 @@ pub(super) struct QueuedApproval {
     /// True if the application may report its person's decision.
     pub(super) is_weak: bool,
     pub(super) timeout: Duration,
-    /// Hash of the definition to which a lasting decision is bound, besides the matter's own fields.
+    /// Hash of the definition to which a lasting decision is bound, besides the approval's own fields.
     pub(super) definition: Option<String>,
     pub(super) target: String,
     pub(super) check: Option<EditCheck>,
@@ -46,22 +46,22 @@ pub(super) fn program_share_key(caller: Option<&str>, application: Option<&str>)
 
 impl QueuedApproval {
     pub(super) fn is_open(&self) -> bool {
-        self.matter.state == ApprovalState::Open && self.is_shown()
+        self.approval.state == ApprovalState::Open && self.is_shown()
     }
 
-    /// Returns true if a person can see it. A matter that is to be persisted is hidden until that has happened.
+    /// Returns true if a person can see it. An approval that is to be persisted is hidden until that has happened.
     pub(super) fn is_shown(&self) -> bool {
         self.keeping != PersistenceState::Writing
     }
 
     /// Checks that this decision can be made, and returns its lasting part, if any. `checker` validates an edit if the
-    /// matter has no check.
+    /// approval has no check.
     pub(super) fn validate_decision(
         &self,
         decision: &ApprovalDecision,
         checker: Option<&StoredEditCheck>,
     ) -> Result<Option<LastingDecision>, DecideError> {
-        let DecisionOptions { edit, session, always, block } = self.matter.offers;
+        let DecisionOptions { edit, session, always, block } = self.approval.offers;
         if !self.is_open() {
             return Err(DecideError::Over);
         }
@@ -78,12 +78,12 @@ impl QueuedApproval {
                     Some(edited) => {
                         match (&self.check, checker) {
                             (Some(check), _) => check(edited),
-                            (None, Some(checker)) => checker(&self.matter, edited),
+                            (None, Some(checker)) => checker(&self.approval, edited),
                             (None, None) => Err("edits cannot be checked here".to_owned()),
                         }
                         .map_err(DecideError::Edit)?;
                     }
-                    None if matches!(self.matter.card, ApprovalCard::Form(_)) => {
+                    None if matches!(self.approval.card, ApprovalCard::Form(_)) => {
                         return Err(DecideError::Edit("the form has to be filled in".to_owned()));
                     }
                     None => (),
@@ -107,16 +107,16 @@ impl QueuedApproval {
     }
 
     pub(super) fn settle(&mut self, decided: DecisionRecord) -> Approval {
-        self.matter.state = decided.decision.state();
+        self.approval.state = decided.decision.state();
         // Whoever asked has as long to come back for it.
         let now = Instant::now();
         self.until = now.checked_add(self.timeout).unwrap_or(now + MAX_WAIT);
-        self.matter.decided = Some(decided);
-        self.matter.clone()
+        self.approval.decided = Some(decided);
+        self.approval.clone()
     }
 
     pub(super) fn settled(&self) -> Option<ApprovalOutcome> {
-        let DecisionRecord { by, decision, .. } = self.matter.decided.clone()?;
+        let DecisionRecord { by, decision, .. } = self.approval.decided.clone()?;
         Some(match decision {
             ApprovalDecision::Allow { edited, scope } => {
                 ApprovalOutcome::Allowed { edited, by, lasts: !scope.is_once() }
@@ -125,22 +125,22 @@ impl QueuedApproval {
         })
     }
 
-    /// The session that a grant of this matter is bound to, if it is for one.
+    /// The session that a grant of this approval is bound to, if it is for one.
     pub(super) fn session_of(&self, grant: &ApprovalGrant) -> Option<GrantSession> {
         self.session.clone().filter(|_| grant.session.is_some())
     }
 
     pub(super) fn grant(&self, lasting: LastingDecision, by: &str) -> ApprovalGrant {
-        let matter = &self.matter;
-        let (what, name) = match &matter.card {
+        let approval = &self.approval;
+        let (what, name) = match &approval.card {
             ApprovalCard::Call(card) => (card.what, card.name.clone()),
             ApprovalCard::Result(card) => (card.what, card.name.clone()),
             // Nothing else offers anything that lasts.
             _ => (ApprovalCallKind::Tool, String::new()),
         };
         let mut grant = ApprovalGrant {
-            // The matter's id is as hard to guess, and the matter is over with this decision.
-            id: generate_id().unwrap_or_else(|_| matter.id.clone()),
+            // The approval's id is as hard to guess, and the approval is over with this decision.
+            id: generate_id().unwrap_or_else(|_| approval.id.clone()),
             given_at: Timestamp::now(),
             by: by.to_owned(),
             until: None,
@@ -148,9 +148,9 @@ impl QueuedApproval {
             effect: GrantEffect::Allow,
             any_application: false,
             weak: false,
-            principal: matter.principal.clone(),
-            application: matter.application.clone(),
-            server: matter.server.clone(),
+            principal: approval.principal.clone(),
+            application: approval.application.clone(),
+            server: approval.server.clone(),
             target: Some(self.target.clone()),
             what,
             name,

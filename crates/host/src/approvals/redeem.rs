@@ -13,8 +13,8 @@ use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, BindingDigest};
 type ApplicationAnswer = (ApprovalDecision, &'static str);
 
 impl ApprovalQueue {
-    /// Redeems the decision about a matter. `answer` is the decision that the application reports for its person, which
-    /// counts unless another decision came first. None while the matter is undecided. A persisted matter is removed
+    /// Redeems the decision about an approval. `answer` is the decision that the application reports for its person,
+    /// which counts unless another decision came first. None while the approval is undecided. A persisted approval is removed
     /// from the host's state before this returns.
     pub(crate) async fn redeem(
         &self,
@@ -46,15 +46,15 @@ impl ApprovalQueue {
             }
         }
         // Once begun it is done, even if whoever wants it goes away: then it was used up for nothing, and not twice.
-        let (desk, id, bond) = (self.clone(), id.to_owned(), *bond);
+        let (queue, id, bond) = (self.clone(), id.to_owned(), *bond);
         let done = tokio::spawn(async move {
-            desk.take_persisted(&id).await?;
-            desk.redeem_in_memory(&id, &bond, answer)
+            queue.take_persisted(&id).await?;
+            queue.redeem_in_memory(&id, &bond, answer)
         });
         done.await.unwrap_or(Err(ApprovalQueueError::Store))
     }
 
-    /// Redeems a matter that is not, or no longer, persisted.
+    /// Redeems an approval that is not, or no longer, persisted.
     fn redeem_in_memory(
         &self,
         id: &str,
@@ -89,13 +89,13 @@ impl ApprovalQueue {
                 (Ok(_), decision) => decision,
             };
             let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
-            let matter = entry.settle(decided);
+            let approval = entry.settle(decided);
             // The lock is held, so nothing can be waited for.
-            self.try_record(&matter);
+            self.try_record(&approval);
         }
         let settled = entry.settled();
         if settled.is_some() {
-            let state_now = entry.matter.state;
+            let state_now = entry.approval.state;
             self.finish(&mut state, id, state_now);
         }
         drop(state);

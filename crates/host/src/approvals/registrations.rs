@@ -10,16 +10,16 @@ use super::ApprovalQueue;
 pub(crate) struct ConsoleUrl(Arc<str>);
 
 impl ConsoleUrl {
-    /// About this matter.
+    /// About this approval.
     pub(crate) fn of(&self, id: &str) -> String {
         format!("{}/approvals/{id}", self.0)
     }
 }
 
-/// Somebody shows the desk to a person for as long as this is kept.
+/// Somebody shows the approval queue to a person for as long as this is kept.
 #[must_use = "when it is dropped nobody is there any more"]
 pub struct ViewerRegistration {
-    desk: ApprovalQueue,
+    queue: ApprovalQueue,
     number: u64,
 }
 
@@ -48,7 +48,7 @@ impl ApprovalQueue {
         state.count += 1;
         let number = state.count;
         state.attending.push((number, url.map(|url| url.trim_end_matches('/').into())));
-        ViewerRegistration { desk: self.clone(), number }
+        ViewerRegistration { queue: self.clone(), number }
     }
 
     /// Registers a console that is served, whether or not anybody has it open: from now on calls wait for their time
@@ -77,12 +77,12 @@ impl ApprovalQueue {
 
 impl Drop for ViewerRegistration {
     fn drop(&mut self) {
-        self.desk.state().attending.retain(|(number, _)| *number != self.number);
+        self.queue.state().attending.retain(|(number, _)| *number != self.number);
     }
 }
 
 impl fmt::Debug for ViewerRegistration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attendance").finish_non_exhaustive()
+        f.debug_struct("ViewerRegistration").finish_non_exhaustive()
     }
 }

@@ -11,8 +11,8 @@ use super::{ApprovalQueue, ApprovalQueueInner};
 /// Interval at which the last uses of lasting permissions are written.
 const USAGE_FLUSH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Synchronizes lasting decisions and matters with the host's state, for as long as the desk exists.
-pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes: watch::Receiver<u64>) {
+/// Synchronizes lasting decisions and approvals with the host's state, for as long as the approval queue exists.
+pub(super) async fn sync_with_state(queue: Weak<ApprovalQueueInner>, mut changes: watch::Receiver<u64>) {
     let mut is_stale = false;
     let mut ticks = tokio::time::interval(USAGE_FLUSH_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -22,7 +22,7 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
             _ = ticks.tick() => false,
         };
         // Held for one turn only, so that the queue can end between two of them.
-        let Some(inner) = desk.upgrade() else { return };
+        let Some(inner) = queue.upgrade() else { return };
         let Some(kept) = &inner.kept else { return };
         let used = inner.grants.take_used();
         if !used.is_empty()
@@ -32,8 +32,8 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
         }
         // It stays set after a failure, so that the next tick reads again.
         is_stale |= changed;
-        let desk = ApprovalQueue(Arc::clone(&inner));
-        desk.remove_finished().await;
+        let queue = ApprovalQueue(Arc::clone(&inner));
+        queue.remove_finished().await;
         if is_stale {
             let turn = inner.turn.lock().await;
             match kept.all(Timestamp::now()).await {
@@ -49,7 +49,7 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
             }
             drop(turn);
             // Who decides, and who takes, is found out where they are kept, whatever is shown meanwhile.
-            if let Err(error) = desk.reload_persisted().await {
+            if let Err(error) = queue.reload_persisted().await {
                 is_stale = true;
                 tracing::error!(%error, "pending approvals cannot be read");
             }

@@ -62,18 +62,18 @@ fn allowed(by: &str) -> ApprovalOutcome {
 
 /// Returns true if a call of the tool is granted.
 fn is_granted(
-    desk: &ApprovalQueue,
+    queue: &ApprovalQueue,
     who: Option<&str>,
     application: &str,
     definition: &str,
     path: &str,
 ) -> bool {
-    is_granted_at("t1", desk, who, application, definition, path)
+    is_granted_at("t1", queue, who, application, definition, path)
 }
 
 fn is_granted_at(
     target: &str,
-    desk: &ApprovalQueue,
+    queue: &ApprovalQueue,
     who: Option<&str>,
     application: &str,
     definition: &str,
@@ -93,67 +93,67 @@ fn is_granted_at(
         strong: false,
         peer: Some(&PEER),
     };
-    desk.find_grant(&subject, GrantEffect::Allow).is_some()
+    queue.find_grant(&subject, GrantEffect::Allow).is_some()
 }
 
 #[tokio::test]
 async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
-    let desk = ApprovalQueue::new();
-    let open = || desk.submit(asking(1, 1)).unwrap().detach();
+    let queue = ApprovalQueue::new();
+    let open = || queue.submit(asking(1, 1)).unwrap().detach();
     let id = open();
-    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Ok(None), "nobody has decided");
-    desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
-    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Ok(Some(allowed(CONSOLE))));
-    assert_eq!(desk.redeem(&id, &[1; 32], None).await, Err(ApprovalQueueError::Expired), "used");
+    assert_eq!(queue.redeem(&id, &[1; 32], None).await, Ok(None), "nobody has decided");
+    queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(queue.redeem(&id, &[1; 32], None).await, Ok(Some(allowed(CONSOLE))));
+    assert_eq!(queue.redeem(&id, &[1; 32], None).await, Err(ApprovalQueueError::Expired), "used");
 
     let id = open();
-    desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
-    assert_eq!(desk.redeem(&id, &[2; 32], None).await, Err(ApprovalQueueError::Changed));
+    queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(queue.redeem(&id, &[2; 32], None).await, Err(ApprovalQueueError::Changed));
     assert_eq!(
-        desk.redeem(&id, &[1; 32], None).await,
+        queue.redeem(&id, &[1; 32], None).await,
         Err(ApprovalQueueError::Expired),
         "the try used it up"
     );
-    assert_eq!(desk.redeem("forged", &[1; 32], None).await, Err(ApprovalQueueError::Expired));
+    assert_eq!(queue.redeem("forged", &[1; 32], None).await, Err(ApprovalQueueError::Expired));
 
     // Decided twice, and of an id that never was.
     let id = open();
-    desk.decide(&id, ApprovalDecision::deny_because("wrong folder"), CONSOLE).await.unwrap();
-    assert_eq!(desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
+    queue.decide(&id, ApprovalDecision::deny_because("wrong folder"), CONSOLE).await.unwrap();
+    assert_eq!(queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
     let denied = ApprovalOutcome::Denied { reason: Some("wrong folder".to_owned()), by: CONSOLE.to_owned() };
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(Some(denied)));
-    assert_eq!(desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
-    assert_eq!(desk.decide("none", ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Unknown));
+    assert_eq!(queue.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(Some(denied)));
+    assert_eq!(queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
+    assert_eq!(queue.decide("none", ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Unknown));
 }
 
 /// An application may say no for its person, and yes only where the rules take its word.
 #[tokio::test]
 async fn a_strong_approval_is_not_an_applications_to_give() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let strong = || NewApproval { is_weak: false, ..asking(1, 1) };
-    let id = desk.submit(strong()).unwrap().detach();
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(None));
+    let id = queue.submit(strong()).unwrap().detach();
+    assert_eq!(queue.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(None));
     let denied = Ok(Some(ApprovalOutcome::Denied { reason: None, by: "app".to_owned() }));
-    assert_eq!(desk.redeem(&id, &[1; 32], Some((ApprovalDecision::deny(), "app"))).await, denied);
-    let id = desk.submit(asking(1, 1)).unwrap().detach();
+    assert_eq!(queue.redeem(&id, &[1; 32], Some((ApprovalDecision::deny(), "app"))).await, denied);
+    let id = queue.submit(asking(1, 1)).unwrap().detach();
     assert_eq!(
-        desk.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await,
+        queue.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await,
         Ok(Some(allowed("app")))
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_a_no_and_makes_room() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let number = Cell::new(0);
     // Each of another program: these have shares of their own.
     let open = |who: u8| {
         number.set(number.get() + 1);
         let caller = Some(format!("process {}", number.get()).into());
-        desk.submit(NewApproval { caller, ..asking(1, who) }).map(ApprovalWaiter::detach)
+        queue.submit(NewApproval { caller, ..asking(1, who) }).map(ApprovalWaiter::detach)
     };
     let limits = ApprovalLimits { waiting: 16, of_one: 4, ..ApprovalLimits::default() };
-    desk.set_limits(limits);
+    queue.set_limits(limits);
     let first: Vec<String> = (0..4).map(|_| open(0).unwrap()).collect();
     assert_eq!(
         open(0),
@@ -169,25 +169,25 @@ async fn silence_is_a_no_and_makes_room() {
         full.message().contains("16 approvals") && full.message().contains("setting max_waiting"),
         "{full:?}"
     );
-    assert_eq!(desk.pending().len(), 16);
+    assert_eq!(queue.pending().len(), 16);
     tokio::time::advance(TIMEOUT).await;
     // Of so many not all are still known to have been.
-    let late = desk.decide(&first[0], ApprovalDecision::allow(), CONSOLE).await;
+    let late = queue.decide(&first[0], ApprovalDecision::allow(), CONSOLE).await;
     assert!(matches!(late, Err(DecideError::Over | DecideError::Unknown)), "{late:?}");
-    assert_eq!(desk.redeem(&first[0], &[1; 32], None).await, Err(ApprovalQueueError::Expired));
-    assert!(desk.pending().is_empty() && desk.recent().iter().all(|m| m.state == ApprovalState::Expired));
+    assert_eq!(queue.redeem(&first[0], &[1; 32], None).await, Err(ApprovalQueueError::Expired));
+    assert!(queue.pending().is_empty() && queue.recent().iter().all(|m| m.state == ApprovalState::Expired));
     assert!(open(0).is_ok());
 }
 
 /// An application that asks without end leaves room for the others of the same user, and they for each other.
 #[tokio::test]
 async fn an_application_that_asks_without_end_leaves_room_for_the_others() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let limit = ApprovalLimits::default().of_one;
     let ask = |application: &str, caller: Option<&str>| {
         let application = Some(application.to_owned());
         let asking = NewApproval { application, caller: caller.map(Into::into), ..asking(1, 1) };
-        desk.submit(asking).map(ApprovalWaiter::detach)
+        queue.submit(asking).map(ApprovalWaiter::detach)
     };
     let fill = |application: &str, caller: Option<&str>| {
         (0..=limit).map_while(|_| ask(application, caller).ok()).count()
@@ -207,62 +207,62 @@ async fn an_application_that_asks_without_end_leaves_room_for_the_others() {
     assert!(taken >= limit / 8, "{taken}");
     assert_eq!(fill("b", Some(one)), 0);
     ask("b", Some("node, process 4712 of user 1000")).unwrap();
-    desk.decide(&first, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    queue.decide(&first, ApprovalDecision::allow(), CONSOLE).await.unwrap();
 }
 
-/// Few large matters are as many as many small ones; what is decided makes room, and what is over is not kept without end.
+/// Few large approvals are as many as many small ones; what is decided makes room, and what is over is not kept without end.
 #[tokio::test]
 async fn what_waits_is_bounded_by_its_size() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let large = |length: usize| NewApproval {
         card: card(&json!({ "path": "x".repeat(length) }).to_string()),
         ..asking(1, 1)
     };
-    desk.set_limits(ApprovalLimits { bytes: 10_000, ..ApprovalLimits::default() });
-    let first = desk.submit(large(6000)).unwrap();
-    let full = desk.submit(large(6000)).map(drop).unwrap_err();
+    queue.set_limits(ApprovalLimits { bytes: 10_000, ..ApprovalLimits::default() });
+    let first = queue.submit(large(6000)).unwrap();
+    let full = queue.submit(large(6000)).map(drop).unwrap_err();
     assert_eq!(full, ApprovalQueueError::TooMany(ApprovalLimitExceeded::Bytes(10_000)));
     assert!(full.message().contains("10000 bytes with it (setting max_waiting_bytes)"), "{full:?}");
     drop(first);
-    drop(desk.submit(large(6000)).unwrap());
-    desk.set_limits(ApprovalLimits::default());
+    drop(queue.submit(large(6000)).unwrap());
+    queue.set_limits(ApprovalLimits::default());
     for _ in 0..40 {
-        drop(desk.submit(large(1024 * 1024)).unwrap());
+        drop(queue.submit(large(1024 * 1024)).unwrap());
     }
     let kept: usize =
-        desk.recent().iter().map(|matter| serde_json::to_vec(&matter.card).unwrap().len()).sum();
-    assert!(kept <= MAX_FINISHED_BYTES && desk.recent().len() >= 15, "{kept}");
+        queue.recent().iter().map(|approval| serde_json::to_vec(&approval.card).unwrap().len()).sum();
+    assert!(kept <= MAX_FINISHED_BYTES && queue.recent().len() >= 15, "{kept}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
-    let desk = ApprovalQueue::new();
-    let waiting = desk.submit(asking(1, 1)).unwrap();
+    let queue = ApprovalQueue::new();
+    let waiting = queue.submit(asking(1, 1)).unwrap();
     let id = waiting.id().to_owned();
     let deciding = async {
         tokio::task::yield_now().await;
-        desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+        queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
     };
     assert_eq!(tokio::join!(waiting.wait_settled(), deciding).0, Ok(allowed(CONSOLE)));
 
-    let waiting = desk.submit(asking(1, 1)).unwrap();
+    let waiting = queue.submit(asking(1, 1)).unwrap();
     assert_eq!(waiting.wait_settled().await, Err(ApprovalQueueError::Expired), "nobody decides");
 
-    let waiting = desk.submit(asking(1, 1)).unwrap();
+    let waiting = queue.submit(asking(1, 1)).unwrap();
     let id = waiting.id().to_owned();
-    let mut changes = desk.subscribe();
+    let mut changes = queue.subscribe();
     drop(waiting);
     changes.changed().await.unwrap();
-    assert_eq!(desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
-    assert_eq!(desk.get(&id).unwrap().state, ApprovalState::Withdrawn);
+    assert_eq!(queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
+    assert_eq!(queue.get(&id).unwrap().state, ApprovalState::Withdrawn);
 }
 
-/// Every answer that a matter does not offer, or that cannot be done; it still waits afterwards.
+/// Every answer that an approval does not offer, or that cannot be done; it still waits afterwards.
 #[tokio::test]
 async fn what_is_not_offered_is_refused_and_the_matter_waits() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let none = NewApproval { offers: DecisionOptions::default(), ..asking(1, 1) };
-    let id = desk.submit(none).unwrap().detach();
+    let id = queue.submit(none).unwrap().detach();
     let edited = |text: &str| ApprovalDecision::Allow {
         edited: Some(RawJson::parse(text.to_owned()).unwrap()),
         scope: ApprovalScope::Once,
@@ -276,24 +276,24 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
         block.clone(),
         ApprovalDecision::deny_because("x".repeat(MAX_REASON_BYTES + 1)),
     ] {
-        assert!(desk.decide(&id, decision.clone(), CONSOLE).await.is_err(), "{decision:?}");
-        assert_eq!(desk.pending().len(), 1);
-        assert!(desk.grants().is_empty());
+        assert!(queue.decide(&id, decision.clone(), CONSOLE).await.is_err(), "{decision:?}");
+        assert_eq!(queue.pending().len(), 1);
+        assert!(queue.grants().is_empty());
     }
-    let id = desk.submit(asking(2, 1)).unwrap().detach();
-    let refused = desk.decide(&id, edited(r#"{"path":"bad"}"#), CONSOLE).await;
+    let id = queue.submit(asking(2, 1)).unwrap().detach();
+    let refused = queue.decide(&id, edited(r#"{"path":"bad"}"#), CONSOLE).await;
     assert_eq!(refused, Err(DecideError::Edit("bad is not good".to_owned())));
     let past = LastingPermission { until: Some(Timestamp::now()), ..LastingPermission::default() };
     let far = LastingPermission { until: Some(Timestamp::MAX), ..LastingPermission::default() };
     let wrong = BTreeMap::from([("path".to_owned(), json!({ "undr": "/srv" }))]);
     let wrong = LastingPermission { arguments: wrong, ..LastingPermission::default() };
     for permission in [past, far, wrong] {
-        let refused = desk.decide(&id, scoped(ApprovalScope::Always(permission)), CONSOLE).await;
+        let refused = queue.decide(&id, scoped(ApprovalScope::Always(permission)), CONSOLE).await;
         assert!(matches!(refused, Err(DecideError::Rule(_))), "{refused:?}");
     }
-    desk.decide(&id, edited(r#"{"path":"good"}"#), CONSOLE).await.unwrap();
+    queue.decide(&id, edited(r#"{"path":"good"}"#), CONSOLE).await.unwrap();
     let Ok(Some(ApprovalOutcome::Allowed { edited: Some(edited), .. })) =
-        desk.redeem(&id, &[2; 32], None).await
+        queue.redeem(&id, &[2; 32], None).await
     else {
         panic!("allowed")
     };
@@ -303,14 +303,14 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
 /// A lasting permission covers who was asked, the tool as it was, and what its rule says; nothing beside.
 #[tokio::test]
 async fn a_lasting_permission_is_no_wider_than_it_says() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let give = async |scope: ApprovalScope| {
-        let id = desk.submit(asking(1, 1)).unwrap().detach();
-        desk.decide(&id, ApprovalDecision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
+        let id = queue.submit(asking(1, 1)).unwrap().detach();
+        queue.decide(&id, ApprovalDecision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
     };
     let arguments = BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]);
     give(ApprovalScope::Always(LastingPermission { arguments, ..LastingPermission::default() })).await;
-    assert!(is_granted(&desk, Some("alice"), "editor", "d1", "/srv/b"));
+    assert!(is_granted(&queue, Some("alice"), "editor", "d1", "/srv/b"));
     for (who, application, definition, path) in [
         (Some("bob"), "editor", "d1", "/srv/b"),
         (None, "editor", "d1", "/srv/b"),
@@ -319,28 +319,28 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
         (Some("alice"), "editor", "d1", "/etc/b"),
         (Some("alice"), "editor", "d1", "/srv/../etc/b"),
     ] {
-        assert!(!is_granted(&desk, who, application, definition, path), "{who:?} {application} {path}");
+        assert!(!is_granted(&queue, who, application, definition, path), "{who:?} {application} {path}");
     }
-    let [grant] = &desk.grants()[..] else { panic!("one") };
+    let [grant] = &queue.grants()[..] else { panic!("one") };
     assert_eq!((grant.uses, grant.used_at.is_some(), grant.until.is_some()), (1, true, true));
     let month = grant.until.unwrap().duration_since(grant.given_at);
     assert_eq!(month.as_secs().div_euclid(24 * 3600 - 60), 30);
-    desk.revoke(&grant.id).await.unwrap();
-    assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/srv/b"));
-    assert_eq!(desk.revoke(&grant.id).await, Err(DecideError::Unknown));
+    queue.revoke(&grant.id).await.unwrap();
+    assert!(!is_granted(&queue, Some("alice"), "editor", "d1", "/srv/b"));
+    assert_eq!(queue.revoke(&grant.id).await, Err(DecideError::Unknown));
 
     give(ApprovalScope::Always(LastingPermission { any_application: true, ..LastingPermission::default() }))
         .await;
-    assert!(is_granted(&desk, Some("alice"), "other", "d1", "/etc/b"));
-    assert!(!is_granted(&desk, Some("bob"), "other", "d1", "/etc/b"));
-    desk.end_sessions();
-    assert_eq!(desk.grants().len(), 1, "until a day is until then");
-    desk.revoke(&desk.grants()[0].id).await.unwrap();
+    assert!(is_granted(&queue, Some("alice"), "other", "d1", "/etc/b"));
+    assert!(!is_granted(&queue, Some("bob"), "other", "d1", "/etc/b"));
+    queue.end_sessions();
+    assert_eq!(queue.grants().len(), 1, "until a day is until then");
+    queue.revoke(&queue.grants()[0].id).await.unwrap();
 
     give(ApprovalScope::Session).await;
-    assert!(is_granted(&desk, Some("alice"), "editor", "d1", "/etc/b"));
-    desk.end_sessions();
-    assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/etc/b"));
+    assert!(is_granted(&queue, Some("alice"), "editor", "d1", "/etc/b"));
+    queue.end_sessions();
+    assert!(!is_granted(&queue, Some("alice"), "editor", "d1", "/etc/b"));
 }
 
 /// A server that takes another's name inherits nothing but what was denied; what was allowed before permissions said where
@@ -349,24 +349,24 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
 async fn a_lasting_permission_is_for_the_server_that_was_there() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateStore::open(folder.path().join("state.db")).unwrap();
-    let desk = ApprovalQueue::open(&state).await.unwrap();
+    let queue = ApprovalQueue::open(&state).await.unwrap();
     for scope in [ApprovalScope::Session, ApprovalScope::Always(LastingPermission::default())] {
-        let id = desk.submit(asking(1, 1)).unwrap().detach();
-        desk.decide(&id, ApprovalDecision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
-        let granted = |target| is_granted_at(target, &desk, Some("alice"), "editor", "d1", "/a");
+        let id = queue.submit(asking(1, 1)).unwrap().detach();
+        queue.decide(&id, ApprovalDecision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
+        let granted = |target| is_granted_at(target, &queue, Some("alice"), "editor", "d1", "/a");
         assert!(granted("t1") && !granted("t2") && !granted(""));
-        let kept = desk.grants().remove(0);
+        let kept = queue.grants().remove(0);
         assert_eq!(kept.target.as_deref(), Some("t1"));
         if kept.is_kept() {
             // As it was written before.
             let old = ApprovalGrant { target: None, ..kept.clone() };
             let body = serde_json::to_string(&old).unwrap();
             state.grants().insert(old.id.clone(), body, old.until).await.unwrap();
-            let desk = ApprovalQueue::open(&state).await.unwrap();
-            assert!(desk.grants().is_empty());
-            assert!(!is_granted_at("t1", &desk, Some("alice"), "editor", "d1", "/a"));
+            let queue = ApprovalQueue::open(&state).await.unwrap();
+            assert!(queue.grants().is_empty());
+            assert!(!is_granted_at("t1", &queue, Some("alice"), "editor", "d1", "/a"));
         } else {
-            desk.revoke(&kept.id).await.unwrap();
+            queue.revoke(&kept.id).await.unwrap();
         }
     }
 }
@@ -374,21 +374,21 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
 /// A permission for an application without a name does not hold for other applications.
 #[tokio::test]
 async fn what_a_nameless_application_may_no_other_may() {
-    let desk = ApprovalQueue::new();
+    let queue = ApprovalQueue::new();
     let nameless = NewApproval { application: None, ..asking(1, 1) };
-    let id = desk.submit(nameless).unwrap().detach();
+    let id = queue.submit(nameless).unwrap().detach();
     let always =
         ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(LastingPermission::default()) };
-    desk.decide(&id, always, CONSOLE).await.unwrap();
-    assert!(!is_granted(&desk, Some("alice"), "editor", "d1", "/srv/b"));
+    queue.decide(&id, always, CONSOLE).await.unwrap();
+    assert!(!is_granted(&queue, Some("alice"), "editor", "d1", "/srv/b"));
 }
 
 #[tokio::test]
 async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
-    let desk = ApprovalQueue::new();
-    let id = desk.submit(asking(1, 1)).unwrap().detach();
-    desk.decide(&id, ApprovalDecision::Deny { reason: None, block: true }, CONSOLE).await.unwrap();
-    desk.end_sessions();
+    let queue = ApprovalQueue::new();
+    let id = queue.submit(asking(1, 1)).unwrap().detach();
+    queue.decide(&id, ApprovalDecision::Deny { reason: None, block: true }, CONSOLE).await.unwrap();
+    queue.end_sessions();
     let arguments = CallArguments::none();
     let asked = |server| {
         PolicyRequest::new(server, PolicyAction::tool("write", ToolEffectSet::unknown(), &arguments))
@@ -408,8 +408,8 @@ async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
             strong: true,
             peer: Some(&PEER),
         };
-        assert_eq!(desk.find_grant(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
-        assert!(desk.find_grant(&subject, GrantEffect::Allow).is_none());
+        assert_eq!(queue.find_grant(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
+        assert!(queue.find_grant(&subject, GrantEffect::Allow).is_none());
     }
 }
 
@@ -448,14 +448,14 @@ fn decisions_are_written_as_a_reader_would_guess() {
 
 #[tokio::test]
 async fn somebody_is_there_for_as_long_as_they_say() {
-    let desk = ApprovalQueue::new();
-    assert!(!desk.is_attended());
-    let terminal = desk.register_viewer(None);
-    assert!(desk.is_attended() && desk.console().is_none());
-    let console = desk.register_viewer(Some("http://127.0.0.1:7338/"));
-    assert_eq!(desk.console().unwrap().of("a"), "http://127.0.0.1:7338/approvals/a");
+    let queue = ApprovalQueue::new();
+    assert!(!queue.is_attended());
+    let terminal = queue.register_viewer(None);
+    assert!(queue.is_attended() && queue.console().is_none());
+    let console = queue.register_viewer(Some("http://127.0.0.1:7338/"));
+    assert_eq!(queue.console().unwrap().of("a"), "http://127.0.0.1:7338/approvals/a");
     drop((console, terminal));
-    assert!(!desk.is_attended());
+    assert!(!queue.is_attended());
 }
 
 /// A lasting decision persists across a restart, and changes by other processes take effect here.
@@ -463,34 +463,34 @@ async fn somebody_is_there_for_as_long_as_they_say() {
 async fn what_lasts_outlives_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let state = || StateStore::open(folder.path().join("state.db")).unwrap();
-    let give = async |desk: &ApprovalQueue, decision: ApprovalDecision| {
-        let id = desk.submit(asking(1, 1)).unwrap().detach();
-        desk.decide(&id, decision, CONSOLE).await.unwrap();
+    let give = async |queue: &ApprovalQueue, decision: ApprovalDecision| {
+        let id = queue.submit(asking(1, 1)).unwrap().detach();
+        queue.decide(&id, decision, CONSOLE).await.unwrap();
     };
     let allow = |scope| ApprovalDecision::Allow { edited: None, scope };
-    let desk = ApprovalQueue::open(&state()).await.unwrap();
+    let queue = ApprovalQueue::open(&state()).await.unwrap();
     let arguments = BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]);
     give(
-        &desk,
+        &queue,
         allow(ApprovalScope::Always(LastingPermission { arguments, ..LastingPermission::default() })),
     )
     .await;
-    give(&desk, allow(ApprovalScope::Session)).await;
-    give(&desk, ApprovalDecision::Deny { reason: None, block: true }).await;
-    assert_eq!(desk.grants().len(), 3);
+    give(&queue, allow(ApprovalScope::Session)).await;
+    give(&queue, ApprovalDecision::Deny { reason: None, block: true }).await;
+    assert_eq!(queue.grants().len(), 3);
 
     let other = ApprovalQueue::open(&state()).await.unwrap();
-    let mut kept = desk.grants();
+    let mut kept = queue.grants();
     kept.retain(ApprovalGrant::is_kept);
     assert_eq!(other.grants(), kept, "what is for a session does not");
     assert!(is_granted(&other, Some("alice"), "editor", "d1", "/srv/b"));
     assert!(!is_granted(&other, Some("alice"), "editor", "d1", "/etc/b"));
 
-    let mut changes = desk.subscribe();
+    let mut changes = queue.subscribe();
     for grant in &kept {
         other.revoke(&grant.id).await.unwrap();
     }
-    changes.wait_for(|_| desk.grants().len() == 1).await.unwrap();
+    changes.wait_for(|_| queue.grants().len() == 1).await.unwrap();
     assert!(ApprovalQueue::open(&state()).await.unwrap().grants().is_empty());
 }
 
@@ -499,34 +499,34 @@ async fn what_lasts_outlives_the_host() {
 async fn what_cannot_be_kept_does_not_hold() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state.db");
-    let desk = ApprovalQueue::open(&StateStore::open(&file).unwrap()).await.unwrap();
+    let queue = ApprovalQueue::open(&StateStore::open(&file).unwrap()).await.unwrap();
     let spoiled = rusqlite::Connection::open(&file).unwrap();
     spoiled.execute_batch("DROP TABLE grants").unwrap();
-    let id = desk.submit(asking(1, 1)).unwrap().detach();
+    let id = queue.submit(asking(1, 1)).unwrap().detach();
     let always =
         ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(LastingPermission::default()) };
-    assert!(matches!(desk.decide(&id, always, CONSOLE).await, Err(DecideError::Store(_))));
-    assert!(desk.grants().is_empty() && desk.pending().len() == 1, "it still waits");
-    desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    assert!(matches!(queue.decide(&id, always, CONSOLE).await, Err(DecideError::Store(_))));
+    assert!(queue.grants().is_empty() && queue.pending().len() == 1, "it still waits");
+    queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
 }
 
 /// Matters and decisions survive serialization to JSON.
 #[test]
 fn matters_and_decisions_come_through_json_as_they_were() {
-    let desk = ApprovalQueue::new();
-    let waiting = desk.submit(asking(1, 1)).unwrap();
-    let mut matter = desk.pending().remove(0);
+    let queue = ApprovalQueue::new();
+    let waiting = queue.submit(asking(1, 1)).unwrap();
+    let mut approval = queue.pending().remove(0);
     let edited = RawJson::parse(r#"{"path":1.50}"#.to_owned()).unwrap();
     let decision = ApprovalDecision::Allow {
         edited: Some(edited),
         scope: ApprovalScope::Always(LastingPermission::default()),
     };
-    matter.decided =
-        Some(DecisionRecord { at: matter.asked_at, by: CONSOLE.to_owned(), decision: decision.clone() });
-    let text = serde_json::to_string(&matter).unwrap();
+    approval.decided =
+        Some(DecisionRecord { at: approval.asked_at, by: CONSOLE.to_owned(), decision: decision.clone() });
+    let text = serde_json::to_string(&approval).unwrap();
     let read: Approval = serde_json::from_str(&text).unwrap();
     // Raw JSON is compared as it means.
-    assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&matter).unwrap());
+    assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&approval).unwrap());
     let read: ApprovalDecision = serde_json::from_slice(&serde_json::to_vec(&decision).unwrap()).unwrap();
     assert_eq!(read, decision);
     for wrong in [
@@ -546,25 +546,24 @@ fn matters_and_decisions_come_through_json_as_they_were() {
 async fn every_decision_is_recorded_when_it_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
-    let desk = ApprovalQueue::new();
-    desk.set_audit(&audit);
-    let put = || desk.submit(asking(1, 1)).unwrap().detach();
+    let queue = ApprovalQueue::new();
+    queue.set_audit(&audit);
+    let put = || queue.submit(asking(1, 1)).unwrap().detach();
     let edited = RawJson::parse(r#"{"path":"/srv/secret"}"#).unwrap();
     let always = ApprovalScope::Always(LastingPermission::default());
     let ids = [put(), put(), put()];
-    desk.decide(
-        &ids[0],
-        ApprovalDecision::Deny { reason: Some("a secret".to_owned()), block: true },
-        CONSOLE,
-    )
-    .await
-    .unwrap();
-    desk.decide(&ids[1], ApprovalDecision::Allow { edited: Some(edited), scope: always }, CONSOLE)
+    queue
+        .decide(&ids[0], ApprovalDecision::Deny { reason: Some("a secret".to_owned()), block: true }, CONSOLE)
         .await
         .unwrap();
-    assert!(desk.decide("none", ApprovalDecision::allow(), CONSOLE).await.is_err());
-    assert!(desk.decide(&ids[1], ApprovalDecision::deny(), CONSOLE).await.is_err(), "it is decided");
-    desk.redeem(&ids[2], &[1; 32], Some((ApprovalDecision::deny(), "the person, in the application")))
+    queue
+        .decide(&ids[1], ApprovalDecision::Allow { edited: Some(edited), scope: always }, CONSOLE)
+        .await
+        .unwrap();
+    assert!(queue.decide("none", ApprovalDecision::allow(), CONSOLE).await.is_err());
+    assert!(queue.decide(&ids[1], ApprovalDecision::deny(), CONSOLE).await.is_err(), "it is decided");
+    queue
+        .redeem(&ids[2], &[1; 32], Some((ApprovalDecision::deny(), "the person, in the application")))
         .await
         .unwrap();
     // What was noted is written before what is recorded after it.
@@ -600,13 +599,13 @@ async fn every_decision_is_recorded_when_it_is_made() {
     assert!(!format!("{all:?}").contains("secret"));
 }
 
-/// A viewer such as the terminal reads a matter from JSON first.
+/// A viewer such as the terminal reads an approval from JSON first.
 #[test]
 fn a_matter_that_is_read_keeps_the_digits_of_its_numbers() {
     let arguments = r#"{"a":9007199254740993,"b":1.50,"c":1E2,"d":12345678901234567890123}"#;
-    let desk = ApprovalQueue::new();
-    let id = desk.submit(NewApproval { card: card(arguments), ..asking(1, 1) }).unwrap().detach();
-    let text = serde_json::to_string(&desk.get(&id).unwrap()).unwrap();
+    let queue = ApprovalQueue::new();
+    let id = queue.submit(NewApproval { card: card(arguments), ..asking(1, 1) }).unwrap().detach();
+    let text = serde_json::to_string(&queue.get(&id).unwrap()).unwrap();
     assert!(text.contains(arguments), "{text}");
     let read: Approval = serde_json::from_str(&text).unwrap();
     let ApprovalCard::Call(card) = &read.card else { panic!("a call") };

@@ -5,12 +5,12 @@ use tokio::time::{Instant, timeout_at};
 use super::persistence::PersistenceState;
 use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalState, BindingDigest};
 
-/// A matter whose asker waits. When this is dropped the matter is withdrawn, unless it is kept.
+/// An approval whose asker waits. When this is dropped the approval is withdrawn, unless it is kept.
 pub(crate) struct ApprovalWaiter {
-    pub(super) desk: ApprovalQueue,
+    pub(super) queue: ApprovalQueue,
     pub(super) id: String,
     pub(super) bond: BindingDigest,
-    /// True if the matter stays in the queue after the waiter is dropped.
+    /// True if the approval stays in the queue after the waiter is dropped.
     pub(super) detached: bool,
 }
 
@@ -19,36 +19,36 @@ impl ApprovalWaiter {
         &self.id
     }
 
-    /// Detaches the matter from this waiter. It stays in the queue, and the asker can come back for it while the host
+    /// Detaches the approval from this waiter. It stays in the queue, and the asker can come back for it while the host
     /// runs.
     pub(crate) fn detach(mut self) -> String {
         self.detached = true;
         self.id.clone()
     }
 
-    /// Detaches the matter and persists it, if the desk has a state, so that it survives a restart. When this returns,
-    /// the matter is stored and shown.
+    /// Detaches the approval and persists it, if the approval queue has a state, so that it survives a restart. When
+    /// this returns, the approval is stored and shown.
     ///
     /// # Errors
     /// [`ApprovalQueueError::Store`] when it cannot be kept; then it is withdrawn.
     pub(crate) async fn persist(mut self) -> Result<String, ApprovalQueueError> {
-        self.desk.keep(&self.id).await?;
+        self.queue.keep(&self.id).await?;
         self.detached = true;
         Ok(self.id.clone())
     }
 
     /// Waits for the decision, and uses it up.
     pub(crate) async fn wait_settled(&self) -> Result<ApprovalOutcome, ApprovalQueueError> {
-        let mut changes = self.desk.subscribe();
+        let mut changes = self.queue.subscribe();
         loop {
             // Before looking: a decision that comes in between wakes the wait below.
             changes.mark_unchanged();
             // The lock ends with the block, because redeeming takes it as well.
             let until = {
-                let state = self.desk.state();
+                let state = self.queue.state();
                 state.entries.get(&self.id).map_or_else(Instant::now, |entry| entry.until)
             };
-            if let Some(settled) = self.desk.redeem_quietly(&self.id, &self.bond).await? {
+            if let Some(settled) = self.queue.redeem_quietly(&self.id, &self.bond).await? {
                 return Ok(settled);
             }
             // Too late is found out by looking again.
@@ -78,16 +78,16 @@ impl Drop for ApprovalWaiter {
         if self.detached {
             return;
         }
-        let mut state = self.desk.state();
+        let mut state = self.queue.state();
         // One that is kept is not theirs alone who wait here at the moment: their state is good for another try.
         let keeping = state.entries.get(&self.id).map(|entry| entry.keeping);
         if let Some(PersistenceState::No | PersistenceState::Writing) = keeping {
-            let withdrawn = self.desk.finish(&mut state, &self.id, ApprovalState::Withdrawn);
+            let withdrawn = self.queue.finish(&mut state, &self.id, ApprovalState::Withdrawn);
             drop(state);
-            if let Some(matter) = withdrawn {
-                self.desk.record_withdrawn(&matter, "the requester, which disconnected");
+            if let Some(approval) = withdrawn {
+                self.queue.record_withdrawn(&approval, "the requester, which disconnected");
             }
-            self.desk.notify_changed();
+            self.queue.notify_changed();
         }
     }
 }

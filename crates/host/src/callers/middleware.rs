@@ -180,7 +180,7 @@ impl CallerMiddleware {
 
 impl fmt::Debug for CallerMiddleware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallerFront")
+        f.debug_struct("CallerMiddleware")
             .field("rule", &self.rule)
             .field("local", &self.local)
             .finish_non_exhaustive()

@@ -5,8 +5,8 @@
 //! inode of the other end. The file descriptors of processes show which of them hold that socket. The helper that
 //! starts servers is the subreaper of all processes they start, so that these keep it among their ancestors.
 //!
-//! What cannot be read is [`CallerLookupError`]: the process may have ended, be another user's, not let itself be looked at (as
-//! `sshd` does), or live where this one does not see it.
+//! [`CallerLookupError`] is the result for a process that cannot be read: it has ended, belongs to another user, forbids
+//! inspection (as `sshd` does), or is in a namespace that is not visible here.
 
 #[cfg(target_os = "linux")]
 mod linux;

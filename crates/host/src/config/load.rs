@@ -156,7 +156,7 @@ impl<'a> ConfigLoader<'a> {
 
 impl fmt::Debug for ConfigLoader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loader")
+        f.debug_struct("ConfigLoader")
             .field("workspace", &self.workspace)
             .field("allow_unset", &self.allow_unset)
             .field("keep_going", &self.keep_going)

@@ -286,7 +286,7 @@ impl StdioTransport {
 impl fmt::Debug for StdioTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One text for the arguments: what hides a value may be the option before it.
-        f.debug_struct("Stdio")
+        f.debug_struct("StdioTransport")
             .field("command_line", &self.command_line())
             .field("env", &self.env)
             .field("cwd", &self.cwd)
@@ -374,7 +374,7 @@ pub struct BuiltinTransport {
 
 impl fmt::Debug for BuiltinTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builtin")
+        f.debug_struct("BuiltinTransport")
             .field("name", &self.name)
             .field("args", &redact_command(self.args.iter().map(ExpandedText::written)))
             .finish()

@@ -54,8 +54,8 @@ fn of(gate: &PinGate, live: &ReadyConnection, what: &TargetItem<'_>) -> Option<B
         TargetItem::Prompt(name) | TargetItem::PromptCompletion(name) => {
             gate.item_block_reason(&live.hashes, ItemKind::Prompt, name)
         }
-        // Which resources there are changes all the time. What is said about them is another matter, and is not part of
-        // reading them.
+        // The set of resources changes all the time, so a resource that was never accepted can be read. Only a
+        // rejected definition blocks it.
         TargetItem::Resource(uri) | TargetItem::Subscription(uri) => {
             gate.server_block_reason().or_else(|| {
                 let rejected = gate.item_block_reason(&live.hashes, ItemKind::Resource, uri);

@@ -74,10 +74,10 @@ impl PolicyEnforcer {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
             let said = answer.said(asking.verdict.may_remember).map(|said| (said, APPLICATION_DECIDER));
-            let settled = match self.desk.redeem(&answer.id, &asking.bond.call, said).await {
+            let settled = match self.queue.redeem(&answer.id, &asking.bond.call, said).await {
                 Ok(Some(settled)) => Ok(settled),
                 // They are at the console, or on their way.
-                Ok(None) => wait_for_decision(call, &self.desk.resume(&answer.id, asking.bond.call)).await,
+                Ok(None) => wait_for_decision(call, &self.queue.resume(&answer.id, asking.bond.call)).await,
                 Err(refused) => Err(refused),
             };
             if answer.at_console {
@@ -118,7 +118,7 @@ impl PolicyEnforcer {
         let subject = GrantQuery { asked, target: going.target, what, name, definition, strong, peer };
         // What must be asked about each time is, whatever was granted once.
         if asking.verdict.may_remember
-            && let Some(grant) = self.desk.find_grant(&subject, GrantEffect::Allow)
+            && let Some(grant) = self.queue.find_grant(&subject, GrantEffect::Allow)
         {
             let until = grant.until.map_or_else(|| "the session ends".to_owned(), |until| until.to_string());
             passage.set_decision("allow", format!("granted until {until} by {}", grant.by));
@@ -138,7 +138,7 @@ impl PolicyEnforcer {
         let capabilities = &call.context.peer().capabilities;
         let strong = asking.verdict.strong;
         let by_form = capabilities.elicits_forms() && !strong;
-        if !by_form && !self.desk.is_decidable() {
+        if !by_form && !self.queue.is_decidable() {
             let why = if strong {
                 "it requires an approval that an application cannot give, and no console is available"
             } else {
@@ -152,11 +152,11 @@ impl PolicyEnforcer {
         }
         // The console is on this machine: who signed in from elsewhere is not sent there.
         let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
-        let console = if by_form || !is_here { None } else { self.desk.console() };
+        let console = if by_form || !is_here { None } else { self.queue.console() };
         // The state of a round outlives the host only where it travels with the call.
         let returns = (by_form || console.is_some()) && !call.context.peer().revision.is_legacy();
         let waiting = match self
-            .desk
+            .queue
             .submit(approvals::NewApproval { returns, ..self.new_approval(call, asking, by_form) })
         {
             Ok(waiting) => waiting,
@@ -232,7 +232,7 @@ impl PolicyEnforcer {
                     strong: true,
                     peer: None,
                 };
-                if !is_as_asked || self.desk.find_grant(&subject, GrantEffect::Deny).is_some() {
+                if !is_as_asked || self.queue.find_grant(&subject, GrantEffect::Deny).is_some() {
                     let refused = ApprovalQueueError::Changed;
                     return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
                 }
@@ -272,7 +272,7 @@ impl PolicyEnforcer {
             Err(why) => return Err(refuse_call(asking, passage, "deny", &why).await),
         };
         if verdict.review {
-            if !self.desk.is_attended() {
+            if !self.queue.is_attended() {
                 return Err(refuse_call(asking, passage, "deny", UNREVIEWED).await);
             }
             passage.review(ResultReview::new(call, asking.going, verdict.because.to_string()));
@@ -396,8 +396,8 @@ impl CallApproval<'_, '_> {
 /// Returns a check for edits of calls that were asked before a restart. It applies the current rules and the tool
 /// definition that the person was shown.
 pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditCheck {
-    Box::new(move |matter, edited| {
-        let ApprovalCard::Call(card) = &matter.card else {
+    Box::new(move |approval, edited| {
+        let ApprovalCard::Call(card) = &approval.card else {
             return Err("it can no longer be edited".to_owned());
         };
         let schema = card.input_schema.clone().unwrap_or_else(RawJson::empty_object);
@@ -413,8 +413,8 @@ pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditChe
         let policy = policy.read().unwrap_or_else(PoisonError::into_inner).clone();
         let policy = policy.unwrap_or_else(|| Arc::new(Policy::without_rules()));
         let what = TargetItem::Tool(&card.name, Some(&tool));
-        let going = CallTarget { server: &matter.server, target: "", known: None, what };
-        let (application, principal) = (matter.application.as_deref(), matter.principal.as_deref());
+        let going = CallTarget { server: &approval.server, target: "", known: None, what };
+        let (application, principal) = (approval.application.as_deref(), approval.principal.as_deref());
         can_become(&policy, application, principal, &going, edited).map(drop)
     })
 }
@@ -502,8 +502,8 @@ pub(super) fn take_answer(call: &Call) -> Option<ApprovalAnswer> {
 
 impl ApprovalAnswer {
     /// Returns true if this call was asked about and the question is still open or its approval unused.
-    pub(super) fn is_awaited(&self, desk: &ApprovalQueue, bond: &ApprovalBinding) -> bool {
-        desk.is_redeemable(&self.id, &bond.call)
+    pub(super) fn is_awaited(&self, queue: &ApprovalQueue, bond: &ApprovalBinding) -> bool {
+        queue.is_redeemable(&self.id, &bond.call)
     }
 
     /// Returns the decision the person made in the application, or none if they were sent to the console. Any answer

@@ -116,8 +116,8 @@ impl<'a> CallTarget<'a> {
         }
     }
 
-    /// Whether a person can be asked about it: nobody decides about each letter that is typed, or about changes to come, and
-    /// no application waits for what becomes of a notification.
+    /// Returns true if a person can be asked about the target. Completions and subscriptions are too frequent for that, and no
+    /// application waits for the result of a notification.
     pub(super) fn can_be_asked_about(&self) -> bool {
         matches!(
             self.what,

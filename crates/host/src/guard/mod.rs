@@ -66,7 +66,7 @@ pub struct PolicyEnforcer {
     replaced: tokio::sync::watch::Sender<()>,
     audit: Option<AuditLog>,
     keeps_arguments: bool,
-    desk: ApprovalQueue,
+    queue: ApprovalQueue,
     answers_questions: bool,
     approval_timeout: Duration,
     running: ApprovedRounds,
@@ -98,7 +98,7 @@ impl PolicyEnforcer {
             replaced: tokio::sync::watch::Sender::default(),
             audit: None,
             keeps_arguments: false,
-            desk: ApprovalQueue::new(),
+            queue: ApprovalQueue::new(),
             answers_questions: false,
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
             running: ApprovedRounds::default(),
@@ -112,7 +112,7 @@ impl PolicyEnforcer {
     /// Records what happens.
     #[must_use]
     pub fn with_audit(mut self, audit: AuditLog) -> Self {
-        self.desk.set_audit(&audit);
+        self.queue.set_audit(&audit);
         self.audit = Some(audit);
         self
     }
@@ -133,13 +133,13 @@ impl PolicyEnforcer {
 
     /// Sets the queue for approvals; by default the guard has its own.
     #[must_use]
-    pub fn with_approvals(mut self, desk: ApprovalQueue) -> Self {
+    pub fn with_approvals(mut self, queue: ApprovalQueue) -> Self {
         // The builders may be called in either order, so both of them tie the queue to the record.
         if let Some(audit) = &self.audit {
-            desk.set_audit(audit);
+            queue.set_audit(audit);
         }
-        desk.set_edit_check(call_approval::checker(Arc::clone(&self.policy)));
-        self.desk = desk;
+        queue.set_edit_check(call_approval::checker(Arc::clone(&self.policy)));
+        self.queue = queue;
         self
     }
 
@@ -159,7 +159,7 @@ impl PolicyEnforcer {
     /// Returns the queue of pending approvals.
     #[must_use]
     pub fn approvals(&self) -> &ApprovalQueue {
-        &self.desk
+        &self.queue
     }
 
     /// Returns the time for a person to decide.
@@ -178,7 +178,7 @@ impl PolicyEnforcer {
     /// allowed until a day.
     pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy.into().map(Arc::new);
-        self.desk.end_sessions();
+        self.queue.end_sessions();
         // Last, so that whoever is woken finds the new rules.
         self.replaced.send_replace(());
     }
@@ -237,7 +237,7 @@ impl PolicyEnforcer {
         // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
         // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
         let was_asked = verdict.decision == PolicyDecision::Allow
-            && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.desk, &bound().0))
+            && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound().0))
                 || call.context.round().steps.contains_key(APPROVED_STEP));
         match verdict.decision {
             PolicyDecision::Allow if !was_asked => passage.set_decision("allow", verdict.because.to_string()),
@@ -314,10 +314,10 @@ impl PolicyEnforcer {
             strong: true,
             peer: None,
         };
-        let why = if let Some(block) = self.desk.find_grant(&subject, GrantEffect::Deny) {
+        let why = if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) {
             passage.set_decision("deny", format!("blocked by {}", block.by));
             "the user has blocked it"
-        } else if verdict.review && (!self.desk.is_attended() || !going.can_be_asked_about()) {
+        } else if verdict.review && (!self.queue.is_attended() || !going.can_be_asked_about()) {
             // Better nothing than what looks reviewed and is not.
             passage.set_decision("deny", UNREVIEWED);
             UNREVIEWED

@@ -83,7 +83,7 @@ impl ResultReview {
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };
         let waiting =
-            guard.desk.submit(asking).map_err(|error| refused("nobody", error.message().into_owned()))?;
+            guard.queue.submit(asking).map_err(|error| refused("nobody", error.message().into_owned()))?;
         match wait_for_decision(&self.call, &waiting).await {
             // What was shown is what goes, and nothing that it had beside.
             Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => {

@@ -108,7 +108,7 @@ impl PolicyEnforcer {
         };
         match verdict.decision {
             PolicyDecision::Deny => Err(denial(&verdict)),
-            _ if let Some(block) = self.desk.find_grant(&subject, GrantEffect::Deny) => {
+            _ if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) => {
                 Err(format!("blocked by {}", block.by))
             }
             PolicyDecision::Ask => Err(format!("{UNASKED}: {}", verdict.because)),

@@ -143,7 +143,7 @@ impl PolicyEnforcer {
         let (what, name) = (ApprovalCallKind::Tool, origin.tool.as_str());
         let subject =
             GrantQuery { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
-        let block = self.desk.find_grant(&subject, GrantEffect::Deny)?;
+        let block = self.queue.find_grant(&subject, GrantEffect::Deny)?;
         Some(TaskEndReason {
             why: "the user has blocked it".to_owned(),
             by: format!("blocked by {}", block.by),

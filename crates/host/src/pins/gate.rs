@@ -248,6 +248,6 @@ impl PinGate {
 
 impl std::fmt::Debug for PinGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("PinGate").field("server", &self.server).finish_non_exhaustive()
     }
 }

@@ -291,6 +291,6 @@ impl PinManager {
 
 impl fmt::Debug for PinManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pins").finish_non_exhaustive()
+        f.debug_struct("PinManager").finish_non_exhaustive()
     }
 }

@@ -185,6 +185,6 @@ pub(super) fn format_error_chain(error: &dyn std::error::Error) -> String {
 
 impl std::fmt::Debug for PinStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Book").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("PinStore").field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -120,7 +120,7 @@ impl ConnectOptions {
 
 impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wish")
+        f.debug_struct("ConnectOptions")
             .field("abilities", &self.abilities)
             .field("known", &self.known)
             .finish_non_exhaustive()
@@ -189,7 +189,7 @@ impl UpstreamConnection {
 
 impl fmt::Debug for UpstreamConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
+        f.debug_struct("UpstreamConnection")
             .field("revision", &self.revision)
             .field("server", &self.server)
             .finish_non_exhaustive()

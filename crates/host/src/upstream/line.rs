@@ -279,7 +279,7 @@ pub(crate) fn listen(
 
 impl std::fmt::Debug for SupervisedConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Line")
+        f.debug_struct("SupervisedConnection")
             .field("server", &self.server.name)
             .field("abilities", &self.abilities)
             .field("phase", &*self.phase())

@@ -124,6 +124,6 @@ fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl std::fmt::Debug for UpstreamEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").field("server", &self.server.name).finish_non_exhaustive()
+        f.debug_struct("UpstreamEntry").field("server", &self.server.name).finish_non_exhaustive()
     }
 }

@@ -287,7 +287,7 @@ mod tests {
             let bytes = std::fs::read(part.unwrap().path()).unwrap();
             assert!(!bytes.windows(7).any(|window| window == b"hunter2"));
         }
-        // A decision about one matter is written to another, and one is made up.
+        // A decision about one approval is written to another, and one is made up.
         let forger = rusqlite::Connection::open(&file).unwrap();
         forger
             .execute_batch(
@@ -304,7 +304,7 @@ mod tests {
         );
         assert_eq!((&found[2].matter, &found[2].decided), (&None, &None));
         assert_eq!(matters.take("b".to_owned(), Timestamp::now()).await.unwrap(), Some(None));
-        // With another key nothing is a matter.
+        // With another key nothing is an approval.
         std::fs::remove_file(folder.path().join("state.key")).unwrap();
         assert!(all(&open()).await.iter().all(|kept| kept.matter.is_none() && kept.decided.is_none()));
         assert!(!format!("{:?}", all(&matters).await).contains("hunter2"));

@@ -1,7 +1,7 @@
 //! Users who have signed in at the provider to identify themselves on one page.
 //!
-//! Nothing lasts of it: what the provider gives us for it is used once, to learn who it is, and kept nowhere; the browser is
-//! known on that one page, and for minutes.
+//! The login is not stored: the provider's tokens are used once, to identify the user, and discarded. A cookie for that
+//! one page identifies the browser for some minutes.
 
 use bytes::Bytes;
 use http::request::Parts;

@@ -36,10 +36,10 @@ impl CardPage {
         self.lines.push(Line::default());
     }
 
-    pub(super) fn who(&mut self, matter: &Approval, pins: Option<&[PinnedServer]>) {
-        self.fact("server", &matter.server);
-        if let Some(pinned) = pins.and_then(|pins| pins.iter().find(|one| one.server == matter.server)) {
-            let name = match &matter.card {
+    pub(super) fn who(&mut self, approval: &Approval, pins: Option<&[PinnedServer]>) {
+        self.fact("server", &approval.server);
+        if let Some(pinned) = pins.and_then(|pins| pins.iter().find(|one| one.server == approval.server)) {
+            let name = match &approval.card {
                 ApprovalCard::Call(card) => Some(&card.name),
                 _ => None,
             };
@@ -66,12 +66,12 @@ impl CardPage {
                 self.styled("", &lint.text, Style::new().fg(Color::Yellow));
             }
         }
-        match &matter.application {
+        match &approval.application {
             // Nobody verifies `clientInfo`, so it is no evidence of who asks (CAP-18).
             Some(name) => self.fact("asked by", &format!("{name} (self-reported)")),
             None => self.fact("asked by", "an unnamed application"),
         }
-        if let Some(principal) = &matter.principal {
+        if let Some(principal) = &approval.principal {
             self.fact("signed in", principal);
         }
     }

@@ -22,12 +22,12 @@ pub(super) async fn connect(
     command: &CommandTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, dispatcher: mut desk, listeners, .. } = builder;
-    // Before the desk is shared: the connection copies the secrets when it is created.
-    desk.hidden = Arc::new(EnvSecrets::from_env(&command.env));
-    let desk = Arc::new(desk);
+    let ClientBuilder { settings, mut dispatcher, listeners, .. } = builder;
+    // Before the dispatcher is shared: the connection copies the secrets when it is created.
+    dispatcher.hidden = Arc::new(EnvSecrets::from_env(&command.env));
+    let dispatcher = Arc::new(dispatcher);
     let mut probing = RevisionProbe::new(&settings, shown);
-    let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &desk, shown);
+    let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &dispatcher, shown);
     let (mut link, mut child, mut unread) = spawn(&probing.shown)?;
     loop {
         match probing.run_steps(&link).await {
@@ -35,7 +35,7 @@ pub(super) async fn connect(
                 // This handle keeps the pipe open: the end of the input
                 // would never reach the child when the client closes it.
                 drop(unread);
-                return Ok(build_client(probing, agreed, link, desk).await);
+                return Ok(build_client(probing, agreed, link, dispatcher).await);
             }
             NegotiationStep::Failed(failure) => {
                 let error = probing.into_error(&failure);
@@ -59,7 +59,7 @@ pub(super) async fn connect(
                 tracing::info!("the server exited during version negotiation; restarting it");
                 drop(unread.take());
                 link.close().await;
-                desk.clear_closed();
+                dispatcher.clear_closed();
                 (link, child, unread) = spawn(&probing.shown)?;
                 probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }
@@ -75,7 +75,7 @@ fn spawn_child(
     command: &CommandTarget,
     listeners: ChildListeners,
     settings: &ClientSettings,
-    desk: &Arc<InboundDispatcher>,
+    dispatcher: &Arc<InboundDispatcher>,
     shown: &str,
 ) -> Result<(ClientLink, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
     let child =
@@ -94,7 +94,7 @@ fn spawn_child(
         })),
         on_close: Some(Box::new(move || stopped.stop())),
     };
-    let duplex = duplex::spawn(wire, settings.limits, Arc::clone(desk));
+    let duplex = duplex::spawn(wire, settings.limits, Arc::clone(dispatcher));
     let guard: Arc<dyn ConnectionGuard> = handle.clone();
     Ok((ClientLink::Duplex(duplex, Some(guard)), handle, unread))
 }

@@ -19,10 +19,10 @@ pub(super) async fn connect(
     url: &UrlTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, dispatcher: desk, .. } = builder;
-    let desk = Arc::new(desk);
+    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let dispatcher = Arc::new(dispatcher);
     let open = || {
-        let link = HttpLink::new(url, settings.limits, &settings.network, Arc::clone(&desk));
+        let link = HttpLink::new(url, settings.limits, &settings.network, Arc::clone(&dispatcher));
         link.map_err(|why| ConnectError::new(shown.clone(), ConnectStage::Target, why))
     };
     let mut link = ClientLink::Http(open()?);
@@ -32,7 +32,9 @@ pub(super) async fn connect(
     }
     loop {
         match probing.run_steps(&link).await {
-            NegotiationStep::Agreed(agreed) => return Ok(build_client(probing, agreed, link, desk).await),
+            NegotiationStep::Agreed(agreed) => {
+                return Ok(build_client(probing, agreed, link, dispatcher).await);
+            }
             NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
             NegotiationStep::OpenSse => {
                 let began = Instant::now();
@@ -46,8 +48,10 @@ pub(super) async fn connect(
                 probing.tried.push(ConnectAttempt::new("GET (HTTP+SSE)", said, began.elapsed()));
                 let outcome = match opened {
                     Ok(wire) => {
-                        link =
-                            ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
+                        link = ClientLink::Duplex(
+                            duplex::spawn(wire, settings.limits, Arc::clone(&dispatcher)),
+                            None,
+                        );
                         NegotiationOutcome::SseOpened
                     }
                     Err(error) => probing.record_sse_refusal(error),

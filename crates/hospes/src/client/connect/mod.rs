@@ -336,11 +336,11 @@ async fn build_client(
     probing: RevisionProbe<'_>,
     agreed: NegotiatedRevision,
     link: ClientLink,
-    desk: Arc<InboundDispatcher>,
+    dispatcher: Arc<InboundDispatcher>,
 ) -> Client {
     let speech = build_protocol(probing.settings, agreed.revision);
     // Before `initialized` is sent: the server may ask at once after it.
-    desk.set_revision(agreed.revision);
+    dispatcher.set_revision(agreed.revision);
     match &link {
         ClientLink::Duplex(duplex, _) => {
             duplex.set_revision(agreed.revision);
@@ -355,7 +355,7 @@ async fn build_client(
     }
     let core = ClientCore {
         link,
-        dispatcher: desk,
+        dispatcher,
         settings: probing.settings.clone(),
         protocol: speech,
         server: probing.server,
@@ -373,10 +373,10 @@ async fn build_client(
 async fn negotiate_fixed_link(
     mut probing: RevisionProbe<'_>,
     link: ClientLink,
-    desk: Arc<InboundDispatcher>,
+    dispatcher: Arc<InboundDispatcher>,
 ) -> Result<Client, ConnectError> {
     match probing.run_steps(&link).await {
-        NegotiationStep::Agreed(agreed) => Ok(build_client(probing, agreed, link, desk).await),
+        NegotiationStep::Agreed(agreed) => Ok(build_client(probing, agreed, link, dispatcher).await),
         NegotiationStep::Failed(failure) => Err(probing.into_error(&failure)),
         // There is no process to start again. `ask` deals with the rest.
         _ => Err(probing.into_respawn_error()),

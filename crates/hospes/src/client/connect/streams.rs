@@ -26,10 +26,10 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ClientBuilder { settings, dispatcher: desk, .. } = builder;
-    let desk = Arc::new(desk);
-    let link = build_link(&settings, &desk, read, write);
-    negotiate_fixed_link(RevisionProbe::new(&settings, shown.to_owned()), link, desk).await
+    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let dispatcher = Arc::new(dispatcher);
+    let link = build_link(&settings, &dispatcher, read, write);
+    negotiate_fixed_link(RevisionProbe::new(&settings, shown.to_owned()), link, dispatcher).await
 }
 
 /// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
@@ -44,25 +44,27 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ClientBuilder { settings, dispatcher: desk, .. } = builder;
-    let desk = Arc::new(desk);
+    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let dispatcher = Arc::new(dispatcher);
     let mut probing = RevisionProbe::new(&settings, shown.to_owned());
     loop {
         // `dial` is the caller's code and need not have a time limit of its own.
         let link = match tokio::time::timeout(probing.remaining_time(), dial()).await {
-            Ok(Ok((read, write))) => build_link(&settings, &desk, read, write),
+            Ok(Ok((read, write))) => build_link(&settings, &dispatcher, read, write),
             Ok(Err(error)) => return Err(unreachable_error(shown, error)),
             Err(_) => return Err(unreachable_error(shown, io::ErrorKind::TimedOut.into())),
         };
         match probing.run_steps(&link).await {
-            NegotiationStep::Agreed(agreed) => return Ok(build_client(probing, agreed, link, desk).await),
+            NegotiationStep::Agreed(agreed) => {
+                return Ok(build_client(probing, agreed, link, dispatcher).await);
+            }
             NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
             NegotiationStep::Respawn => {
                 tracing::debug!("the server closed the connection during version negotiation; reconnecting");
                 link.close().await;
                 // The end of the first connection is recorded in
-                // the desk; the second must not count as ended.
-                desk.clear_closed();
+                // the dispatcher; the second must not count as ended.
+                dispatcher.clear_closed();
                 probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }
             // `ask` deals with these.
@@ -80,11 +82,16 @@ fn unreachable_error(shown: &str, error: io::Error) -> ConnectError {
     })
 }
 
-fn build_link<R, W>(settings: &ClientSettings, desk: &Arc<InboundDispatcher>, read: R, write: W) -> ClientLink
+fn build_link<R, W>(
+    settings: &ClientSettings,
+    dispatcher: &Arc<InboundDispatcher>,
+    read: R,
+    write: W,
+) -> ClientLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let wire = DuplexTransport { read, write, gone: None, on_close: None };
-    ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(desk)), None)
+    ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(dispatcher)), None)
 }

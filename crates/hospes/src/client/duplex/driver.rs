@@ -42,14 +42,14 @@ pub(crate) struct DuplexTransport<R, W> {
 pub(crate) fn spawn<R, W>(
     wire: DuplexTransport<R, W>,
     limits: ClientLimits,
-    desk: Arc<InboundDispatcher>,
+    dispatcher: Arc<InboundDispatcher>,
 ) -> DuplexLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let framer = LineFramer::new(limits.max_message_bytes);
-    let shared = Arc::new(DuplexShared::new(limits, desk));
+    let shared = Arc::new(DuplexShared::new(limits, dispatcher));
     let driver = DuplexDriver {
         shared: Arc::clone(&shared),
         read: Some(wire.read),

@@ -214,7 +214,7 @@ impl Drop for DuplexLink {
 }
 
 impl DuplexShared {
-    fn new(limits: ClientLimits, desk: Arc<InboundDispatcher>) -> Self {
+    fn new(limits: ClientLimits, dispatcher: Arc<InboundDispatcher>) -> Self {
         let state = DuplexState {
             session: ClientSession::new(limits.max_in_flight, limits.max_server_requests),
             done: HashMap::new(),
@@ -225,9 +225,9 @@ impl DuplexShared {
             close_reason: None,
             closed: None,
             noise: StdoutNoise::default(),
-            hidden: Arc::clone(&desk.hidden),
+            hidden: Arc::clone(&dispatcher.hidden),
         };
-        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, dispatcher: desk }
+        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, dispatcher }
     }
 
     fn lock(&self) -> MutexGuard<'_, DuplexState> {

@@ -98,7 +98,7 @@ pub(crate) struct HttpLinkShared {
     taken: Notify,
     away: AuthorizationWait,
     limits: ClientLimits,
-    desk: Arc<InboundDispatcher>,
+    dispatcher: Arc<InboundDispatcher>,
 }
 
 impl HttpLink {
@@ -107,7 +107,7 @@ impl HttpLink {
         target: &UrlTarget,
         limits: ClientLimits,
         network: &NetworkSettings,
-        desk: Arc<InboundDispatcher>,
+        dispatcher: Arc<InboundDispatcher>,
     ) -> Result<Self, String> {
         let url = url::Url::parse(&target.url).map_err(|error| format!("not a URL: {error}"))?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
@@ -160,7 +160,7 @@ impl HttpLink {
             taken: Notify::new(),
             away: AuthorizationWait::default(),
             limits,
-            desk,
+            dispatcher,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -175,8 +175,8 @@ impl HttpLink {
         // connection. Dropping `call::open` cancels the request.
         tokio::select! {
             biased;
-            opened = call::open(&self.shared, outgoing, speech), if self.shared.desk.closed().is_none() => opened,
-            closed = self.shared.desk.wait_closed() => Err(CallError::Closed(closed)),
+            opened = call::open(&self.shared, outgoing, speech), if self.shared.dispatcher.closed().is_none() => opened,
+            closed = self.shared.dispatcher.wait_closed() => Err(CallError::Closed(closed)),
         }
     }
 
@@ -249,9 +249,9 @@ impl HttpLink {
 
     fn fail_all(&self, closed: ConnectionClosed) {
         let closed = Arc::new(closed);
-        // The desk first: a stream that is entered from now
+        // The dispatcher first: a stream that is entered from now
         // on finds the end there, the others are told below.
-        self.shared.desk.handle_connection_lost(Arc::clone(&closed));
+        self.shared.dispatcher.handle_connection_lost(Arc::clone(&closed));
         for mailbox in self.shared.streaming().values() {
             mailbox.put_answer(Err(CallError::Closed(Arc::clone(&closed))));
         }

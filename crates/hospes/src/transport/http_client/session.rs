@@ -125,7 +125,7 @@ impl HttpLinkShared {
         }
         self.next_session(id);
         // After the next session is in place: what the last one asked must not be answered in it.
-        self.desk.abort_requests();
+        self.dispatcher.abort_requests();
         self.session()
     }
 

@@ -136,7 +136,7 @@ impl ResponseStream {
     ) -> Self {
         let mailbox = Arc::new(CallMailbox::of(outgoing, &session));
         shared.streaming().insert(id, Arc::clone(&mailbox));
-        if let Some(closed) = shared.desk.closed() {
+        if let Some(closed) = shared.dispatcher.closed() {
             // Whoever closed the connection has told those that were there then.
             mailbox.put_answer(Err(CallError::Closed(closed)));
         }

@@ -98,7 +98,7 @@ impl HttpLinkShared {
             None => {
                 drop(streaming);
                 let reply = ReplyTo::Http(Arc::clone(self), Arc::clone(session));
-                self.desk.handle_unsolicited_request(id, method, params, reply);
+                self.dispatcher.handle_unsolicited_request(id, method, params, reply);
             }
         }
     }
@@ -113,11 +113,11 @@ impl HttpLinkShared {
             if let Some((id, reason)) = inbox::parse_cancelled(params)
                 && session.remove_server_request(&id)
             {
-                self.desk.handle_cancelled(&id, reason);
+                self.dispatcher.handle_cancelled(&id, reason);
             }
             return;
         }
-        self.desk.handle_notification(method, params);
+        self.dispatcher.handle_notification(method, params);
     }
 
     pub(super) fn handle_oversize(

@@ -1,7 +1,7 @@
 //! The transport of 2024-11-05, HTTP+SSE: a stream that brings everything, and a POST for each message to it.
 //!
 //! A stream is a connection like one over pipes: what the client posts are its lines, the events are ours, and the same
-//! desk serves it. It ends with the stream. (Where the endpoint is `/mcp`, clients listen at `/sse`.)
+//! connection serves it. It ends with the stream. (Where the endpoint is `/mcp`, clients listen at `/sse`.)
 
 use std::collections::HashMap;
 use std::fmt;

@@ -8,20 +8,20 @@ use super::guarded::{answering, counting, guard, pairs};
 use super::*;
 use crate::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope};
 
-/// Somebody at the console who decides about each matter so, and says what they saw.
-pub(super) async fn at_console(desk: &ApprovalQueue, decisions: Vec<ApprovalDecision>) -> Vec<Approval> {
+/// Somebody at the console who decides about each approval so, and says what they saw.
+pub(super) async fn at_console(queue: &ApprovalQueue, decisions: Vec<ApprovalDecision>) -> Vec<Approval> {
     let mut seen = Vec::new();
-    let mut changes = desk.subscribe();
+    let mut changes = queue.subscribe();
     for decision in decisions {
-        let matter = loop {
+        let approval = loop {
             changes.mark_unchanged();
-            if let Some(matter) = desk.pending().into_iter().next() {
-                break matter;
+            if let Some(approval) = queue.pending().into_iter().next() {
+                break approval;
             }
             changes.changed().await.unwrap();
         };
-        desk.decide(&matter.id, decision, "the person at the console").await.unwrap();
-        seen.push(matter);
+        queue.decide(&approval.id, decision, "the person at the console").await.unwrap();
+        seen.push(approval);
     }
     seen
 }
@@ -193,10 +193,12 @@ async fn a_call_may_be_changed_before_it_is_approved() {
         }
         let calling = client.call("files__say", json!({ "path": "/srv/a" })).into_future();
         let deciding = async {
-            let desk = rules.approvals();
-            let mut changes = desk.subscribe();
-            let id =
-                changes.wait_for(|_| !desk.pending().is_empty()).await.map(|_| desk.pending()[0].id.clone());
+            let queue = rules.approvals();
+            let mut changes = queue.subscribe();
+            let id = changes
+                .wait_for(|_| !queue.pending().is_empty())
+                .await
+                .map(|_| queue.pending()[0].id.clone());
             let id = id.unwrap();
             for (wrong, why) in [
                 (json!({ "path": "/etc/passwd" }), "not there"),
@@ -206,10 +208,10 @@ async fn a_call_may_be_changed_before_it_is_approved() {
             ] {
                 let decision =
                     ApprovalDecision::Allow { edited: Some(wrong.into()), scope: ApprovalScope::Once };
-                let refused = desk.decide(&id, decision, "me").await.unwrap_err().to_string();
+                let refused = queue.decide(&id, decision, "me").await.unwrap_err().to_string();
                 assert!(refused.contains(why), "{refused}");
             }
-            desk.decide(&id, ApprovalDecision::deny(), "me").await.unwrap();
+            queue.decide(&id, ApprovalDecision::deny(), "me").await.unwrap();
         };
         assert!(tokio::join!(calling, deciding).0.unwrap().has_failed());
     }
@@ -260,7 +262,7 @@ async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
             let rules = guard("[[rule]]\ndecide = 'ask'\nstrong = true");
             let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
             let _attendance = rules.approvals().register_viewer(Some("http://127.0.0.1:7338"));
-            let desk = rules.approvals().clone();
+            let queue = rules.approvals().clone();
             let sent = Arc::new(Mutex::new(Vec::new()));
             let seen = Arc::clone(&sent);
             let client = Client::builder()
@@ -275,13 +277,13 @@ async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
                 .in_memory(host.gateway())
                 .await
                 .unwrap();
-            let (result, matters) = tokio::join!(
+            let (result, approvals) = tokio::join!(
                 client.call("files__write", json!({ "path": "/a" })).into_future(),
-                at_console(&desk, vec![decision])
+                at_console(&queue, vec![decision])
             );
             assert_eq!(result.unwrap().has_failed(), calls == 0, "{up} behind {down}");
             assert_eq!(called.load(Ordering::SeqCst), calls);
-            let expected = format!("http://127.0.0.1:7338/approvals/{}", matters[0].id);
+            let expected = format!("http://127.0.0.1:7338/approvals/{}", approvals[0].id);
             assert_eq!(*sent.lock().unwrap(), [expected]);
         }
     }
@@ -354,12 +356,12 @@ async fn what_was_asked_under_other_rules_is_not_called() {
         let _attendance = rules.approvals().register_viewer(None);
         let client = plain(&host, down).await;
         let deciding = async {
-            let desk = rules.approvals();
-            desk.subscribe().wait_for(|_| !desk.pending().is_empty()).await.unwrap();
+            let queue = rules.approvals();
+            queue.subscribe().wait_for(|_| !queue.pending().is_empty()).await.unwrap();
             let denied = hospes_policy::Policy::read("[[rule]]\ndecide = 'deny'", &Default::default());
             rules.replace_policy(denied.unwrap());
             // It may be gone with the rules it was asked under, or be decided about and not called.
-            let _ = desk.decide(&desk.pending()[0].id, ApprovalDecision::allow(), "me").await;
+            let _ = queue.decide(&queue.pending()[0].id, ApprovalDecision::allow(), "me").await;
         };
         let (result, ()) =
             tokio::join!(client.call("files__write", json!({ "path": "/a" })).into_future(), deciding);

@@ -141,7 +141,7 @@ fn curious(done: &Arc<AtomicU32>) -> Server {
 
 #[derive(serde::Deserialize, hospes::schemars::JsonSchema)]
 #[schemars(crate = "hospes::schemars")]
-#[expect(dead_code, reason = "what is written does not matter here")]
+#[expect(dead_code, reason = "what is written does not approval here")]
 struct Place {
     path: String,
 }
@@ -155,8 +155,8 @@ impl Scene {
         Self::on(kind, up, more, ApprovalQueue::new(), Arc::default()).await
     }
 
-    /// One with this desk, and what was done at its server before.
-    async fn on(kind: Kind, up: Revision, more: &str, desk: ApprovalQueue, done: Arc<AtomicU32>) -> Self {
+    /// One with this queue, and what was done at its server before.
+    async fn on(kind: Kind, up: Revision, more: &str, queue: ApprovalQueue, done: Arc<AtomicU32>) -> Self {
         let allowed = "[[rule]]\ndecide = 'allow'\nabout = ['tool', 'elicitation']\n";
         let etc = "[[rule]]\ndecide = 'deny'\nabout = 'tool'\narguments.path = { under = '/etc' }\n";
         let rules = match kind {
@@ -168,7 +168,7 @@ impl Scene {
         };
         let models = models(Some(10_000));
         let guard =
-            Arc::new(PolicyEnforcer::new(read(&rules)).with_approvals(desk).answering_questions(true));
+            Arc::new(PolicyEnforcer::new(read(&rules)).with_approvals(queue).answering_questions(true));
         let told = Arc::clone(&done);
         let house = House::default().with("curious", up, move || curious(&told)).guarded(&guard);
         let host = house.sampling(&models.sampler).start();
@@ -180,7 +180,7 @@ impl Scene {
         scene
     }
 
-    fn desk(&self) -> &ApprovalQueue {
+    fn queue(&self) -> &ApprovalQueue {
         self.guard.approvals()
     }
 
@@ -232,24 +232,24 @@ impl Scene {
     }
 
     async fn ends(&self, way: Way) -> (usize, Option<Outcome>) {
-        let desk = self.desk();
-        let mut attendance = (way != Nobody || self.kind == Answer).then(|| desk.register_viewer(None));
+        let queue = self.queue();
+        let mut attendance = (way != Nobody || self.kind == Answer).then(|| queue.register_viewer(None));
         let full = |limits: ApprovalLimits| match way {
             DeskFull => ApprovalLimits { waiting: 0, ..limits },
             DeskFullOfBytes => ApprovalLimits { bytes: 10, ..limits },
             _ => limits,
         };
         if self.kind != Answer {
-            desk.set_limits(full(ApprovalLimits::default()));
+            queue.set_limits(full(ApprovalLimits::default()));
         }
         let calling = self.begin(peer("editor", None, false), Round::default());
         if self.kind == Answer {
-            let first = waiting(desk, 0).await;
-            desk.set_limits(full(ApprovalLimits::default()));
+            let first = waiting(queue, 0).await;
+            queue.set_limits(full(ApprovalLimits::default()));
             if way == Nobody {
                 attendance = None;
             }
-            desk.decide(&first.id, ApprovalDecision::allow(), "me").await.unwrap();
+            queue.decide(&first.id, ApprovalDecision::allow(), "me").await.unwrap();
         }
         if matches!(way, DeskFull | DeskFullOfBytes | Nobody) {
             let said = calling.await.unwrap();
@@ -263,58 +263,58 @@ impl Scene {
             }
             return (self.happened(Some(&said)), Some(said));
         }
-        let matter = waiting(desk, 0).await;
+        let approval = waiting(queue, 0).await;
         let wrong = |json: serde_json::Value| ApprovalDecision::Allow {
             edited: Some(json.into()),
             scope: ApprovalScope::Once,
         };
         match way {
-            Approved => drop(desk.decide(&matter.id, self.allow(), "me").await.unwrap()),
+            Approved => drop(queue.decide(&approval.id, self.allow(), "me").await.unwrap()),
             Silence => {}
             TooLate => {
                 tokio::time::advance(Duration::from_secs(400)).await;
-                assert!(desk.decide(&matter.id, self.allow(), "me").await.is_err());
+                assert!(queue.decide(&approval.id, self.allow(), "me").await.is_err());
             }
-            Denied => drop(desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap()),
+            Denied => drop(queue.decide(&approval.id, ApprovalDecision::deny(), "me").await.unwrap()),
             Blocked => {
                 let block = ApprovalDecision::Deny { reason: None, block: true };
-                desk.decide(&matter.id, block, "me").await.unwrap();
+                queue.decide(&approval.id, block, "me").await.unwrap();
             }
             ForgedId => {
-                for id in ["", "forged", &"0".repeat(32), &matter.id[1..]] {
-                    assert!(desk.decide(id, self.allow(), "me").await.is_err());
+                for id in ["", "forged", &"0".repeat(32), &approval.id[1..]] {
+                    assert!(queue.decide(id, self.allow(), "me").await.is_err());
                 }
             }
             DecidedBefore => {
-                desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap();
-                assert!(desk.decide(&matter.id, self.allow(), "another").await.is_err());
+                queue.decide(&approval.id, ApprovalDecision::deny(), "me").await.unwrap();
+                assert!(queue.decide(&approval.id, self.allow(), "another").await.is_err());
             }
             CallerGone => {
                 calling.abort();
-                let mut changes = desk.subscribe();
-                changes.wait_for(|_| desk.pending().is_empty()).await.unwrap();
-                assert!(desk.decide(&matter.id, self.allow(), "me").await.is_err());
+                let mut changes = queue.subscribe();
+                changes.wait_for(|_| queue.pending().is_empty()).await.unwrap();
+                assert!(queue.decide(&approval.id, self.allow(), "me").await.is_err());
                 return (self.happened(None), None);
             }
             RulesChanged => {
                 self.guard.replace_policy(read("[[rule]]\ndecide = 'deny'"));
-                let _late = desk.decide(&matter.id, self.allow(), "me").await;
+                let _late = queue.decide(&approval.id, self.allow(), "me").await;
             }
             BlockedMeanwhile => {
                 let other = self.begin(peer("editor", None, false), Round::default());
-                let second = waiting(desk, 1).await;
+                let second = waiting(queue, 1).await;
                 let block = ApprovalDecision::Deny { reason: None, block: true };
-                desk.decide(&second.id, block, "me").await.unwrap();
-                desk.decide(&matter.id, self.allow(), "me").await.unwrap();
+                queue.decide(&second.id, block, "me").await.unwrap();
+                queue.decide(&approval.id, self.allow(), "me").await.unwrap();
                 other.await.unwrap();
             }
             EditedIntoDenied => {
                 let edited = wrong(json!({ "path": "/etc/passwd" }));
-                assert!(desk.decide(&matter.id, edited, "me").await.is_err());
+                assert!(queue.decide(&approval.id, edited, "me").await.is_err());
             }
             EditThatIsNone => {
                 for json in [json!([]), json!(3), json!({ "path": 3, "value": 3, "content": 3 })] {
-                    assert!(desk.decide(&matter.id, wrong(json), "me").await.is_err());
+                    assert!(queue.decide(&approval.id, wrong(json), "me").await.is_err());
                 }
             }
             NotOffered => {
@@ -329,13 +329,13 @@ impl Scene {
                         ..Default::default()
                     };
                     let far = ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(far) };
-                    assert!(desk.decide(&matter.id, far, "me").await.is_err());
+                    assert!(queue.decide(&approval.id, far, "me").await.is_err());
                 } else {
-                    assert!(desk.decide(&matter.id, always, "me").await.is_err());
+                    assert!(queue.decide(&approval.id, always, "me").await.is_err());
                 }
             }
             Twice => {
-                desk.decide(&matter.id, self.allow(), "me").await.unwrap();
+                queue.decide(&approval.id, self.allow(), "me").await.unwrap();
                 assert!(matches!(calling.await.unwrap(), Outcome::Complete(_)));
                 assert_eq!(self.happened(None), 1);
                 let said = self.begin(peer("editor", None, false), Round::default()).await.unwrap();
@@ -359,12 +359,12 @@ pub(super) fn peer(application: &str, principal: Option<&str>, elicits: bool) ->
     }
 }
 
-/// The matter at this place, once it is there.
-async fn waiting(desk: &ApprovalQueue, place: usize) -> Approval {
-    let mut changes = desk.subscribe();
-    let there = changes.wait_for(|_| desk.pending().len() > place);
+/// The approval at this place, once it is there.
+async fn waiting(queue: &ApprovalQueue, place: usize) -> Approval {
+    let mut changes = queue.subscribe();
+    let there = changes.wait_for(|_| queue.pending().len() > place);
     tokio::time::timeout(Duration::from_secs(60), there).await.expect("nothing is asked").unwrap();
-    desk.pending().remove(place)
+    queue.pending().remove(place)
 }
 
 /// covers: ARCH-03 HOST-01 HOST-04 HOST-07 HOST-08 HOST-13
@@ -377,7 +377,7 @@ async fn what_is_not_allowed_does_not_happen() {
                 let scene = Scene::new(kind, up, "").await;
                 let (happened, said) = scene.ends(way).await;
                 let expected = usize::from(way == Approved);
-                let is_left = !scene.desk().pending().is_empty();
+                let is_left = !scene.queue().pending().is_empty();
                 if happened != expected || is_left {
                     wrong.push(format!("{kind:?}, {way:?}, {up}: {happened} times, {said:?}"));
                 }

@@ -40,7 +40,7 @@ pub(super) fn guard(rules: &str) -> Arc<PolicyEnforcer> {
     Arc::new(PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap()))
 }
 
-/// One whose desk is on this state: another one on it is what there is after a restart.
+/// One whose queue is on this state: another one on it is what there is after a restart.
 pub(super) async fn guard_on(rules: &str, state: &StateStore) -> Arc<PolicyEnforcer> {
     let guard = PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap());
     Arc::new(guard.with_approvals(crate::ApprovalQueue::open(state).await.unwrap()))

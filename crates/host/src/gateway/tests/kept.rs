@@ -85,7 +85,7 @@ impl Runs {
         self.host.gateway().call(Call::new(Method::ToolsCall, params.into(), context)).await
     }
 
-    /// The question that a call leads to: the round to come back with once the person has been there, and the matter.
+    /// The question that a call leads to: the round to come back with once the person has been there, and the approval.
     async fn asks(&self, path: &str) -> (Round, Approval) {
         let Outcome::InputRequired(PendingInput { requests, mut round, .. }) =
             self.call(Round::default(), path).await
@@ -94,14 +94,14 @@ impl Runs {
         };
         let (key, InputRequest::Elicit(params)) = &requests[0] else { panic!("{requests:?}") };
         let ElicitParams::Url(params) = &**params else { panic!("{params:?}") };
-        let matter = self.guard.approvals().pending().pop().unwrap();
-        assert_eq!(params.url, format!("http://127.0.0.1:7338/approvals/{}", matter.id));
+        let approval = self.guard.approvals().pending().pop().unwrap();
+        assert_eq!(params.url, format!("http://127.0.0.1:7338/approvals/{}", approval.id));
         round.record_answers([(key.clone(), json!({ "action": "accept" }).into())]);
-        (round, matter)
+        (round, approval)
     }
 
-    async fn decides(&self, matter: &Approval, decision: ApprovalDecision) {
-        self.guard.approvals().decide(&matter.id, decision, "me").await.unwrap();
+    async fn decides(&self, approval: &Approval, decision: ApprovalDecision) {
+        self.guard.approvals().decide(&approval.id, decision, "me").await.unwrap();
     }
 }
 
@@ -144,14 +144,14 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
             for (before, after) in [(true, false), (false, true), (true, true)] {
                 let machine = Machine::new(up);
                 let mut runs = machine.starts(RULES).await;
-                let (round, matter) = runs.asks("/srv/a").await;
+                let (round, approval) = runs.asks("/srv/a").await;
                 if before {
                     runs = machine.starts(RULES).await;
                 }
                 match way {
                     Silence => {}
                     Edited => {
-                        let desk = runs.guard.approvals();
+                        let queue = runs.guard.approvals();
                         for (bad, why) in [("/etc/passwd", "not there"), ("", "")] {
                             let bad =
                                 if bad.is_empty() { json!({ "path": 3 }) } else { json!({ "path": bad }) };
@@ -159,18 +159,19 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
                                 edited: Some(bad.into()),
                                 scope: ApprovalScope::Once,
                             };
-                            let refused = desk.decide(&matter.id, bad, "me").await.unwrap_err().to_string();
+                            let refused =
+                                queue.decide(&approval.id, bad, "me").await.unwrap_err().to_string();
                             assert!(refused.contains(why), "{refused}");
                         }
-                        runs.decides(&matter, edited("/srv/b")).await;
+                        runs.decides(&approval, edited("/srv/b")).await;
                     }
-                    Denied => runs.decides(&matter, ApprovalDecision::deny_because("wrong folder")).await,
+                    Denied => runs.decides(&approval, ApprovalDecision::deny_because("wrong folder")).await,
                     Blocked => {
-                        runs.decides(&matter, ApprovalDecision::allow()).await;
+                        runs.decides(&approval, ApprovalDecision::allow()).await;
                         let (_, other) = runs.asks("/srv/c").await;
                         runs.decides(&other, ApprovalDecision::Deny { reason: None, block: true }).await;
                     }
-                    _ => runs.decides(&matter, ApprovalDecision::allow()).await,
+                    _ => runs.decides(&approval, ApprovalDecision::allow()).await,
                 }
                 let rules = match way {
                     RulesChanged => format!("# by others\n{RULES}"),
@@ -202,8 +203,8 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
                 if way == Denied && !what.contains("the user denied it: wrong folder") {
                     wrong.push(what);
                 }
-                for desk in [runs, machine.starts(&rules).await] {
-                    desk.call(round.clone(), "/srv/a").await;
+                for queue in [runs, machine.starts(&rules).await] {
+                    queue.call(round.clone(), "/srv/a").await;
                     if !machine.called().is_empty() {
                         wrong.push(format!("{way:?}, {up}: called again"));
                     }
@@ -254,12 +255,12 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
             panic!("{asked:?}")
         };
         round.record_answers([(requests[0].0.clone(), json!({ "action": "accept" }).into())]);
-        let matter = runs.guard.approvals().pending().remove(0);
+        let approval = runs.guard.approvals().pending().remove(0);
         let runs = starts().await;
         let calling = runs.call_of("post__send", round, "/a");
         match decision {
             Some(decision) => {
-                runs.decides(&matter, decision).await;
+                runs.decides(&approval, decision).await;
                 calling.await;
             }
             // It waits for the person.
@@ -277,14 +278,14 @@ async fn two_hosts_on_one_state_call_it_once_between_them() {
         let machine = Machine::new(up);
         let (one, other) = (machine.starts(RULES).await, machine.starts(RULES).await);
         for round in 0..5 {
-            let (round, matter) = (one.asks(&format!("/srv/{round}")).await, round);
-            let ((round, asked), path) = (round, format!("/srv/{matter}"));
+            let (round, approval) = (one.asks(&format!("/srv/{round}")).await, round);
+            let ((round, asked), path) = (round, format!("/srv/{approval}"));
             let seen = other.guard.approvals();
             seen.subscribe().wait_for(|_| seen.get(&asked.id).is_some()).await.unwrap();
             other.decides(&asked, ApprovalDecision::allow()).await;
             let mine = one.guard.approvals();
             let is_allowed =
-                || mine.get(&asked.id).is_some_and(|matter| matter.state == ApprovalState::Allowed);
+                || mine.get(&asked.id).is_some_and(|approval| approval.state == ApprovalState::Allowed);
             mine.subscribe().wait_for(|_| is_allowed()).await.unwrap();
             let all = [&one, &other, &one, &other].map(|host| host.call(round.clone(), &path));
             let all = futures::future::join_all(all).await;
@@ -299,8 +300,8 @@ async fn two_hosts_on_one_state_call_it_once_between_them() {
 async fn without_the_state_nothing_is_asked_or_called() {
     let machine = Machine::new(Revision::LATEST);
     let runs = machine.starts(RULES).await;
-    let (round, matter) = runs.asks("/srv/a").await;
-    runs.decides(&matter, ApprovalDecision::allow()).await;
+    let (round, approval) = runs.asks("/srv/a").await;
+    runs.decides(&approval, ApprovalDecision::allow()).await;
     let spoil = |sql: &str| {
         let file = machine.folder.path().join("state.db");
         rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
@@ -336,10 +337,10 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
         let files = ["audit.db", "audit.key"].map(|name| machine.folder.path().join(name));
         let audit = AuditLog::open(&files[0], &files[1]).unwrap();
         let policy = hospes_policy::Policy::read("", &Default::default()).unwrap();
-        let desk = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
-        let _attendance = desk.register_viewer(None);
+        let queue = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
+        let _attendance = queue.register_viewer(None);
         let guard =
-            Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()).with_approvals(desk.clone()));
+            Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()).with_approvals(queue.clone()));
         let tool = || Server::new("files", "1").tool("write", |_: Anything| async { "written" });
         let host = House::default().with("files", Revision::LATEST, tool).guarded(&guard).start();
         let mut client = Client::builder().revision(Revision::LATEST_LEGACY);
@@ -348,13 +349,13 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
         }
         let client = client.in_memory(host.gateway()).await.unwrap();
         let calling = tokio::spawn(async move { client.call("files__write", json!({ "path": "/a" })).await });
-        desk.subscribe().wait_for(|_| !desk.pending().is_empty()).await.unwrap();
-        let id = desk.pending()[0].id.clone();
+        queue.subscribe().wait_for(|_| !queue.pending().is_empty()).await.unwrap();
+        let id = queue.pending()[0].id.clone();
         let next = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
         assert!(next.pending().is_empty(), "nobody could come back for it");
         if ends_in_order {
-            desk.shut_down().await;
-            assert_eq!(desk.get(&id).unwrap().state, ApprovalState::Withdrawn);
+            queue.shut_down().await;
+            assert_eq!(queue.get(&id).unwrap().state, ApprovalState::Withdrawn);
             audit.record(hospes_store::AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
             let found = audit.search(AuditQuery::new()).await.unwrap();
             let withdrawn =
@@ -403,8 +404,8 @@ impl Runs {
 
     /// The round that answers the server's question, after the call was approved in another form.
     async fn approved_and_asked(&self) -> Round {
-        let (round, matter) = self.asks("/a").await;
-        self.decides(&matter, edited("/b")).await;
+        let (round, approval) = self.asks("/a").await;
+        self.decides(&approval, edited("/b")).await;
         let asked = self.call(round, "/a").await;
         let Outcome::InputRequired(PendingInput { requests, mut round, .. }) = asked else {
             panic!("{asked:?}")

@@ -17,11 +17,11 @@ fn read(rules: &str) -> Policy {
 }
 
 async fn asked(guard: &PolicyEnforcer) -> Approval {
-    let desk = guard.approvals();
-    let mut changes = desk.subscribe();
-    let there = changes.wait_for(|_| !desk.pending().is_empty());
+    let queue = guard.approvals();
+    let mut changes = queue.subscribe();
+    let there = changes.wait_for(|_| !queue.pending().is_empty());
     tokio::time::timeout(Duration::from_secs(20), there).await.expect("nothing is asked").unwrap();
-    desk.pending().remove(0)
+    queue.pending().remove(0)
 }
 
 /// A tool that became another while the person looked at what it was: their yes was for that.
@@ -51,7 +51,7 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
         assert_eq!(called.load(Ordering::SeqCst), 1, "{up}");
 
         let meanwhile = async {
-            let matter = asked(&guard).await;
+            let approval = asked(&guard).await;
             handle.remove_tool("write");
             let told = Arc::clone(&called);
             let another = hospes::server::Tool::new("write").description("Another.");
@@ -72,7 +72,7 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
                 }
             };
             tokio::time::timeout(Duration::from_secs(20), seen).await.expect("the change is not seen");
-            guard.approvals().decide(&matter.id, ApprovalDecision::allow(), "me").await.unwrap();
+            guard.approvals().decide(&approval.id, ApprovalDecision::allow(), "me").await.unwrap();
         };
         let result = tokio::join!(calling(), meanwhile).0;
         assert!(
@@ -148,7 +148,8 @@ async fn what_is_said_in_another_session_of_the_same_application_is_not_said_in_
                     "{up}, {down}"
                 );
                 assert_eq!(called.load(Ordering::SeqCst), 1, "{up}, {down}");
-                let left: Vec<_> = guard.approvals().pending().into_iter().map(|matter| matter.id).collect();
+                let left: Vec<_> =
+                    guard.approvals().pending().into_iter().map(|approval| approval.id).collect();
                 assert_eq!(left, [open], "{up}, {down}: the first still waits");
                 go.notify_one();
             };
@@ -259,7 +260,7 @@ async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
             drop(listing);
             let _attendance = guard.approvals().register_viewer(None);
             let calling = write(host.as_ref().unwrap(), "files__write", false, Round::default());
-            let matter = asked(&guard).await;
+            let approval = asked(&guard).await;
             match becomes {
                 Again | Another => {
                     let before = made.lock().unwrap().len();
@@ -275,7 +276,7 @@ async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
                 Stopped => host.take().unwrap().stop().await,
                 _ => {}
             }
-            let _gone = guard.approvals().decide(&matter.id, ApprovalDecision::allow(), "me").await;
+            let _gone = guard.approvals().decide(&approval.id, ApprovalDecision::allow(), "me").await;
             let said =
                 tokio::time::timeout(Duration::from_secs(60), calling).await.expect("it ends").unwrap();
             let expected = u32::from(matches!(becomes, Same | Again));

@@ -64,8 +64,8 @@ fn edited(json: serde_json::Value) -> ApprovalDecision {
     ApprovalDecision::Allow { edited: Some(json.into()), scope: ApprovalScope::Once }
 }
 
-fn request_of(matter: &Approval) -> serde_json::Value {
-    let ApprovalCard::SamplingRequest(card) = &matter.card else { panic!("a request: {matter:?}") };
+fn request_of(approval: &Approval) -> serde_json::Value {
+    let ApprovalCard::SamplingRequest(card) = &approval.card else { panic!("a request: {approval:?}") };
     card.request.to_value().unwrap()
 }
 
@@ -182,12 +182,12 @@ async fn an_edit_gets_no_more_than_was_asked_for() {
     let client = plain(&host, Revision::LATEST).await;
     let calling = client.call("curious__ask_model", ()).into_future();
     let deciding = async {
-        let desk = rules.approvals();
-        let mut changes = desk.subscribe();
-        changes.wait_for(|_| !desk.pending().is_empty()).await.unwrap();
-        let matter = desk.pending().remove(0);
+        let queue = rules.approvals();
+        let mut changes = queue.subscribe();
+        changes.wait_for(|_| !queue.pending().is_empty()).await.unwrap();
+        let approval = queue.pending().remove(0);
         let change = |key: &str, to: serde_json::Value| {
-            let mut request = request_of(&matter);
+            let mut request = request_of(&approval);
             request[key] = to;
             edited(request)
         };
@@ -199,9 +199,9 @@ async fn an_edit_gets_no_more_than_was_asked_for() {
             edited(json!({})),
             ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session },
         ] {
-            assert!(desk.decide(&matter.id, wrong.clone(), "me").await.is_err(), "{wrong:?}");
+            assert!(queue.decide(&approval.id, wrong.clone(), "me").await.is_err(), "{wrong:?}");
         }
-        desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap();
+        queue.decide(&approval.id, ApprovalDecision::deny(), "me").await.unwrap();
     };
     assert!(tokio::join!(calling, deciding).0.unwrap().has_failed());
     assert_eq!(models.asked(), 0);
@@ -286,9 +286,9 @@ async fn a_person_at_the_console_answers_servers_too() {
             let said = result.map_or_else(|error| error.to_string(), |result| result.all_text());
             (said, seen.remove(0))
         };
-        let (said, matter) = decide("curious__ask_person", edited(json!({ "value": "mine" }))).await;
+        let (said, approval) = decide("curious__ask_person", edited(json!({ "value": "mine" }))).await;
         assert_eq!(said, "got mine", "{up} behind {down}");
-        let ApprovalCard::Form(card) = &matter.card else { panic!("a form") };
+        let ApprovalCard::Form(card) = &approval.card else { panic!("a form") };
         assert_eq!(
             (card.message.as_str(), card.cause.as_deref()),
             ("Your password?", Some("curious__ask_person"))
@@ -296,9 +296,9 @@ async fn a_person_at_the_console_answers_servers_too() {
         let (said, _) = decide("curious__ask_person", ApprovalDecision::deny()).await;
         assert!(!said.contains("got"), "{said}");
 
-        let (said, matter) = decide("curious__ask_to_go", ApprovalDecision::allow()).await;
+        let (said, approval) = decide("curious__ask_to_go", ApprovalDecision::allow()).await;
         assert_eq!(said, "been there", "{up} behind {down}");
-        let ApprovalCard::Url(card) = &matter.card else { panic!("a URL") };
+        let ApprovalCard::Url(card) = &approval.card else { panic!("a URL") };
         assert_eq!(card.url, "https://accounts.example.com/sign-in?for=you");
         assert_eq!(card.host, "accounts.example.com");
         let (said, _) = decide("curious__ask_to_go", ApprovalDecision::deny()).await;
