@@ -189,23 +189,8 @@ pub(crate) fn list(names: &[&str]) -> String {
 
 /// The name that was probably meant.
 pub(crate) fn closest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
-    let near = known.iter().map(|known| (distance(name, known), *known)).min()?;
+    let near = known.iter().map(|known| (strsim::levenshtein(name, known), *known)).min()?;
     (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)
-}
-
-/// Number of letters to change, add or remove to turn one name into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let changed = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

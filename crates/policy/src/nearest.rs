@@ -11,16 +11,17 @@ pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -
         return None;
     }
     let wanted = fold(asked);
+    let length = wanted.chars().count();
     // One mistake in three characters; a single character is a guess, not a typo.
-    let limit = (wanted.len() / 3).max(usize::from(wanted.len() > 1));
+    let limit = (length / 3).max(usize::from(length > 1));
     candidates
         .into_iter()
         .filter(|candidate| candidate.len() <= MAX_WORD)
         .map(|candidate| {
             let folded = fold(candidate);
-            let distance = distance(&wanted, &folded);
+            let distance = strsim::osa_distance(&wanted, &folded);
             // `read` for `read_file`: what was typed begins or ends the name and says enough of it.
-            let part = wanted.len() >= 3 && (folded.starts_with(&wanted) || folded.ends_with(&wanted));
+            let part = length >= 3 && (folded.starts_with(&wanted) || folded.ends_with(&wanted));
             (if part { distance.min(limit) } else { distance }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)
@@ -29,27 +30,8 @@ pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
-fn fold(text: &str) -> Vec<char> {
+fn fold(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '_' | '-' | '.')).flat_map(char::to_lowercase).collect()
-}
-
-/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replace.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]
@@ -97,8 +79,6 @@ mod tests {
 
     #[test]
     fn distances_are_right() {
-        let distance =
-            |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         for (a, b, expected) in [
             ("", "", 0),
             ("", "abc", 3),
@@ -107,7 +87,7 @@ mod tests {
             ("ab", "ba", 1),
             ("ca", "abc", 3),
         ] {
-            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(strsim::osa_distance(a, b), expected, "{a} {b}");
         }
     }
 }

@@ -12,7 +12,8 @@ pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> 
             if simplified(name) == simplified(given) {
                 return Some((0, name));
             }
-            let distance = distance(given, name);
+            // Swapping two neighbours costs as much as changing one.
+            let distance = strsim::osa_distance(given, name);
             (distance <= limit).then_some((distance, name))
         })
         .min_by_key(|(distance, _)| *distance)
@@ -26,25 +27,6 @@ pub(crate) fn did_you_mean<'a>(given: &str, known: impl Iterator<Item = &'a str>
 
 fn simplified(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-/// Number of characters that must be changed, inserted, removed or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before_last = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let change = usize::from(a[i - 1] != b[j - 1]);
-            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + change);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before_last[j - 2] + 1);
-            }
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]
