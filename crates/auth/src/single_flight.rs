@@ -1,4 +1,6 @@
 //! Equal questions at the same time are asked once.
+//!
+//! Own code, because caches such as `quick_cache` and `moka` keep results, and here nothing outlives the question.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! One line that a person writes.
+//!
+//! Own code, because `tui-input` bounds no length and takes no pasted text.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -233,6 +233,7 @@ fn le24(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(part[0]) | u32::from(part[1]) << 8 | u32::from(part[2]) << 16)
 }
 
+// Own code, because `imagesize` does not count frames, and `infer` tells only the kind.
 fn png_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
     if bytes.get(12..16)? != b"IHDR" {
         return None;

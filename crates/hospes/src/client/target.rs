@@ -342,6 +342,7 @@ fn quote_word(word: &str) -> String {
 
 /// Splits a command line into words: blanks part, `'…'` keeps everything, `"…"` keeps everything but `\"` and `\\`, a
 /// backslash outside of quotes keeps the next character. On Windows a backslash is part of a path.
+// The crate `shell-words` drops words that begin with `#`, escapes on Windows too, and does not name the open quote.
 fn split_words(line: &str) -> Result<Vec<String>, &'static str> {
     let escapes = !cfg!(windows);
     let mut words = Vec::new();

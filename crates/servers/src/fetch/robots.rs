@@ -1,4 +1,7 @@
 //! Rules of sites for robots (RFC 9309).
+//!
+//! Own code, because `texting_robots` bounds neither the number nor the length of rules, and needs versions of `bstr`,
+//! `nom` and `regex-automata` that nothing else needs any more.
 
 use url::Url;
 
