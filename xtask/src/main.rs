@@ -7,6 +7,7 @@ mod cargo;
 mod check;
 mod conformance;
 mod destinations;
+mod docs;
 mod flags;
 mod models;
 mod mutants;
@@ -57,6 +58,7 @@ cargo xtask CHORE
   mutants [--only AREA,…] [--again] [--singly] [--list] [--page]
                            breaks the rules of proto and model on purpose; every break has to be noticed; writes
                            docs/mutants.md
+  docs                     builds the documentation site into target/site and checks its links
   setup                    only installs the outside programs of tools/versions.toml";
 
 /// A chore: what flags it takes, and what it does.
@@ -74,6 +76,7 @@ fn chore(name: &str) -> Option<ChoreEntry> {
         "destinations" => (destinations::FLAGS, destinations::run),
         "bench" => (bench::FLAGS, bench::run),
         "soak" => (soak::FLAGS, soak::run),
+        "docs" => (docs::FLAGS, docs::run),
         "mutants" => (mutants::FLAGS, mutants::run),
         "setup" => (tools::FLAGS, tools::run),
         "requirements" => (requirements::FLAGS, requirements::run),
