@@ -7,7 +7,7 @@ use std::hash::Hash;
 /// Map with a maximum number of entries. At the cap, the entry inserted longest ago is evicted, so new entries only
 /// displace older ones.
 #[derive(Debug)]
-pub(crate) struct BoundedCache<K, V> {
+pub struct BoundedCache<K, V> {
     most: usize,
     count: u64,
     entries: HashMap<K, (u64, V)>,
@@ -16,22 +16,26 @@ pub(crate) struct BoundedCache<K, V> {
 
 impl<K: Clone + Eq + Hash, V> BoundedCache<K, V> {
     /// An empty one for `most` entries.
-    pub(crate) fn new(most: usize) -> Self {
+    #[must_use]
+    pub fn new(most: usize) -> Self {
         Self { most, count: 0, entries: HashMap::new(), order: BTreeMap::new() }
     }
 
-    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    /// Returns the value of this key.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    /// Returns the value of this key, to be changed.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
+    /// Removes the entry of this key.
+    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
     where
         K: Borrow<Q>,
     {
@@ -41,7 +45,7 @@ impl<K: Clone + Eq + Hash, V> BoundedCache<K, V> {
     }
 
     /// Puts an entry in, as the youngest. What had to go for it.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<K> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<K> {
         self.count += 1;
         self.order.insert(self.count, key.clone());
         if let Some((before, _)) = self.entries.insert(key, (self.count, value)) {

@@ -107,10 +107,10 @@ impl FetchResponse {
 
     /// The body as what it should be, or what is wrong with it. What has one of the members `marks` means to be such a
     /// document.
-    pub(crate) fn decode_marked<T: DeserializeOwned>(
-        &self,
-        marks: &[&str],
-    ) -> Result<T, DecodeDocumentError> {
+    ///
+    /// # Errors
+    /// If the body is not such a document. The error repeats nothing of the body.
+    pub fn decode_marked<T: DeserializeOwned>(&self, marks: &[&str]) -> Result<T, DecodeDocumentError> {
         let value: serde_json::Value = match serde_json::from_slice(&self.body) {
             Ok(value) => value,
             Err(error) => {
@@ -136,7 +136,9 @@ impl FetchResponse {
 }
 
 /// Reasons a body cannot be decoded as the expected document.
-pub(crate) enum DecodeDocumentError {
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeDocumentError {
     /// The body is another kind of document.
     Other(String),
     /// It is one, and this is wrong with it.
@@ -156,7 +158,8 @@ impl fmt::Debug for FetchResponse {
 pub struct InvalidJson(usize, usize);
 
 /// A URL as it may be shown: what is in its query may be a secret.
-pub(crate) fn without_query(url: &Url) -> String {
+#[must_use]
+pub fn without_query(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
     shown.set_fragment(None);

@@ -12,25 +12,33 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 /// A key for ES256. Made here, and never leaves but to be stored.
-pub(crate) struct KeyPair {
+pub struct KeyPair {
     document: Zeroizing<Vec<u8>>,
     key: EncodingKey,
     public: Jwk,
 }
 
 /// A key could not be made, read or used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyPairError;
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the key cannot be used")]
+#[non_exhaustive]
+pub struct KeyPairError;
 
 impl KeyPair {
     /// A new one.
-    pub(crate) fn generate() -> Result<Self, KeyPairError> {
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn generate() -> Result<Self, KeyPairError> {
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         Self::from_document(document.map_err(|_| KeyPairError)?.as_ref())
     }
 
     /// The one in this document (PKCS #8).
-    pub(crate) fn from_document(document: &[u8]) -> Result<Self, KeyPairError> {
+    ///
+    /// # Errors
+    /// If the document contains none.
+    pub fn from_document(document: &[u8]) -> Result<Self, KeyPairError> {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document);
         let pair = pair.map_err(|_| KeyPairError)?;
         // 4, then both coordinates.
@@ -46,23 +54,29 @@ impl KeyPair {
     }
 
     /// The document it is in, to be stored.
-    pub(crate) fn document(&self) -> &[u8] {
+    #[must_use]
+    pub fn document(&self) -> &[u8] {
         &self.document
     }
 
     /// Public key as a JWK.
-    pub(crate) fn public(&self) -> &Jwk {
+    #[must_use]
+    pub fn public(&self) -> &Jwk {
         &self.public
     }
 
     /// Thumbprint of the key: the hash of its public JWK (RFC 7638).
-    pub(crate) fn thumbprint(&self) -> String {
+    #[must_use]
+    pub fn thumbprint(&self) -> String {
         // Every coordinate was written above.
         self.public.thumbprint(ThumbprintHash::SHA256).unwrap_or_default()
     }
 
     /// A JWT of this type with these claims. `finish` may add to its header.
-    pub(crate) fn sign(
+    ///
+    /// # Errors
+    /// When it cannot be signed.
+    pub fn sign(
         &self,
         kind: &str,
         claims: &impl Serialize,

@@ -8,21 +8,21 @@ use tokio::sync::watch;
 use url::Url;
 
 use crate::fetch::HttpFetch;
+use crate::jwt::VerifyJwtError;
 use crate::metadata::{AuthorizationServerMetadata, server_metadata_urls};
-use crate::resource::{VerifyJwtError, VerifyTokenError};
 use crate::{FetchRequest, Issuer, MAX_KEYS_BYTES, MAX_METADATA_BYTES};
 
 /// Minimum time between two fetches for tokens with an unknown key, in seconds. It limits the requests that such tokens
 /// can cause.
 const REFETCH_SECONDS: u64 = 60;
 /// Time for which fetched keys are used before they are fetched again, in seconds.
-pub(crate) const KEYS_MAX_AGE_SECONDS: u64 = 3600;
+pub const KEYS_MAX_AGE_SECONDS: u64 = 3600;
 /// Time until the next attempt after a failed fetch, in seconds.
 const RETRY_SECONDS: u64 = 5;
 
 /// The keys of one party. Cheap to clone; every clone has the same.
 #[derive(Clone)]
-pub(crate) struct PublishedKeys(Arc<PublishedKeysInner>);
+pub struct PublishedKeys(Arc<PublishedKeysInner>);
 
 struct PublishedKeysInner {
     fetch: Arc<dyn HttpFetch>,
@@ -30,9 +30,22 @@ struct PublishedKeysInner {
     known: Mutex<FetchedKeys>,
 }
 
+/// Reasons a token is not accepted by published keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishedKeysError {
+    /// The token was rejected with the keys at hand.
+    #[error(transparent)]
+    Rejected(#[from] VerifyJwtError),
+    /// The keys could not be fetched.
+    #[error("the signing keys are not available at the moment")]
+    Unavailable,
+}
+
 /// Location of a key set.
 #[derive(Clone, Debug)]
-pub(crate) enum JwksLocation {
+#[non_exhaustive]
+pub enum JwksLocation {
     /// There.
     At(Url),
     /// The `jwks_uri` in the metadata of this issuer.
@@ -60,22 +73,29 @@ impl FetchedKeys {
 }
 
 impl PublishedKeys {
-    pub(crate) fn new(place: JwksLocation, fetch: Arc<dyn HttpFetch>) -> Self {
+    /// The keys at `place`, which `fetch` reads. Nothing is fetched before the first token.
+    #[must_use]
+    pub fn new(place: JwksLocation, fetch: Arc<dyn HttpFetch>) -> Self {
         Self(Arc::new(PublishedKeysInner { fetch, place, known: Mutex::default() }))
     }
 
-    pub(crate) fn fetch(&self) -> Arc<dyn HttpFetch> {
+    /// Returns the fetcher.
+    #[must_use]
+    pub fn fetch(&self) -> Arc<dyn HttpFetch> {
         Arc::clone(&self.0.fetch)
     }
 
     /// Runs `check` on a token with the keys at hand and, if its key is not among them, with the keys that are
     /// published now.
-    pub(crate) async fn check<T>(
+    ///
+    /// # Errors
+    /// When `check` rejects the token, or the keys cannot be fetched.
+    pub async fn check<T>(
         &self,
         token: &str,
         now: u64,
         check: impl Fn(&JwkSet) -> Result<T, VerifyJwtError>,
-    ) -> Result<T, VerifyTokenError> {
+    ) -> Result<T, PublishedKeysError> {
         // Keys and count at once: a fetch that ends after this is seen to have ended.
         let (kept, fetched) = {
             let known = self.0.known();
@@ -87,7 +107,7 @@ impl PublishedKeys {
         }
         // Nothing is fetched for what could be no JWT at all.
         if kept.is_none() && jsonwebtoken::decode_header(token).is_err() {
-            return Err(VerifyTokenError::Invalid);
+            return Err(VerifyJwtError::Invalid("malformed JWT").into());
         }
         // The key may be new.
         if let Some(mut fetching) = self.fetch_keys(fetched, now) {
@@ -97,7 +117,7 @@ impl PublishedKeys {
         let kept = self.0.known().fresh_keys(now);
         match kept {
             Some(keys) => Ok(check(&keys)?),
-            None => Err(VerifyTokenError::Unavailable),
+            None => Err(PublishedKeysError::Unavailable),
         }
     }
 

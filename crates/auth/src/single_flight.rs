@@ -11,11 +11,11 @@ use tokio::sync::OnceCell;
 
 /// Requests in flight: the first caller of a key runs the request, and callers with the same key wait for its result.
 /// If the first caller is dropped, the next one runs it.
-pub(crate) struct SingleFlight<K, V>(Mutex<HashMap<K, Arc<OnceCell<V>>>>);
+pub struct SingleFlight<K, V>(Mutex<HashMap<K, Arc<OnceCell<V>>>>);
 
 impl<K: Clone + Eq + Hash, V: Clone> SingleFlight<K, V> {
     /// Returns the result for this key, either of `ask` or of an earlier caller's request that is still in flight.
-    pub(crate) async fn run_once<F: Future<Output = V>>(&self, key: K, ask: impl FnOnce() -> F) -> V {
+    pub async fn run_once<F: Future<Output = V>>(&self, key: K, ask: impl FnOnce() -> F) -> V {
         let question = Arc::clone(self.open().entry(key.clone()).or_default());
         // The guard exists before the await, so that a cancelled caller gives up its part, too.
         let part = SingleFlightGuard { of: self, key, question };

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use hospes::transport::http_server::HttpMiddleware;
 use hospes_auth::client::CredentialStore as Kept;
+use hospes_auth::dpop::ProofNonces;
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
 use hospes_auth::resource::{
-    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ProofNonces, ScopeRules,
-    StaticTokenVerifier, TokenPrincipal,
+    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier,
+    TokenPrincipal,
 };
-use hospes_auth::server::{AuthServer, TrustedProxies};
-use hospes_auth::{Issuer, Resource, Scopes, Seed};
+use hospes_auth::server::AuthServer;
+use hospes_auth::{Issuer, Resource, Scopes, Seed, TrustedProxies};
 use hospes_host::UpstreamAccounts;
 use hospes_host::config::{AccountsConfig, AuthConfig, DpopRequirement};
 use url::Url;

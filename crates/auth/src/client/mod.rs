@@ -19,7 +19,7 @@ pub use oauth::{
     InvalidEndpoint, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, RepairReport, RepairStep,
     RevocationResult,
 };
-pub use proof_key::{DPOP, DPOP_NONCE, ProofKey};
+pub use proof_key::ProofKey;
 pub use settings::{
     ClientRegistration, GrantType, IdentityProvider, InvalidDocument, LegacyDiscovery, OAuthClientSettings,
     PreregisteredOAuthClient,

@@ -5,17 +5,12 @@ use std::fmt;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderValue, Method};
 use serde::Serialize;
 use url::Url;
 
 use super::error::FlowError;
 use crate::key_pair::KeyPair;
-
-/// The header that carries a proof.
-pub const DPOP: HeaderName = HeaderName::from_static("dpop");
-/// The header by which a server says what the next proof must carry.
-pub const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
 /// A key that tokens are bound to (ES256). Made here, and never leaves but to be stored.
 pub struct ProofKey(KeyPair);

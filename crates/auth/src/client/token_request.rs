@@ -14,8 +14,9 @@ use zeroize::Zeroizing;
 
 use super::credentials::{ClientAuth, ClientIdentity};
 use super::error::FlowError;
-use super::proof_key::{DPOP, DPOP_NONCE, ProofKey};
+use super::proof_key::ProofKey;
 use super::tokens::{AccessTokenType, TokenSet};
+use crate::dpop::{DPOP, DPOP_NONCE};
 use crate::exchange::without_query;
 use crate::{ErrorBody, ErrorCode, FetchRequest, FetchResponse, Issuer, Resource, Scopes, Seed, shown};
 

@@ -153,7 +153,10 @@ impl std::fmt::Debug for ClientInformation {
 }
 
 /// Returns the URL of the metadata document of the client with this id, or the reason there can be none.
-pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
+///
+/// # Errors
+/// The reason that the id is not the URL of a document.
+pub fn document_url(id: &ClientId) -> Result<Url, &'static str> {
     let text = id.as_str();
     let url = Url::parse(text).map_err(|_| "it is not a valid URL")?;
     // The text is checked, too: the id is compared byte for byte, and the parser accepts other spellings

@@ -5,11 +5,11 @@ mod resource;
 mod server;
 mod well_known;
 
-pub(crate) use client::document_url;
-pub use client::{ApplicationType, ClientDocument, ClientInformation, ClientMetadata, RejectedRedirect};
+pub use client::{
+    ApplicationType, ClientDocument, ClientInformation, ClientMetadata, RejectedRedirect, document_url,
+};
 pub use hospes_egress::is_loopback;
-pub(crate) use resource::covers;
-pub use resource::{ProtectedResourceMetadata, ResourceMetadataError};
+pub use resource::{ProtectedResourceMetadata, ResourceMetadataError, covers};
 pub use server::{AuthorizationServerMetadata, ServerMetadataError};
 pub use well_known::{resource_metadata_urls, server_metadata_urls};
 
@@ -26,7 +26,7 @@ pub fn is_secure(url: &Url) -> bool {
 }
 
 /// An endpoint's URL, if it may be one.
-pub(crate) fn endpoint(text: &str) -> Option<Url> {
+fn endpoint(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     // An endpoint has no fragment (RFC 6749, sections 3.1 and 3.2).
     let plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();

@@ -129,7 +129,8 @@ fn difference(resource: Option<&Url>, reached: &Url) -> String {
 }
 
 /// Returns true if `reached` is `resource` or lies below it. With `strict` only the resource itself counts.
-pub(crate) fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
+#[must_use]
+pub fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
     // The parser has made the case of scheme and host, and default ports, the same.
     if resource.origin() != reached.origin() || !matches!(resource.scheme(), "http" | "https") {
         return false;

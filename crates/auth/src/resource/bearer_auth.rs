@@ -26,12 +26,9 @@ use url::Url;
 
 use super::{AcceptedSchemes, BearerAuthError, ScopeRules, TokenPrincipal, TokenVerifier, VerifyTokenError};
 use crate::Scopes;
-use crate::client::DPOP;
 use crate::clock::UnixClock;
-use crate::proof_nonces::ProofNonces;
-use crate::proofs::{DpopProof, ProofReplayCache, read_proof};
+use crate::dpop::{DPOP, DpopProof, ProofNonces, ProofReplayCache, ProofStoreError, read_proof};
 use crate::secret::fingerprint;
-use crate::server::AuthStoreError;
 
 pub use builder::BearerAuthBuilder;
 use presented_token::{TokenScheme, extract_token};
@@ -221,7 +218,7 @@ impl BearerAuth {
     }
 
     async fn claim_proof(&self, proof: &DpopProof, now: u64) -> Result<(), BearerAuthError> {
-        let lost = |error: AuthStoreError| {
+        let lost = |error: ProofStoreError| {
             tracing::error!(%error, "cannot check the DPoP proof for replay");
             BearerAuthError::Token(VerifyTokenError::Unavailable)
         };

@@ -5,8 +5,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::VerifyTokenError;
-use crate::client::DPOP_NONCE;
-use crate::proofs::algorithm_names;
+use crate::dpop::{DPOP_NONCE, algorithm_names};
 use crate::{Challenge, ErrorBody, ErrorCode, Scopes};
 
 /// Value of `Retry-After` when tokens cannot be checked, in seconds.

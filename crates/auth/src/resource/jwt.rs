@@ -1,31 +1,16 @@
 //! Tokens that say themselves what they are: JWTs (RFC 9068).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::jwk::{Jwk, JwkSet, KeyOperations, PublicKeyUse};
-use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
+use jsonwebtoken::Algorithm;
+use jsonwebtoken::jwk::JwkSet;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{MAX_TOKEN_LENGTH, TokenPrincipal, VerifyTokenError};
+use super::{TokenPrincipal, VerifyTokenError};
 use crate::clock::CLOCK_SKEW;
+use crate::jwt::{ALGORITHMS, VerifyJwtError, verify_signed_jwt};
+use crate::keys::PublishedKeysError;
 use crate::secret::fingerprint;
 use crate::{ClientId, Issuer, Resource, Scopes};
-
-/// Signature algorithms that are accepted by default: those with a public key. With a shared secret, each verifier of a
-/// token could also make one.
-pub const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::ES256,
-    Algorithm::ES384,
-    Algorithm::EdDSA,
-    Algorithm::PS256,
-    Algorithm::PS384,
-    Algorithm::PS512,
-    Algorithm::RS256,
-    Algorithm::RS384,
-    Algorithm::RS512,
-];
 
 /// Requirements for a JWT access token.
 #[derive(Clone, Debug)]
@@ -49,26 +34,20 @@ impl JwtRules {
     }
 }
 
-/// Reasons a JWT is rejected. The text is for the log: the client is told less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum VerifyJwtError {
-    /// It names a key that is not there; perhaps the keys are old.
-    #[error("unknown signing key")]
-    UnknownKey,
-    /// It was good once.
-    #[error("the token has expired")]
-    Expired,
-    /// It is not good.
-    #[error("{0}")]
-    Invalid(&'static str),
-}
-
 impl From<VerifyJwtError> for VerifyTokenError {
     fn from(flaw: VerifyJwtError) -> Self {
         match flaw {
             VerifyJwtError::Expired => Self::Expired,
             VerifyJwtError::UnknownKey | VerifyJwtError::Invalid(_) => Self::Invalid,
+        }
+    }
+}
+
+impl From<PublishedKeysError> for VerifyTokenError {
+    fn from(error: PublishedKeysError) -> Self {
+        match error {
+            PublishedKeysError::Rejected(flaw) => flaw.into(),
+            _ => Self::Unavailable,
         }
     }
 }
@@ -100,14 +79,14 @@ enum ScopeListClaim {
 /// Audience claim: one value, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(crate) enum AudienceClaim {
+pub(super) enum AudienceClaim {
     One(String),
     Many(Vec<String>),
 }
 
 impl AudienceClaim {
     /// Returns true if it contains this value, byte for byte.
-    pub(crate) fn names(&self, one: &str) -> bool {
+    pub(super) fn names(&self, one: &str) -> bool {
         match self {
             Self::One(named) => named == one,
             Self::Many(named) => named.iter().any(|named| named == one),
@@ -119,49 +98,8 @@ impl AudienceClaim {
 /// is bound in another way is not taken.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ConfirmationClaim {
-    pub(crate) jkt: String,
-}
-
-/// Returns the claims of a JWT that is signed with one of `keys` by one of `algorithms` and is of a type that `is_type`
-/// accepts. The claims themselves are not checked.
-pub(crate) fn verify_signed_jwt<C: DeserializeOwned>(
-    token: &str,
-    keys: &JwkSet,
-    algorithms: &[Algorithm],
-    is_type: impl Fn(Option<&str>) -> bool,
-) -> Result<C, VerifyJwtError> {
-    if token.len() > MAX_TOKEN_LENGTH {
-        return Err(VerifyJwtError::Invalid("the token is too long"));
-    }
-    // An algorithm that is not known, `none` among them, does not get past this.
-    let header = jsonwebtoken::decode_header(token).map_err(|_| VerifyJwtError::Invalid("malformed JWT"))?;
-    if is_critical(token) {
-        return Err(VerifyJwtError::Invalid("unsupported critical extension (`crit`)"));
-    }
-    // Checked against the whole list, too: with a symmetric algorithm in the rules, a public key would be
-    // the secret.
-    if !ALGORITHMS.contains(&header.alg) || !algorithms.contains(&header.alg) {
-        return Err(VerifyJwtError::Invalid("signature algorithm not allowed"));
-    }
-    if !is_type(header.typ.as_deref()) {
-        return Err(VerifyJwtError::Invalid("unexpected token type (`typ`)"));
-    }
-    let jwk = find_key(keys, &header).ok_or(VerifyJwtError::UnknownKey)?;
-    let key = DecodingKey::from_jwk(jwk).map_err(|_| VerifyJwtError::Invalid("unsupported signing key"))?;
-    let mut validation = Validation::new(header.alg);
-    // What it says is for the caller to check, by our clock.
-    validation.required_spec_claims.clear();
-    validation.validate_exp = false;
-    validation.validate_aud = false;
-    let claims = jsonwebtoken::decode::<C>(token, &key, &validation).map_err(|error| {
-        use jsonwebtoken::errors::ErrorKind;
-        VerifyJwtError::Invalid(match error.kind() {
-            ErrorKind::InvalidSignature => "invalid signature",
-            _ => "missing or malformed claim",
-        })
-    })?;
-    Ok(claims.claims)
+pub(super) struct ConfirmationClaim {
+    pub(super) jkt: String,
 }
 
 /// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970. One that is
@@ -215,28 +153,7 @@ pub fn check_jwt(
     })
 }
 
-/// Returns true if the header has `crit` (RFC 7515, section 4.1.11). No such extension is supported.
-fn is_critical(token: &str) -> bool {
-    let header = token.split('.').next().and_then(|header| URL_SAFE_NO_PAD.decode(header).ok());
-    let header = header.and_then(|header| serde_json::from_slice::<Value>(&header).ok());
-    header.is_none_or(|header| header.get("crit").is_some())
-}
-
 fn is_access_token(kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();
     kind.strip_prefix("application/").unwrap_or(&kind) == "at+jwt"
-}
-
-/// The key that a token names; where it names none, the only one there is.
-fn find_key<'a>(keys: &'a JwkSet, header: &Header) -> Option<&'a Jwk> {
-    let fits = |key: &&Jwk| {
-        let common = &key.common;
-        common.key_algorithm.is_none_or(|algorithm| algorithm == header.alg.into())
-            && !matches!(common.public_key_use, Some(PublicKeyUse::Encryption))
-            && common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify))
-    };
-    let named = |key: &&Jwk| header.kid.is_none() || key.common.key_id == header.kid;
-    let mut found = keys.keys.iter().filter(named).filter(fits);
-    let first = found.next()?;
-    (header.kid.is_some() || found.next().is_none()).then_some(first)
 }

@@ -32,7 +32,8 @@ impl JwtVerifier {
 
 impl TokenVerifier for JwtVerifier {
     fn verify<'a>(&'a self, token: &'a str, now: u64) -> VerifyFuture<'a> {
-        Box::pin(self.keys.check(token, now, move |keys| check_jwt(token, keys, &self.rules, now)))
+        let check = move |keys: &_| check_jwt(token, keys, &self.rules, now);
+        Box::pin(async move { Ok(self.keys.check(token, now, check).await?) })
     }
 }
 

@@ -16,16 +16,13 @@ mod static_tokens;
 mod tests;
 mod token_verifier;
 
-pub use crate::proof_nonces::ProofNonces;
-pub use crate::proofs::ProofReplayCache;
 pub use bearer_auth::{BearerAuth, BearerAuthBuilder, DEFAULT_METADATA_AGE};
 pub use bearer_error::{AcceptedSchemes, BearerAuthError};
 pub use introspection::IntrospectionVerifier;
-pub(crate) use jwt::verify_signed_jwt;
-pub use jwt::{ALGORITHMS, JwtRules, VerifyJwtError, check_jwt};
+pub use jwt::{JwtRules, check_jwt};
 pub use jwt_verifier::JwtVerifier;
 pub use layer::BearerAuthService;
 pub use principal::TokenPrincipal;
 pub use scope_rules::ScopeRules;
 pub use static_tokens::StaticTokenVerifier;
-pub use token_verifier::{AnyTokenVerifier, MAX_TOKEN_LENGTH, TokenVerifier, VerifyFuture, VerifyTokenError};
+pub use token_verifier::{AnyTokenVerifier, TokenVerifier, VerifyFuture, VerifyTokenError};

@@ -5,9 +5,6 @@ use std::pin::Pin;
 
 use super::TokenPrincipal;
 
-/// Maximum length of a token, in bytes.
-pub const MAX_TOKEN_LENGTH: usize = 16 * 1024;
-
 /// Reasons a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]

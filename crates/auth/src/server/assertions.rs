@@ -14,8 +14,8 @@ use super::tokens::{GrantSource, GrantedAccess, TokenRequestError, TokenRequeste
 use super::{AuthServer, hash, random_text};
 use crate::clock::CLOCK_SKEW;
 use crate::fetch::HttpFetch;
-use crate::keys::{JwksLocation, PublishedKeys};
-use crate::resource::{ALGORITHMS, VerifyJwtError, VerifyTokenError, verify_signed_jwt};
+use crate::jwt::{ALGORITHMS, VerifyJwtError, verify_signed_jwt};
+use crate::keys::{JwksLocation, PublishedKeys, PublishedKeysError};
 use crate::{ClientId, ErrorCode, Issuer, Scopes};
 
 /// Maximum lifetime of an assertion, in seconds.
@@ -100,7 +100,7 @@ impl AuthServer {
             Ok(claims)
         };
         let checked = match &client.keys {
-            Some(ClientKeys::Set(keys)) => check(keys).map_err(VerifyTokenError::from),
+            Some(ClientKeys::Set(keys)) => check(keys).map_err(PublishedKeysError::from),
             Some(ClientKeys::At(url)) => match self.keys_at(url, client.origin) {
                 Some(keys) => keys.check(assertion, now, check).await,
                 None => return Ok(false),
@@ -111,7 +111,7 @@ impl AuthServer {
             Ok(claims) => {
                 self.claim_assertion_id(&format!("{} signs", client.id), &claims.jti, claims.exp).await
             }
-            Err(VerifyTokenError::Unavailable) => Err(TokenRequestError::Later),
+            Err(PublishedKeysError::Unavailable) => Err(TokenRequestError::Later),
             Err(flaw) => {
                 tracing::info!(client = %client.id, %flaw, "client assertion rejected");
                 Ok(false)
@@ -172,7 +172,7 @@ impl AuthServer {
         };
         let claims = match trusted.keys.check(assertion, now, check).await {
             Ok(claims) => claims,
-            Err(VerifyTokenError::Unavailable) => return Err(TokenRequestError::Later),
+            Err(PublishedKeysError::Unavailable) => return Err(TokenRequestError::Later),
             Err(flaw) => {
                 tracing::info!(client = %client.id, issuer = %trusted.issuer, %flaw, "assertion rejected");
                 return refuse(ErrorCode::InvalidGrant, bad);

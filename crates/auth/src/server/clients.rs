@@ -14,8 +14,8 @@ use url::Url;
 
 use super::form::RequestForm;
 use super::hash;
-use crate::proofs::PRIVATE_JWK_MEMBERS;
-use crate::resource::MAX_TOKEN_LENGTH;
+use crate::dpop::PRIVATE_JWK_MEMBERS;
+use crate::jwt::MAX_TOKEN_LENGTH;
 use crate::{ClientId, RedirectUri, Resource, Scopes};
 
 /// Maximum number of keys of a client: the limit `max_client_key_set`.

@@ -6,7 +6,6 @@
 mod assertions;
 mod authorize;
 mod browser;
-mod client_address;
 mod clients;
 mod connect;
 mod consent;
@@ -37,12 +36,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use client_address::{InvalidProxyNetwork, TrustedProxies, is_forwarded};
 pub use clients::{ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, RegisteredClient};
-pub use connect::{
-    AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ConnectAccountError,
-    DisconnectResult,
-};
 pub use delegated::{InvalidSealKey, OWN_PARAMETERS, SignInProvider, UserAdmissionRules};
 pub use own_tokens::OwnTokenVerifier;
 pub use redirects::{matches, may_configure, may_register};
@@ -58,19 +52,19 @@ pub use store::{
     TakeRecordResult,
 };
 
+use crate::account_connections::AccountConnections;
 use crate::bounded_cache::BoundedCache;
+use crate::client_address::TrustedProxies;
 use crate::clock::UnixClock;
+use crate::dpop::{ProofNonces, ProofReplayCache, SharedProofStore};
 use crate::fetch::HttpFetch;
 use crate::keys::PublishedKeys;
 use crate::metadata::{ClientDocument, is_secure};
-use crate::proof_nonces::ProofNonces;
-use crate::proofs::ProofReplayCache;
 use crate::{ClientId, Issuer, Seed};
 use assertions::TrustedIssuer;
 use documents::{ClientDocumentCache, ClientLookup};
 use limits::{PartyRateLimit, SignInLimits};
-use server_keys::RecordSeal;
-pub(crate) use server_keys::{ServerKey, ServerKeyStore};
+use server_keys::{RecordSeal, ServerKeyStore};
 
 /// Interval at which expired records are deleted, in seconds.
 const SWEEP_SECONDS: u64 = 300;
@@ -157,7 +151,7 @@ impl AuthServer {
             provider: None,
             trusted: Vec::new(),
             client_keys: Mutex::new(BoundedCache::new(MAX_CLIENT_KEYS)),
-            nonces: ProofNonces::shared(Arc::clone(&keeper)),
+            nonces: ProofNonces::shared(Arc::clone(&keeper) as Arc<dyn SharedProofStore>),
             keeper,
             store,
             connections: None,
@@ -216,7 +210,7 @@ impl AuthServer {
         Ok(self.with(|inner| {
             inner.keeper = Arc::new(ServerKeyStore::new(Arc::clone(&inner.store), Some(seal)));
             // The nonces hold the key store from before, which does not seal.
-            inner.nonces = ProofNonces::shared(Arc::clone(&inner.keeper));
+            inner.nonces = ProofNonces::shared(Arc::clone(&inner.keeper) as Arc<dyn SharedProofStore>);
         }))
     }
 
@@ -229,7 +223,7 @@ impl AuthServer {
     /// The proofs that were used at any guard that asks here, of every server on the same store: for a guard beside it.
     #[must_use]
     pub fn used_proofs(&self) -> ProofReplayCache {
-        ProofReplayCache::shared(Arc::clone(&self.0.store))
+        ProofReplayCache::shared(Arc::clone(&self.0.keeper) as Arc<dyn SharedProofStore>)
     }
 
     /// Goes by this clock.

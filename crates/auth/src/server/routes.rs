@@ -25,9 +25,8 @@ use super::settings::{AccessTokenFormat, OFFLINE, TrustedDocuments};
 use super::signing::KEYS_CACHE;
 use super::store::AuthStoreError;
 use super::tokens::TokenRequestError;
-use crate::client::DPOP_NONCE;
+use crate::dpop::{DPOP_NONCE, algorithm_names};
 use crate::metadata::AuthorizationServerMetadata;
-use crate::proofs::algorithm_names;
 use crate::{Challenge, ErrorBody, ErrorCode, Issuer};
 
 /// Maximum length of a request body, in bytes: the limit `max_form_bytes`.

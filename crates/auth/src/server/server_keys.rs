@@ -12,6 +12,8 @@ use zeroize::Zeroizing;
 use super::InvalidSealKey;
 use super::store::{AuthRecord, AuthStore, AuthStoreError, RecordKind};
 use super::tokens::encode;
+use crate::dpop::{ProofStoreError, ProofStoreFuture, SharedProofStore};
+use crate::rotating_key::RotatingKey;
 
 /// Maximum number of keys of a kind that are read. Two nodes that start at once may create one too many.
 const MAX_KEYS: usize = 64;
@@ -46,32 +48,6 @@ impl RecordSeal {
     }
 }
 
-/// A key, and when it is used, in seconds since 1970.
-#[derive(Clone)]
-pub(crate) struct ServerKey {
-    pub(crate) id: String,
-    pub(crate) secret: Zeroizing<Vec<u8>>,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-}
-
-impl ServerKey {
-    /// Returns the key in use that all nodes choose.
-    pub(crate) fn find_current(keys: &[Self], now: u64) -> Option<&Self> {
-        // The oldest, because a key that another node has just made is not known everywhere; ids break
-        // ties.
-        keys.iter().filter(|key| key.is_used(now)).min_by(|one, other| one.order().cmp(&other.order()))
-    }
-
-    pub(crate) fn is_used(&self, now: u64) -> bool {
-        self.from <= now && now < self.to
-    }
-
-    pub(crate) fn order(&self) -> (u64, &str) {
-        (self.from, &self.id)
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 struct KeyRecord {
     document: String,
@@ -82,7 +58,7 @@ struct KeyRecord {
 }
 
 /// Keeps keys in a store, sealed if there is something to seal them with.
-pub(crate) struct ServerKeyStore {
+pub(super) struct ServerKeyStore {
     store: Arc<dyn AuthStore>,
     seal: Option<RecordSeal>,
 }
@@ -93,7 +69,7 @@ impl ServerKeyStore {
     }
 
     /// All keys of this kind that are good or will be. One that was kept unsealed, before there was a seal, is sealed.
-    pub(crate) async fn keys(&self, kind: RecordKind, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
+    pub(super) async fn keys(&self, kind: RecordKind, now: u64) -> Result<Vec<RotatingKey>, AuthStoreError> {
         let mut keys = Vec::new();
         for record in self.store.list(kind, now, MAX_KEYS).await? {
             let known: Option<KeyRecord> = serde_json::from_str(&record.value).ok();
@@ -106,7 +82,7 @@ impl ServerKeyStore {
                 tracing::error!(kind = kind.as_str(), key = record.key, "cannot read stored key");
                 continue;
             };
-            let key = ServerKey { id: record.key, secret, from: known.from, to: known.to };
+            let key = RotatingKey::new(record.key, secret, known.from, known.to);
             if !known.sealed && self.seal.is_some() {
                 self.store_key(kind, &key, record.until).await?;
             }
@@ -116,10 +92,10 @@ impl ServerKeyStore {
     }
 
     /// Keeps a key until then.
-    pub(crate) async fn store_key(
+    pub(super) async fn store_key(
         &self,
         kind: RecordKind,
-        key: &ServerKey,
+        key: &RotatingKey,
         until: u64,
     ) -> Result<(), AuthStoreError> {
         let document = match &self.seal {
@@ -131,6 +107,36 @@ impl ServerKeyStore {
         let value = encode(&KeyRecord { document, from, to, sealed });
         self.store.put(AuthRecord::new(kind, key.id.clone(), value, until)).await?;
         Ok(())
+    }
+}
+
+/// The state that DPoP checks at all nodes share.
+impl SharedProofStore for ServerKeyStore {
+    fn claim_proof<'a>(&'a self, proof: &'a str, until: u64, now: u64) -> ProofStoreFuture<'a, bool> {
+        Box::pin(async move {
+            // Not the name that the token endpoint claims it by: it is another place.
+            Ok(self.store.claim(&format!("shown proof {proof}"), "", until, now).await?)
+        })
+    }
+
+    fn nonce_keys(&self, now: u64) -> ProofStoreFuture<'_, Vec<RotatingKey>> {
+        Box::pin(async move { Ok(self.keys(RecordKind::Nonce, now).await?) })
+    }
+
+    fn store_nonce_key<'a>(&'a self, key: &'a RotatingKey, until: u64) -> ProofStoreFuture<'a, ()> {
+        Box::pin(async move { Ok(self.store_key(RecordKind::Nonce, key, until).await?) })
+    }
+}
+
+impl From<AuthStoreError> for ProofStoreError {
+    fn from(error: AuthStoreError) -> Self {
+        Self::new(error.0)
+    }
+}
+
+impl From<ProofStoreError> for AuthStoreError {
+    fn from(error: ProofStoreError) -> Self {
+        Self(error.0)
     }
 }
 

@@ -14,11 +14,12 @@ use zeroize::Zeroizing;
 use super::settings::MAX_ACCESS_LIFETIME;
 use super::store::{AuthStoreError, RecordKind};
 use super::tokens::{GrantSource, TokenRecord, TokenRequestError, refuse};
-use super::{AuthServer, ServerKey, random_text};
+use super::{AuthServer, random_text};
 use crate::ErrorCode;
 use crate::clock::CLOCK_SKEW;
 use crate::key_pair::{KeyPair, KeyPairError};
 use crate::keys::KEYS_MAX_AGE_SECONDS;
+use crate::rotating_key::RotatingKey;
 
 /// Time between the publication of a key and its first signature, in seconds: longer than any cache keeps the key set.
 const PUBLISH_AHEAD_SECONDS: u64 = KEYS_MAX_AGE_SECONDS + 2 * PUBLISHED_SECONDS;
@@ -31,7 +32,7 @@ pub(super) const KEYS_CACHE: &str = "public, max-age=300";
 /// A key that can be used.
 struct TokenSigningKey {
     pair: KeyPair,
-    kept: ServerKey,
+    kept: RotatingKey,
 }
 
 impl From<KeyPairError> for AuthStoreError {
@@ -65,7 +66,7 @@ impl AuthServer {
     ) -> Result<String, TokenRequestError> {
         let now = self.now();
         let keys = self.signing_keys().await?;
-        // The same choice as that of `ServerKey::find_current`, so that all nodes sign with one key.
+        // The same choice as that of `RotatingKey::find_current`, so that all nodes sign with one key.
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
         let key = signs.min_by(|one, other| one.kept.order().cmp(&other.kept.order()));
         let key = key.ok_or_else(|| AuthStoreError("no token signing key is available".into()))?;
@@ -109,7 +110,7 @@ impl AuthServer {
         let to = from + self.settings().lifetimes.key.as_secs().max(1);
         let secret = Zeroizing::new(pair.document().to_vec());
         // The thumbprint is an id that nodes need not agree on: two keys never share it.
-        let kept = ServerKey { id: pair.thumbprint(), secret, from, to };
+        let kept = RotatingKey::new(pair.thumbprint(), secret, from, to);
         // As long as a token of it can be good anywhere.
         let until = to + MAX_ACCESS_LIFETIME.as_secs() + 2 * CLOCK_SKEW;
         self.0.keeper.store_key(RecordKind::Key, &kept, until).await?;

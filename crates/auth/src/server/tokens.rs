@@ -17,6 +17,7 @@ use super::form::RequestForm;
 use super::settings::AccessTokenFormat;
 use super::store::{AuthRecord, AuthStoreError, RecordKind};
 use super::{AuthServer, hash, random_text};
+use crate::dpop::ProofStoreError;
 use crate::resource::VerifyTokenError;
 use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Resource, Scopes, fingerprint};
 use authentication::check_repeated;
@@ -97,6 +98,12 @@ pub(super) enum TokenRequestError {
     Nonce(String),
     /// The store does not answer.
     Store(AuthStoreError),
+}
+
+impl From<ProofStoreError> for TokenRequestError {
+    fn from(error: ProofStoreError) -> Self {
+        AuthStoreError::from(error).into()
+    }
 }
 
 impl From<AuthStoreError> for TokenRequestError {

@@ -8,8 +8,7 @@ use hospes::client::{
     Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
 };
 use hospes_auth::client::{FlowError, OAuthClient, RedirectError, RevocationResult};
-use hospes_auth::server::{AccountLink, AccountStatus, ConnectAccountError, DisconnectResult};
-use hospes_auth::{Challenge, Seed};
+use hospes_auth::{AccountLink, AccountStatus, Challenge, ConnectAccountError, DisconnectResult, Seed};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::watch;
 use tokio::time::Instant;

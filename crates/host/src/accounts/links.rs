@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hospes_auth::server::AccountLink;
+use hospes_auth::AccountLink;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -17,11 +17,10 @@ use hospes_auth::client::{
     OAuthClientSettings, StoredTokens,
 };
 use hospes_auth::metadata::ClientDocument;
-use hospes_auth::server::{
-    AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ConnectAccountError,
-    DisconnectResult,
+use hospes_auth::{
+    AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ClientId, ConnectAccountError,
+    DisconnectResult, InvalidIdentifier, RedirectUri, UnixClock,
 };
-use hospes_auth::{ClientId, InvalidIdentifier, RedirectUri, UnixClock};
 
 pub(crate) use account::UpstreamAccount;
 pub use limits::{AccountLimits, MAX_LINK_LIFETIME};
@@ -73,7 +72,7 @@ impl UpstreamAccounts {
     }
 
     /// Enables sign-in with a browser. `issuer` is this host's authorization server, which must know these accounts
-    /// ([`AuthServer::connecting`](hospes_auth::server::AuthServer::connecting)).
+    /// (`AuthServer::connecting` of `hospes-oauth-server`).
     ///
     /// # Errors
     /// When browsers cannot be sent there.

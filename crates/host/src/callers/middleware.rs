@@ -114,11 +114,7 @@ impl CallerMiddleware {
 /// user. Forwarding headers can be forged, but only to be trusted less. A server stays a server, whatever it writes.
 fn check_forwarded(known: CallerLookup, headers: &HeaderMap) -> CallerLookup {
     let is_server = known.as_ref().is_ok_and(|caller| caller.is_server);
-    if is_server || !hospes_auth::server::is_forwarded(headers) {
-        known
-    } else {
-        Err(CallerLookupError::Forwarded)
-    }
+    if is_server || !hospes_auth::is_forwarded(headers) { known } else { Err(CallerLookupError::Forwarded) }
 }
 
 impl HttpMiddleware for CallerMiddleware {

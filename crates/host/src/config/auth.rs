@@ -231,7 +231,7 @@ fn trusted_proxies(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> 
     let texts = table.texts(entry, report).unwrap_or_default();
     let mut proxies = Vec::new();
     for (index, (text, at)) in texts.into_iter().enumerate() {
-        if hospes_auth::server::TrustedProxies::parse([text]).is_ok() {
+        if hospes_auth::TrustedProxies::parse([text]).is_ok() {
             proxies.push(text.to_owned());
         } else {
             let field = format!("{}[{index}]", table.field(entry));

@@ -153,7 +153,7 @@ async fn resume(
         return Ok(None);
     };
     if answer.is_none_or(|answer| answer.action != ElicitAction::Accept) {
-        hospes_auth::server::AccountConnections::refuse(accounts, &id);
+        hospes_auth::AccountConnections::refuse(accounts, &id);
         let why = format!("the user declined to connect an account at `{}`; nothing was done", link.server);
         return Ok(Some(told(method, why)?));
     }

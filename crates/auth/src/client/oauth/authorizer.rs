@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::refreshing::RefreshResult;
 use super::{AuthorizationLock, AuthorizeResult, COOL_DOWN_SECONDS, OAuthClient, seed};
 use crate::client::error::FlowError;
-use crate::client::proof_key::{DPOP, DPOP_NONCE};
 use crate::client::tokens::{AccessTokenType, TokenSet};
+use crate::dpop::{DPOP, DPOP_NONCE};
 use crate::metadata::{ResourceMetadataError, covers, is_secure};
 use crate::{Challenge, Scopes};
 

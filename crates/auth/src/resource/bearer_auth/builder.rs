@@ -7,9 +7,8 @@ use url::Url;
 
 use super::{BearerAuth, BearerAuthInner, ResourceAddress};
 use crate::clock::UnixClock;
+use crate::dpop::{ProofNonces, ProofReplayCache, algorithm_names};
 use crate::metadata::{ProtectedResourceMetadata, resource_metadata_urls};
-use crate::proof_nonces::ProofNonces;
-use crate::proofs::{ProofReplayCache, algorithm_names};
 use crate::resource::{AcceptedSchemes, ScopeRules, TokenPrincipal, TokenVerifier};
 use crate::{Issuer, Resource, Scopes};
 

@@ -3,7 +3,8 @@
 use http::Request;
 use http::header::AUTHORIZATION;
 
-use crate::resource::{BearerAuthError, MAX_TOKEN_LENGTH};
+use crate::jwt::MAX_TOKEN_LENGTH;
+use crate::resource::BearerAuthError;
 
 /// Authentication scheme in which a token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

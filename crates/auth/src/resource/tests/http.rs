@@ -12,9 +12,10 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::clock::UnixClock;
+use crate::jwt::VerifyJwtError;
 use crate::resource::{
     AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, ScopeRules, StaticTokenVerifier,
-    TokenPrincipal, TokenVerifier, VerifyFuture, VerifyJwtError, VerifyTokenError, check_jwt,
+    TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError, check_jwt,
 };
 use crate::testing::{AuthTestResponse, TestSigningKey, begin, get, key_set, send};
 use crate::{Challenge, Issuer, Resource, Scopes};

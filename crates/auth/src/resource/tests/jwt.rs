@@ -6,7 +6,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::resource::{JwtRules, TokenPrincipal, VerifyJwtError, check_jwt};
+use crate::jwt::VerifyJwtError;
+use crate::resource::{JwtRules, TokenPrincipal, check_jwt};
 use crate::testing::{TestSigningKey, key_set};
 use crate::{Issuer, Resource};
 

@@ -1,7 +1,8 @@
 //! Tokens that are bound to a key, at the guard.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -14,12 +15,10 @@ use url::Url;
 
 use crate::client::ProofKey;
 use crate::clock::UnixClock;
-use crate::resource::{
-    BearerAuth, BearerAuthBuilder, ProofNonces, ProofReplayCache, StaticTokenVerifier, TokenPrincipal,
-};
-use crate::server::{AuthStore, MemoryAuthStore};
+use crate::dpop::{ProofNonces, ProofReplayCache, ProofStoreFuture, SharedProofStore};
+use crate::resource::{BearerAuth, BearerAuthBuilder, StaticTokenVerifier, TokenPrincipal};
 use crate::testing::TestSigningKey;
-use crate::{Challenge, Issuer, Resource, Scopes};
+use crate::{Challenge, Issuer, Resource, RotatingKey, Scopes};
 
 const ISSUER: &str = "https://as.example";
 const RESOURCE: &str = "https://m.example/mcp";
@@ -218,10 +217,28 @@ async fn a_guard_may_want_nonces_and_proofs_of_all() {
     assert!(metadata["dpop_signing_alg_values_supported"].as_array().unwrap().contains(&json!("ES256")));
 }
 
+/// Store of used proofs that several guards share.
+#[derive(Default)]
+struct ProofTestStore(Mutex<HashSet<String>>);
+
+impl SharedProofStore for ProofTestStore {
+    fn claim_proof<'a>(&'a self, proof: &'a str, _: u64, _: u64) -> ProofStoreFuture<'a, bool> {
+        Box::pin(async move { Ok(self.0.lock().unwrap().insert(proof.to_owned())) })
+    }
+
+    fn nonce_keys(&self, _: u64) -> ProofStoreFuture<'_, Vec<RotatingKey>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn store_nonce_key<'a>(&'a self, _: &'a RotatingKey, _: u64) -> ProofStoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
 /// Several guards behind one address.
 #[tokio::test]
 async fn a_proof_that_was_used_at_one_guard_is_good_at_no_other() {
-    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
+    let store: Arc<dyn SharedProofStore> = Arc::new(ProofTestStore::default());
     let key = ProofKey::generate().unwrap();
     let again = || ProofKey::from_document(key.document()).unwrap();
     let shared =

@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{ASKED, Answer, Ask, Browser, ISSUER, REDIRECT, Site, redirect_uri};
-use crate::server::TrustedProxies;
+use crate::TrustedProxies;
 
 fn is_page(answer: &Answer) -> bool {
     let headers = answer.0.headers();

@@ -10,7 +10,8 @@ use url::Url;
 use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, Answer, Ask, Browser, RESOURCE, Site, basic};
 use crate::client::ProofKey;
-use crate::resource::{ProofNonces, TokenVerifier as _};
+use crate::dpop::ProofNonces;
+use crate::resource::TokenVerifier as _;
 use crate::server::{AuthStore, MemoryAuthStore, RecordKind};
 
 /// A proof for the token endpoint.

@@ -11,9 +11,9 @@ use url::Url;
 use super::delegated::{THIRD, Third, provider};
 use super::{Answer, Ask, Site, settings};
 use crate::server::{
-    AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, AuthServer, AuthStore,
-    DisconnectResult, LocalSignIn, MemoryAuthStore, SignInProvider, UserAdmissionRules,
+    AuthServer, AuthStore, LocalSignIn, MemoryAuthStore, SignInProvider, UserAdmissionRules,
 };
+use crate::{AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, DisconnectResult};
 use crate::{ClientId, Issuer, RedirectUri, Scopes, UnixClock};
 
 const LINK: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";

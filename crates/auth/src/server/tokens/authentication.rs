@@ -5,7 +5,7 @@ use http::request::Parts;
 use super::{TokenRequestError, refuse};
 use crate::ErrorBody;
 use crate::ErrorCode;
-use crate::proofs::{PROOF_TOLERANCE_SECONDS, read_proof};
+use crate::dpop::{PROOF_TOLERANCE_SECONDS, read_proof};
 use crate::server::AuthServer;
 use crate::server::clients::{
     ClientAuthMethod, ClientCredentialsError, PresentedCredentials, RegisteredClient,

@@ -8,10 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use zeroize::Zeroizing;
 
-use crate::Seed;
+use super::proof::DpopProof;
+use super::shared_store::{ProofStoreError, SharedProofStore};
 use crate::clock::CLOCK_SKEW;
-use crate::proofs::DpopProof;
-use crate::server::{AuthStoreError, RecordKind, ServerKey, ServerKeyStore};
+use crate::rotating_key::RotatingKey;
+use crate::secret::Seed;
 
 /// Lifetime of a nonce, in seconds.
 const NONCE_SECONDS: u64 = 300;
@@ -24,43 +25,49 @@ pub struct ProofNonces(Arc<ProofNoncesInner>);
 
 struct ProofNoncesInner {
     /// Store of the keys that several processes share. `None` if each process has its own.
-    shared: Option<Arc<ServerKeyStore>>,
+    shared: Option<Arc<dyn SharedProofStore>>,
     known: Mutex<NonceKeys>,
 }
 
 #[derive(Default)]
 struct NonceKeys {
-    keys: Vec<ServerKey>,
+    keys: Vec<RotatingKey>,
     /// Time of the last lookup, in seconds since 1970.
     at: Option<u64>,
 }
 
 impl ProofNonces {
     /// Nonces of this process only. Other processes reject them and ask for their own. For several processes behind one
-    /// address, use [`AuthServer::proof_nonces`](crate::server::AuthServer::proof_nonces), which spares clients the
-    /// extra request.
+    /// address, use [`Self::shared`], which spares clients the extra request.
     #[must_use]
     pub fn in_process() -> Self {
         Self(Arc::new(ProofNoncesInner { shared: None, known: Mutex::default() }))
     }
 
     /// Those of all processes that keep their keys there.
-    pub(crate) fn shared(keeper: Arc<ServerKeyStore>) -> Self {
+    #[must_use]
+    pub fn shared(keeper: Arc<dyn SharedProofStore>) -> Self {
         Self(Arc::new(ProofNoncesInner { shared: Some(keeper), known: Mutex::default() }))
     }
 
     /// Issues a nonce for a proof that is made now.
-    pub(crate) async fn issue(&self, now: u64) -> Result<String, AuthStoreError> {
+    ///
+    /// # Errors
+    /// When the shared store fails.
+    pub async fn issue(&self, now: u64) -> Result<String, ProofStoreError> {
         let keys = self.keys(now).await?;
-        let key = ServerKey::find_current(&keys, now)
-            .ok_or_else(|| AuthStoreError("no DPoP nonce key is available".into()))?;
+        let key = RotatingKey::find_current(&keys, now)
+            .ok_or_else(|| ProofStoreError::new("no DPoP nonce key is available"))?;
         // The nonce carries its time under a tag, so that no issued nonce has to be stored.
         let tag = hmac::sign(&hmac_key(key), &now.to_be_bytes());
         Ok(URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat()))
     }
 
     /// Returns true if the proof carries a valid nonce.
-    pub(crate) async fn check(&self, proof: &DpopProof, now: u64) -> Result<bool, AuthStoreError> {
+    ///
+    /// # Errors
+    /// When the shared store fails.
+    pub async fn check(&self, proof: &DpopProof, now: u64) -> Result<bool, ProofStoreError> {
         let shown = proof.nonce.as_ref().and_then(|nonce| URL_SAFE_NO_PAD.decode(nonce).ok());
         let Some((time, tag)) = shown.as_deref().and_then(<[u8]>::split_first_chunk::<8>) else {
             return Ok(false);
@@ -71,7 +78,7 @@ impl ProofNonces {
             return Ok(false);
         }
         let is_ours =
-            |keys: &[ServerKey]| keys.iter().any(|key| hmac::verify(&hmac_key(key), time, tag).is_ok());
+            |keys: &[RotatingKey]| keys.iter().any(|key| hmac::verify(&hmac_key(key), time, tag).is_ok());
         if is_ours(&self.keys(now).await?) {
             return Ok(true);
         }
@@ -83,9 +90,9 @@ impl ProofNonces {
     }
 
     /// The keys at hand, among which there is one that is in use.
-    async fn keys(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
+    async fn keys(&self, now: u64) -> Result<Vec<RotatingKey>, ProofStoreError> {
         let keys = self.known().keys.clone();
-        if ServerKey::find_current(&keys, now).is_some() { Ok(keys) } else { self.load_keys(now).await }
+        if RotatingKey::find_current(&keys, now).is_some() { Ok(keys) } else { self.load_keys(now).await }
     }
 
     fn should_reload(&self, now: u64) -> bool {
@@ -93,17 +100,17 @@ impl ProofNonces {
     }
 
     /// Looks the keys up, and makes one if none is in use.
-    async fn load_keys(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
+    async fn load_keys(&self, now: u64) -> Result<Vec<RotatingKey>, ProofStoreError> {
         let mut keys = match &self.0.shared {
-            Some(keeper) => keeper.keys(RecordKind::Nonce, now).await?,
+            Some(keeper) => keeper.nonce_keys(now).await?,
             None => self.known().keys.clone(),
         };
-        if ServerKey::find_current(&keys, now).is_none() {
+        if RotatingKey::find_current(&keys, now).is_none() {
             let key = new_key(now);
             if let Some(keeper) = &self.0.shared {
                 // A nonce of the key's last second is good for its whole lifetime, also on nodes whose
                 // clocks are behind.
-                keeper.store_key(RecordKind::Nonce, &key, key.to + NONCE_SECONDS + CLOCK_SKEW).await?;
+                keeper.store_nonce_key(&key, key.to + NONCE_SECONDS + CLOCK_SKEW).await?;
             }
             keys.push(key);
         }
@@ -117,14 +124,14 @@ impl ProofNonces {
     }
 }
 
-fn new_key(now: u64) -> ServerKey {
+fn new_key(now: u64) -> RotatingKey {
     // Without randomness there are no secrets, and nothing can go on.
     let mut seed = Seed::from_system().expect("the operating system provides random numbers");
     let secret = Zeroizing::new(seed.draw().to_vec());
-    ServerKey { id: seed.draw_text(), secret, from: now, to: now + KEY_SECONDS }
+    RotatingKey::new(seed.draw_text(), secret, now, now + KEY_SECONDS)
 }
 
-fn hmac_key(key: &ServerKey) -> hmac::Key {
+fn hmac_key(key: &RotatingKey) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &key.secret)
 }
 

@@ -1,0 +1,18 @@
+//! DPoP at a server (RFC 9449): proofs, their nonces, and the memory of used proofs.
+
+mod nonces;
+mod proof;
+mod replay_cache;
+mod shared_store;
+
+use http::HeaderName;
+
+pub use nonces::ProofNonces;
+pub use proof::{DpopProof, PRIVATE_JWK_MEMBERS, PROOF_TOLERANCE_SECONDS, algorithm_names, read_proof};
+pub use replay_cache::ProofReplayCache;
+pub use shared_store::{ProofStoreError, ProofStoreFuture, SharedProofStore};
+
+/// The header that carries a proof.
+pub const DPOP: HeaderName = HeaderName::from_static("dpop");
+/// The header by which a server says what the next proof must carry.
+pub const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
