@@ -68,6 +68,12 @@ impl TokenRequest {
         Ok(request.header(DPOP, proof))
     }
 
+    /// Returns the field with the requested scopes; none if there are none.
+    pub(crate) fn scope_fields(&self) -> Vec<(&'static str, SecretString)> {
+        let scopes = &self.scopes;
+        if scopes.is_empty() { Vec::new() } else { vec![("scope", scopes.to_string().into())] }
+    }
+
     /// The tokens in a response; what it does not say is as it was asked for, or as it was.
     pub(crate) fn read(
         &self,

@@ -1,27 +1,27 @@
 //! The question to the person, and what is remembered until the answer.
 
 use secrecy::SecretString;
-use url::Url;
 
+use super::discovered_server::DiscoveredServer;
+use super::grant_types;
 use super::redeem::RedeemGrant;
-use super::redirect;
-use super::server::DiscoveredServer;
+use super::redirect::{self, ExpectedResponse};
 use super::{AuthorizationPrompt, FlowContext, FlowEffect, FlowState, FlowStep};
+use crate::RedirectUri;
 use crate::client::credentials::ClientIdentity;
 use crate::client::token_request::TokenRequest;
 use crate::pkce::CodeVerifier;
-use crate::{ErrorCode, RedirectUri};
 
 /// Everything the answer is judged by. Made before the browser opens, consumed by the first answer.
 #[derive(Debug)]
 pub(super) struct PendingAuthorization {
-    pub(super) state: SecretString,
-    pub(super) verifier: CodeVerifier,
+    state: SecretString,
+    verifier: CodeVerifier,
     pub(super) order: TokenRequest,
     /// The server said that it always says from whom an answer comes.
-    pub(super) iss_required: bool,
-    pub(super) redirect_uri: RedirectUri,
-    pub(super) created_at: u64,
+    iss_required: bool,
+    redirect_uri: RedirectUri,
+    created_at: u64,
 }
 
 impl PendingAuthorization {
@@ -34,7 +34,7 @@ impl PendingAuthorization {
         let mut url = found.server.authorization_url()?;
         let state = facts.seed.draw_text();
         let verifier = CodeVerifier::new(&facts.seed.draw());
-        let order = build_token_request(facts, found, client)?;
+        let order = found.token_request(facts, client)?;
         {
             let mut query = url.query_pairs_mut();
             query
@@ -69,7 +69,13 @@ impl PendingAuthorization {
     }
 
     pub(super) fn handle(self, facts: &mut FlowContext, url: &str) -> FlowStep {
-        let code = redirect::read(&self, url, facts.now)?;
+        let expected = ExpectedResponse {
+            state: &self.state,
+            issuer: &self.order.issuer,
+            iss_required: self.iss_required,
+            created_at: self.created_at,
+        };
+        let code = redirect::read(&expected, url, facts.now)?;
         // The redirect URI is repeated for servers of RFC 6749 (section 4.1.3); OAuth 2.1 no longer asks
         // for it.
         let fields = vec![
@@ -77,38 +83,6 @@ impl PendingAuthorization {
             ("redirect_uri", self.redirect_uri.as_str().to_owned().into()),
             ("code_verifier", self.verifier.expose().to_owned().into()),
         ];
-        RedeemGrant::begin(facts, self.order, "authorization_code", fields)
+        RedeemGrant::begin(facts, self.order, grant_types::AUTHORIZATION_CODE, fields)
     }
-}
-
-/// Creates the token request for the discovered server and resource.
-pub(super) fn build_token_request(
-    facts: &FlowContext,
-    found: &DiscoveredServer,
-    client: ClientIdentity,
-) -> Result<TokenRequest, crate::client::FlowError> {
-    let issuer = found.server.issuer.clone();
-    let audience = facts.settings.assertion_audience.clone();
-    let audience = audience.unwrap_or_else(|| issuer.as_str().to_owned());
-    Ok(TokenRequest {
-        issuer,
-        resource: found.resource.clone(),
-        client,
-        token_endpoint: found.server.token_url()?,
-        scopes: found.scopes.clone(),
-        audience,
-        proof_key: facts.cause.proof_key.clone().filter(|_| found.wants_proof),
-    })
-}
-
-/// Returns the query parameters of a URL.
-pub(super) fn parameters(url: &Url) -> Vec<(String, String)> {
-    url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
-}
-
-/// Converts the error parameters of a response to an error body that is safe to display.
-pub(super) fn refusal(error: &str, description: Option<String>) -> crate::ErrorBody {
-    let mut body = crate::ErrorBody::from(ErrorCode::from(error));
-    body.error_description = description;
-    body
 }

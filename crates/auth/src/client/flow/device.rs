@@ -6,9 +6,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::authorize::build_token_request;
-use super::redeem::scope_of;
-use super::server::DiscoveredServer;
+use super::discovered_server::DiscoveredServer;
+use super::grant_types;
 use super::{DevicePrompt, FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response};
 use crate::client::credentials::ClientIdentity;
 use crate::client::error::FlowError;
@@ -18,7 +17,6 @@ use crate::exchange::without_query;
 use crate::metadata::{is_loopback, is_secure};
 use crate::{ErrorCode, FetchResponse, shown};
 
-pub(super) const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const DEVICE_ENDPOINT_NAME: &str = "the device authorization endpoint";
 /// Polling interval at the token endpoint if the server gives none, in seconds.
 const DEFAULT_INTERVAL: u64 = 5;
@@ -73,8 +71,8 @@ impl DeviceAuthorization {
         client: ClientIdentity,
     ) -> FlowStep {
         let url = found.server.device_authorization_url()?;
-        let order = build_token_request(facts, found, client)?;
-        let scopes = scope_of(&order);
+        let order = found.token_request(facts, client)?;
+        let scopes = order.scope_fields();
         let mut fields = vec![("resource", order.resource.as_str())];
         fields.extend(scopes.iter().map(|(name, value)| (*name, value.expose_secret())));
         let form = TokenRequestForm::of(&fields);
@@ -138,7 +136,8 @@ impl DeviceAuthorization {
 
     fn poll(mut self, facts: &mut FlowContext, waiting: DevicePolling, nonce: Option<&str>) -> FlowStep {
         let fields = [("device_code", waiting.code.expose_secret())];
-        let request = self.order.request(DEVICE_CODE_GRANT, &fields, nonce, &mut facts.seed, facts.now)?;
+        let request =
+            self.order.request(grant_types::DEVICE_CODE, &fields, nonce, &mut facts.seed, facts.now)?;
         self.stage = DeviceStage::Polled(waiting, nonce.is_some());
         Ok((FlowState::Device(Box::new(self)), FlowEffect::Fetch(request)))
     }

@@ -12,6 +12,8 @@
 
 mod authorize;
 mod device;
+mod discovered_server;
+mod grant_types;
 mod redeem;
 mod redirect;
 mod register;
@@ -21,6 +23,7 @@ mod server;
 #[expect(clippy::needless_pass_by_value, reason = "scripts read better without ampersands")]
 mod tests;
 mod token_exchange;
+mod unattended;
 
 use std::fmt;
 use std::sync::Arc;

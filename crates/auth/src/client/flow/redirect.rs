@@ -4,20 +4,29 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 use url::Url;
 
-use super::authorize::{PendingAuthorization, parameters, refusal};
 use crate::client::error::RedirectError;
+use crate::{ErrorBody, ErrorCode, Issuer};
 
 /// Maximum time to wait for an authorization response, in seconds.
 pub(in crate::client) const PENDING_SECONDS: u64 = 600;
 
-/// The code in `answer`, if it is one to `pending`. The order is that of RFC 9207: who answers is known before anything
+/// What the response to an authorization request has to be like.
+pub(super) struct ExpectedResponse<'a> {
+    pub(super) state: &'a SecretString,
+    pub(super) issuer: &'a Issuer,
+    /// The server said that it always says from whom an answer comes.
+    pub(super) iss_required: bool,
+    pub(super) created_at: u64,
+}
+
+/// The code in `answer`, if it is the `expected` one. The order is that of RFC 9207: who answers is known before anything
 /// they say is believed, or shown.
 pub(super) fn read(
-    pending: &PendingAuthorization,
+    expected: &ExpectedResponse<'_>,
     answer: &str,
     now: u64,
 ) -> Result<SecretString, RedirectError> {
-    if now > pending.created_at.saturating_add(PENDING_SECONDS) {
+    if now > expected.created_at.saturating_add(PENDING_SECONDS) {
         return Err(RedirectError::Expired);
     }
     let url = Url::parse(answer).map_err(|_| RedirectError::Elsewhere)?;
@@ -38,19 +47,31 @@ pub(super) fn read(
             return Err(RedirectError::Repeated(name));
         }
     }
-    let expected = pending.state.expose_secret().as_bytes();
-    if !state.is_some_and(|state| bool::from(state.as_bytes().ct_eq(expected))) {
+    let sent = expected.state.expose_secret().as_bytes();
+    if !state.is_some_and(|state| bool::from(state.as_bytes().ct_eq(sent))) {
         return Err(RedirectError::State);
     }
     match iss {
         // Byte for byte: whatever is made the same here could be somebody else's.
-        Some(iss) if iss == pending.order.issuer.as_str() => {}
+        Some(iss) if iss == expected.issuer.as_str() => {}
         // AUTC-48: `iss` may only be missing where the server has not announced it.
-        None if !pending.iss_required => {}
+        None if !expected.iss_required => {}
         _ => return Err(RedirectError::Issuer),
     }
     if let Some(error) = error {
         return Err(RedirectError::Refused(refusal(&error, description)));
     }
     code.filter(|code| !code.is_empty()).map(SecretString::from).ok_or(RedirectError::NoCode)
+}
+
+/// Returns the query parameters of a URL.
+fn parameters(url: &Url) -> Vec<(String, String)> {
+    url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+/// Converts the error parameters of a response to an error body that is safe to display.
+fn refusal(error: &str, description: Option<String>) -> ErrorBody {
+    let mut body = ErrorBody::from(ErrorCode::from(error));
+    body.error_description = description;
+    body
 }

@@ -5,12 +5,14 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::authorize::PendingAuthorization;
-use super::device::{self, DeviceAuthorization};
-use super::server::DiscoveredServer;
-use super::{FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response, redeem};
+use super::device::DeviceAuthorization;
+use super::discovered_server::DiscoveredServer;
+use super::{
+    FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response, grant_types, unattended,
+};
 use crate::client::credentials::{ClientAuth, ClientIdentity};
 use crate::client::error::FlowError;
-use crate::client::settings::{ClientRegistration, GrantType, PreregisteredOAuthClient};
+use crate::client::settings::{ClientRegistration, GrantType};
 use crate::exchange::without_query;
 use crate::metadata::{ApplicationType, ClientInformation, ClientMetadata, is_loopback};
 use crate::{ErrorBody, ErrorCode, FetchRequest, FetchResponse, Issuer, RedirectUri, Scopes};
@@ -46,7 +48,7 @@ impl RegisterClient {
     pub(super) fn begin(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
         // The order is that of AUTC-36: a given client, the published document, a registration.
         if let Some(given) = &facts.settings.given {
-            let client = given_client(given, facts.cause.bound.as_ref(), &found)?;
+            let client = found.given_client(given, facts.cause.bound.as_ref())?;
             if is_unbound(facts) {
                 return Ok(Self::bind(found, client));
             }
@@ -68,10 +70,10 @@ impl RegisterClient {
         if let Some(given) = &facts.settings.given
             && is_unbound(facts)
         {
-            let client = given_client(given, None, &found)?;
+            let client = found.given_client(given, None)?;
             return Ok(Self::bind(found, client));
         }
-        redeem::begin_unattended(facts, found)
+        unattended::begin(facts, found)
     }
 
     fn bind(found: DiscoveredServer, client: ClientIdentity) -> (FlowState, FlowEffect) {
@@ -160,7 +162,7 @@ impl RegisterClient {
             }
             (RegisterStage::Bind(client), FlowInput::Kept) => match facts.settings.grant {
                 GrantType::Code | GrantType::Device => Self::listen(facts, found, client),
-                _ => redeem::begin_unattended(facts, found),
+                _ => unattended::begin(facts, found),
             },
             _ => Err(FlowError::OutOfOrder),
         }
@@ -256,30 +258,6 @@ fn is_unbound(facts: &FlowContext) -> bool {
     given.is_some_and(|given| given.issuer.is_none()) && facts.cause.bound.is_none()
 }
 
-/// The client that was given, if it belongs to this server, and how it shows who it is.
-pub(super) fn given_client(
-    given: &PreregisteredOAuthClient,
-    bound: Option<&Issuer>,
-    found: &DiscoveredServer,
-) -> Result<ClientIdentity, FlowError> {
-    let now = &found.server.issuer;
-    if let Some(registered) = given.issuer.as_ref().or(bound)
-        && registered != now
-    {
-        return Err(FlowError::OtherIssuer { registered: registered.clone(), now: now.clone() });
-    }
-    let offered = found.server.token_endpoint_auth_methods_supported.as_deref();
-    let auth = given.auth.clone().or_else(|| ClientAuth::choose(offered, given.secret.as_ref()));
-    let auth = auth.ok_or_else(|| FlowError::ClientAuth {
-        issuer: now.clone(),
-        why: format!(
-            "supported authentication methods: {}",
-            crate::shown(&offered.unwrap_or_default().join(", "))
-        ),
-    })?;
-    Ok(ClientIdentity::new(given.id.clone(), auth))
-}
-
 /// Returns the authentication method of the client of the published metadata document. Returns `None` if the server
 /// does not support the method in the document.
 fn document_auth(facts: &FlowContext, found: &DiscoveredServer) -> Option<ClientAuth> {
@@ -303,8 +281,8 @@ fn metadata(
     // AUTC-53. A private scheme belongs to a native client, too.
     let native = redirect_uri.url().is_none_or(|url| is_loopback(&url) || url.scheme() != "https");
     let (grant, response_types) = match settings.grant {
-        GrantType::Device => (device::DEVICE_CODE_GRANT, Vec::new()),
-        _ => ("authorization_code", vec!["code".to_owned()]),
+        GrantType::Device => (grant_types::DEVICE_CODE, Vec::new()),
+        _ => (grant_types::AUTHORIZATION_CODE, vec!["code".to_owned()]),
     };
     let mut grants = vec![grant.to_owned()];
     // A server may refuse to renew for clients that have not announced it (AUTC-56).

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use http::{HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
+use super::discovered_server::DiscoveredServer;
 use super::register::RegisterClient;
 use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
 use crate::client::error::FlowError;
@@ -30,23 +31,6 @@ pub(super) struct FindServer {
     legacy: bool,
     /// It takes only tokens that are bound to a key.
     bound: bool,
-}
-
-/// An authorization server that may be asked, and for what.
-#[derive(Debug)]
-pub(super) struct DiscoveredServer {
-    pub(super) server: AuthorizationServerMetadata,
-    pub(super) resource: Resource,
-    pub(super) scopes: Scopes,
-    /// Tokens are to be bound to a key.
-    pub(super) wants_proof: bool,
-}
-
-impl DiscoveredServer {
-    /// Returns the issuer and the token endpoint.
-    pub(super) fn issuer_and_token_endpoint(&self) -> Option<(&Issuer, Url)> {
-        Some((&self.server.issuer, self.server.token_url().ok()?))
-    }
 }
 
 impl FindServer {

@@ -5,9 +5,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::redeem::{self, given_order, scope_of};
-use super::server::DiscoveredServer;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
+use super::discovered_server::DiscoveredServer;
+use super::redeem::RedeemGrant;
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response, grant_types};
 use crate::client::error::FlowError;
 use crate::client::settings::IdentityProvider;
 use crate::client::token_request::{TOKEN_ENDPOINT_NAME, TokenRequestForm, read_success};
@@ -15,7 +15,6 @@ use crate::egress::FetchError;
 use crate::exchange::without_query;
 use crate::{FetchResponse, Issuer};
 
-const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_JAG_TYPE: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 
@@ -39,8 +38,8 @@ pub(super) fn begin(
     provider: IdentityProvider,
 ) -> FlowStep {
     let url = provider.token_endpoint;
-    let order = given_order(facts, &found)?;
-    let scopes = scope_of(&order);
+    let order = found.token_request_of_given(facts)?;
+    let scopes = order.scope_fields();
     let mut fields = vec![
         ("requested_token_type", ID_JAG_TYPE),
         ("audience", order.issuer.as_str()),
@@ -51,7 +50,7 @@ pub(super) fn begin(
     fields.extend(scopes.iter().map(|(name, value)| (*name, value.expose_secret())));
     // Whom an assertion would be made out to, were that how the provider knows us.
     let issuer = Issuer::new(url.origin().ascii_serialization()).unwrap_or_else(|_| order.issuer.clone());
-    let form = TokenRequestForm::new(TOKEN_EXCHANGE, &fields);
+    let form = TokenRequestForm::new(grant_types::TOKEN_EXCHANGE, &fields);
     let request = form.send(&url, &provider.client, &issuer, url.as_str(), &mut facts.seed, facts.now)?;
     Ok((FlowState::Vouch(Box::new(TokenExchange { found, url })), FlowEffect::Fetch(request)))
 }
@@ -76,6 +75,6 @@ impl TokenExchange {
                 why,
             });
         }
-        redeem::redeem_assertion(facts, &self.found, &exchanged.access_token)
+        RedeemGrant::begin_with_assertion(facts, &self.found, &exchanged.access_token)
     }
 }
