@@ -29,14 +29,14 @@ pub struct AccountsConfig {
 /// Reads the table.
 pub(super) fn read_accounts(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> AccountsConfig {
     let mut accounts = AccountsConfig {
-        max_links: table.count(&["max_links"], report),
-        max_links_per_account: table.count(&["max_links_per_account"], report),
-        max_pending_sign_ins: table.count(&["max_pending_sign_ins"], report),
-        max_users: table.count(&["max_users"], report),
-        client_document: table.boolean(&["client_document"], report),
+        max_links: table.count("max_links", report),
+        max_links_per_account: table.count("max_links_per_account", report),
+        max_pending_sign_ins: table.count("max_pending_sign_ins", report),
+        max_users: table.count("max_users", report),
+        client_document: table.boolean("client_document", report),
         ..AccountsConfig::default()
     };
-    if let Some(entry) = table.take(&["link_lifetime"], report)
+    if let Some(entry) = table.take("link_lifetime", report)
         && let Some(time) = table.duration(entry, Duration::from_secs(1), report)
     {
         match time <= MAX_LINK_LIFETIME {
@@ -47,7 +47,7 @@ pub(super) fn read_accounts(table: &mut SettingsTable<'_>, report: &mut ConfigRe
             }
         }
     }
-    if let Some(entry) = table.take(&["sign_in_wait"], report) {
+    if let Some(entry) = table.take("sign_in_wait", report) {
         accounts.sign_in_wait = table.duration(entry, Duration::from_secs(1), report);
     }
     table.report_unknown_keys(report);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::expand::ExpansionScope;
+use super::keys;
 use super::secret::Secret;
 use super::table::{ConfigReport, SettingsTable};
 
@@ -151,8 +152,8 @@ pub(super) fn read_auth(
 ) -> AuthConfig {
     refuse_combinations(table, report);
     let mut auth = AuthConfig {
-        enabled: table.boolean(&["enabled"], report),
-        registration: table.boolean(&["registration"], report),
+        enabled: table.boolean("enabled", report),
+        registration: table.boolean("registration", report),
         base_url: url(table, "base_url", scope, report),
         issuer: url(table, "issuer", scope, report),
         audience: url(table, "audience", scope, report),
@@ -160,14 +161,14 @@ pub(super) fn read_auth(
         tokens: secrets(table, "tokens", scope, report),
         key: key(table, scope, report),
         trusted_proxies: trusted_proxies(table, report),
-        redirect_uris: table.strings(&["redirect_uris"], report).unwrap_or_default(),
-        scopes: table.strings(&["scopes"], report).unwrap_or_default(),
-        resources: table.strings(&["resources"], report).unwrap_or_default(),
-        dpop_nonces: table.boolean(&["dpop_nonces"], report).unwrap_or_default(),
-        identity_providers: table.strings(&["identity_providers"], report).unwrap_or_default(),
+        redirect_uris: table.strings("redirect_uris", report).unwrap_or_default(),
+        scopes: table.strings("scopes", report).unwrap_or_default(),
+        resources: table.strings("resources", report).unwrap_or_default(),
+        dpop_nonces: table.boolean("dpop_nonces", report).unwrap_or_default(),
+        identity_providers: table.strings("identity_providers", report).unwrap_or_default(),
         ..AuthConfig::default()
     };
-    if let Some(entry) = table.take(&["dpop"], report) {
+    if let Some(entry) = table.take("dpop", report) {
         auth.dpop = match entry.node.as_str() {
             Some("allowed") => Some(DpopRequirement::Allowed),
             Some("required") => Some(DpopRequirement::Required),
@@ -181,11 +182,11 @@ pub(super) fn read_auth(
             table.invalid::<()>(&tokens.node.at, "auth.tokens", expected, hint, report);
         }
     }
-    if let Some(entry) = table.take(&["store"], report) {
+    if let Some(entry) = table.take("store", report) {
         let path = table.expanded(&entry.node, &table.field(entry), scope, report);
         auth.store = path.map(|path| scope.path(scope.folder, path.reveal()));
     }
-    if let Some(entry) = table.take(&["provider"], report) {
+    if let Some(entry) = table.take("provider", report) {
         auth.provider = provider(entry, scope, report);
         let other = ["issuer", "users"].into_iter().find(|other| match *other {
             "issuer" => auth.issuer.is_some(),
@@ -196,15 +197,16 @@ pub(super) fn read_auth(
             table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
         }
     }
-    if let Some(entry) = table.take(&["sign_in"], report) {
+    if let Some(entry) = table.take("sign_in", report) {
         auth.sign_in = sign_in(entry, scope, report);
         if auth.issuer.is_none() {
             let expected = "`auth.issuer` to be set too: `sign_in` configures how its users sign in on this host's pages";
             table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
         }
     }
-    if let Some(entry) = table.take(&["clients"], report)
-        && let Some(clients) = SettingsTable::new(&entry.node, None, "auth.clients.", report)
+    if let Some(entry) = table.take("clients", report)
+        && let Some(clients) =
+            SettingsTable::new(&entry.node, None, &keys::AUTH_CLIENTS, "auth.clients.", report)
     {
         for entry in clients.unread() {
             auth.clients.extend(client(entry, scope, report));
@@ -227,7 +229,7 @@ pub(super) fn read_auth(
 
 /// Addresses and networks, each checked.
 fn trusted_proxies(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> Vec<String> {
-    let Some(entry) = table.take(&["trusted_proxies"], report) else { return Vec::new() };
+    let Some(entry) = table.take("trusted_proxies", report) else { return Vec::new() };
     let texts = table.texts(entry, report).unwrap_or_default();
     let mut proxies = Vec::new();
     for (index, (text, at)) in texts.into_iter().enumerate() {
@@ -269,10 +271,16 @@ fn refuse_combinations(table: &SettingsTable<'_>, report: &mut ConfigReport) {
 }
 
 fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigReport) -> Option<AuthClient> {
-    let mut table = SettingsTable::new(&entry.node, None, &format!("auth.clients.{}.", entry.key), report)?;
+    let mut table = SettingsTable::new(
+        &entry.node,
+        None,
+        &keys::AUTH_CLIENT,
+        &format!("auth.clients.{}.", entry.key),
+        report,
+    )?;
     let name = text(&mut table, "name", scope, report);
     let secret = text(&mut table, "secret", scope, report).map(Secret::new);
-    let set = table.take(&["jwks"], report).and_then(|set| jwks(&table, set, scope, report));
+    let set = table.take("jwks", report).and_then(|set| jwks(&table, set, scope, report));
     let at = text(&mut table, "jwks_uri", scope, report);
     let ways: Vec<_> = ["secret", "jwks", "jwks_uri"].into_iter().filter(|key| table.has(key)).collect();
     if let [_, .., second] = &*ways {
@@ -280,8 +288,8 @@ fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigRe
         let field = format!("auth.clients.{}.{second}", entry.key);
         table.invalid::<()>(&entry.node.at, &field, expected, "", report);
     }
-    let enterprise_managed = table.boolean(&["enterprise_managed"], report).unwrap_or_default();
-    let serves = table.strings(&["serves"], report).unwrap_or_default();
+    let enterprise_managed = table.boolean("enterprise_managed", report).unwrap_or_default();
+    let serves = table.strings("serves", report).unwrap_or_default();
     for (key, is_said) in [("enterprise_managed", enterprise_managed), ("serves", !serves.is_empty())] {
         if is_said && ways.is_empty() {
             let field = format!("auth.clients.{}.{key}", entry.key);
@@ -290,7 +298,7 @@ fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigRe
             table.invalid::<()>(&entry.node.at, &field, expected, "", report);
         }
     }
-    let redirect_uris = table.strings(&["redirect_uris"], report).unwrap_or_default();
+    let redirect_uris = table.strings("redirect_uris", report).unwrap_or_default();
     table.report_unknown_keys(report);
     let keys = set.map(AuthKeys::Set).or_else(|| at.map(AuthKeys::At));
     Some(AuthClient { id: entry.key.clone(), name, secret, keys, enterprise_managed, serves, redirect_uris })
@@ -330,10 +338,10 @@ fn json(node: &ConfigNode) -> serde_json::Value {
 }
 
 fn sign_in(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigReport) -> Option<AuthSignIn> {
-    let mut table = SettingsTable::new(&entry.node, None, "auth.sign_in.", report)?;
+    let mut table = SettingsTable::new(&entry.node, None, &keys::AUTH_SIGN_IN, "auth.sign_in.", report)?;
     let client_id = text(&mut table, "client_id", scope, report);
     let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
-    let scopes = table.strings(&["scopes"], report).unwrap_or_default();
+    let scopes = table.strings("scopes", report).unwrap_or_default();
     let parameters = revealed(secrets(&mut table, "parameters", scope, report));
     // If it is there and wrong, that has been reported already.
     if client_id.is_none() && !table.has("client_id") {
@@ -355,11 +363,11 @@ fn provider(
     scope: &ExpansionScope<'_>,
     report: &mut ConfigReport,
 ) -> Option<AuthProvider> {
-    let mut table = SettingsTable::new(&entry.node, None, "auth.provider.", report)?;
+    let mut table = SettingsTable::new(&entry.node, None, &keys::AUTH_PROVIDER, "auth.provider.", report)?;
     let issuer = url(&mut table, "issuer", scope, report);
     let client_id = text(&mut table, "client_id", scope, report);
     let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
-    let scopes = table.strings(&["scopes"], report).unwrap_or_default();
+    let scopes = table.strings("scopes", report).unwrap_or_default();
     let parameters = revealed(secrets(&mut table, "parameters", scope, report));
     let allow = allow(&mut table, entry, scope, report);
     let key = key(&mut table, scope, report);
@@ -387,7 +395,7 @@ fn key(
     scope: &ExpansionScope<'_>,
     report: &mut ConfigReport,
 ) -> Option<Secret> {
-    let entry = table.take(&["key"], report)?;
+    let entry = table.take("key", report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     // A file that holds a key usually ends in a line break.
     let text = text.reveal().trim();
@@ -408,7 +416,7 @@ fn allow(
     const FORM: &str =
         "the users to admit: claims such as { email = [\"ann@example.org\"] }, or \"everybody\"";
     let field = "auth.provider.allow";
-    let Some(entry) = table.take(&["allow"], report) else {
+    let Some(entry) = table.take("allow", report) else {
         return table.invalid(&provider.node.at, field, FORM, "", report);
     };
     if entry.node.as_str() == Some("everybody") {
@@ -439,7 +447,7 @@ fn text(
     scope: &ExpansionScope<'_>,
     report: &mut ConfigReport,
 ) -> Option<String> {
-    let entry = table.take(&[key], report)?;
+    let entry = table.take(key, report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     Some(text.reveal().to_owned())
 }
@@ -450,7 +458,7 @@ fn url(
     scope: &ExpansionScope<'_>,
     report: &mut ConfigReport,
 ) -> Option<String> {
-    let entry = table.take(&[key], report)?;
+    let entry = table.take(key, report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     // An issuer has neither a query nor a fragment (RFC 8414, section 2).
     let sound = url::Url::parse(text.reveal()).is_ok_and(|url| {
@@ -469,7 +477,7 @@ fn secrets(
     scope: &ExpansionScope<'_>,
     report: &mut ConfigReport,
 ) -> Vec<(String, Secret)> {
-    let Some(entry) = table.take(&[key], report) else { return Vec::new() };
+    let Some(entry) = table.take(key, report) else { return Vec::new() };
     let Some(entries) = entry.node.as_object() else {
         report.wrong_type::<()>(&entry.node, None, table.field(entry), "a table");
         return Vec::new();

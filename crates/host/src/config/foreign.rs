@@ -13,7 +13,6 @@ use super::expand::{ConfigDialect, ExpansionScope};
 use super::load::PartialConfig;
 use super::nearest::nearest;
 use super::server::{ServerDefaults, read_server};
-use super::spellings::FOREIGN_SPELLINGS;
 
 const SERVER_TABLE_KEYS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
 
@@ -90,14 +89,7 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
                 continue;
             }
             let before = part.report.errors.len();
-            let reading = read_server(
-                &entry.key,
-                entry,
-                &FOREIGN_SPELLINGS,
-                scope,
-                ServerDefaults::default(),
-                &mut part.report,
-            );
+            let reading = read_server(&entry.key, entry, scope, ServerDefaults::default(), &mut part.report);
             part.add(entry, reading, before);
         }
     }

@@ -7,6 +7,7 @@ mod document;
 mod error;
 mod expand;
 mod foreign;
+mod keys;
 mod load;
 mod model;
 mod models;
@@ -16,7 +17,6 @@ mod remote;
 mod sandbox;
 mod secret;
 mod server;
-mod spellings;
 mod table;
 mod yaml;
 
@@ -27,6 +27,7 @@ pub use accounts::AccountsConfig;
 pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, DpopRequirement};
 pub use command_line::{SplitCommandError, split_command};
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
+pub use keys::config_reference;
 use load::read_text;
 pub use load::{ConfigLoader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{

@@ -102,13 +102,13 @@ pub(super) fn read_models(
 /// Reads `[sampling]`.
 pub(super) fn read_sampling(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> ModelsConfig {
     let mut config = ModelsConfig::default();
-    if let Some(entry) = table.take(&["review_timeout"], report) {
+    if let Some(entry) = table.take("review_timeout", report) {
         config.review_timeout = table.duration(entry, Duration::from_secs(1), report);
     }
-    if let Some(entry) = table.take(&["every_server"], report) {
+    if let Some(entry) = table.take("every_server", report) {
         config.every_server = allowance(table, entry, "sampling.every_server", report);
     }
-    if let Some(entry) = table.take(&["servers"], report) {
+    if let Some(entry) = table.take("servers", report) {
         match entry.node.as_object() {
             Some(entries) => {
                 let read = |entry: &ConfigEntry| {

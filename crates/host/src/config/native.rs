@@ -9,12 +9,12 @@ use super::accounts::read_accounts;
 use super::auth::read_auth;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::expand::ExpansionScope;
+use super::keys;
 use super::load::{LocatedSetting, PartialConfig};
 use super::model::{AllowedCallers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
 use super::nearest::hint;
 use super::server::{ServerDefaults, read_server};
-use super::spellings::NATIVE_SPELLINGS;
 use super::table::{ConfigReport, SettingsTable};
 use crate::deciders::DecisionSource;
 use crate::settings::DEFAULT_HEALTH_CHECK;
@@ -22,17 +22,17 @@ use crate::settings::DEFAULT_HEALTH_CHECK;
 /// Reads a file in Hospes' own format.
 pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
     let report = &mut part.report;
-    let Some(mut table) = SettingsTable::new(root, None, "", report) else { return };
-    if let Some(mut endpoint) = table.table("endpoint", report) {
-        if let Some(entry) = endpoint.take(&["listen"], report) {
+    let Some(mut table) = SettingsTable::new(root, None, &keys::TOP, "", report) else { return };
+    if let Some(mut endpoint) = table.table("endpoint", &keys::ENDPOINT, report) {
+        if let Some(entry) = endpoint.take("listen", report) {
             part.listen =
                 listen(&endpoint, entry, report).map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
-        if let Some(entry) = endpoint.take(&["start_wait"], report) {
+        if let Some(entry) = endpoint.take("start_wait", report) {
             let wait = endpoint.duration(entry, Duration::from_secs(1), report);
             part.start_wait = wait.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
-        if let Some(entry) = endpoint.take(&["callers"], report) {
+        if let Some(entry) = endpoint.take("callers", report) {
             let value = callers(&endpoint, entry, report);
             part.callers = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
@@ -40,61 +40,63 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
         endpoint.report_unknown_keys(report);
     }
-    if let Some(mut console) = table.table("console", report) {
-        if let Some(entry) = console.take(&["listen"], report) {
+    if let Some(mut console) = table.table("console", &keys::CONSOLE, report) {
+        if let Some(entry) = console.take("listen", report) {
             let value = console_place(&console, entry, report);
             part.console = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
-        part.console_questions = console.boolean(&["questions"], report);
-        if let Some(entry) = console.take(&["decisions_from"], report) {
+        part.console_questions = console.boolean("questions", report);
+        if let Some(entry) = console.take("decisions_from", report) {
             part.decisions_from = decisions_from(&console, entry, report);
         }
         console.report_unknown_keys(report);
     }
-    if let Some(entry) = table.take(&["auth"], report)
-        && let Some(mut auth) = SettingsTable::new(&entry.node, None, "auth.", report)
+    if let Some(entry) = table.take("auth", report)
+        && let Some(mut auth) = SettingsTable::new(&entry.node, None, &keys::AUTH, "auth.", report)
     {
         let value = read_auth(&mut auth, scope, report);
         part.auth = Some(LocatedSetting { value, at: entry.at.clone() });
     }
-    if let Some(entry) = table.take(&["accounts"], report)
-        && let Some(mut accounts) = SettingsTable::new(&entry.node, None, "accounts.", report)
+    if let Some(entry) = table.take("accounts", report)
+        && let Some(mut accounts) =
+            SettingsTable::new(&entry.node, None, &keys::ACCOUNTS, "accounts.", report)
     {
         let value = read_accounts(&mut accounts, report);
         part.accounts = Some(LocatedSetting { value, at: entry.at.clone() });
     }
-    if let Some(mut audit) = table.table("audit", report) {
-        if let Some(entry) = audit.take(&["keep_days"], report) {
+    if let Some(mut audit) = table.table("audit", &keys::AUDIT, report) {
+        if let Some(entry) = audit.take("keep_days", report) {
             let value = days(&audit, entry, report);
             part.audit_kept_for = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
         audit.report_unknown_keys(report);
     }
-    if let Some(entry) = table.take(&["models"], report) {
+    if let Some(entry) = table.take("models", report) {
         part.models.models = read_models(&table, &entry.node, scope, report);
     }
-    if let Some(entry) = table.take(&["sampling"], report)
-        && let Some(mut sampling) = SettingsTable::new(&entry.node, None, "sampling.", report)
+    if let Some(entry) = table.take("sampling", report)
+        && let Some(mut sampling) =
+            SettingsTable::new(&entry.node, None, &keys::SAMPLING, "sampling.", report)
     {
         // What reads the sampling makes settings of its own, without the models.
         let models = std::mem::take(&mut part.models.models);
         part.models = ModelsConfig { models, ..read_sampling(&mut sampling, report) };
     }
     let mut defaults = ServerDefaults::default();
-    if let Some(mut table) = table.table("defaults", report) {
-        let mut time = |key| {
-            let entry = table.take(&[key], report)?;
+    if let Some(mut table) = table.table("defaults", &keys::DEFAULTS, report) {
+        let mut time = |key: &'static str| {
+            let entry = table.take(key, report)?;
             table.duration(entry, Duration::from_secs(1), report)
         };
         defaults.timeouts.connect = time("connect_timeout");
         defaults.timeouts.request = time("request_timeout");
         defaults.timeouts.park = time("park_timeout");
-        defaults.timeouts.health_check = table.interval(&["health_check"], DEFAULT_HEALTH_CHECK, report);
-        defaults.max_connections = table.count(&["max_connections"], report);
+        defaults.timeouts.health_check = table.interval("health_check", DEFAULT_HEALTH_CHECK, report);
+        defaults.max_connections = table.count("max_connections", report);
         defaults.pins = table.pins(report);
         table.report_unknown_keys(report);
     }
-    let servers = table.take(&["servers"], report);
+    let servers = table.take("servers", report);
     // Before the servers, so that unknown tables are reported even where there are none.
     table.report_unknown_keys(report);
     let Some(servers) = servers else { return };
@@ -113,7 +115,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
             None => entry,
         };
         let before = part.report.errors.len();
-        let reading = read_server(&entry.key, entry, &NATIVE_SPELLINGS, scope, defaults, &mut part.report);
+        let reading = read_server(&entry.key, entry, scope, defaults, &mut part.report);
         part.add(entry, reading, before);
     }
 }
@@ -253,7 +255,7 @@ fn patterns(
     form: &str,
     report: &mut ConfigReport,
 ) -> Vec<String> {
-    let Some(entry) = table.take(&[key], report) else { return Vec::new() };
+    let Some(entry) = table.take(key, report) else { return Vec::new() };
     let texts = table.texts(entry, report).unwrap_or_default();
     for (index, (text, at)) in texts.iter().enumerate() {
         if !is_sound(text) {

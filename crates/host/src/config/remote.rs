@@ -41,10 +41,9 @@ impl ServerEntryReader<'_, '_, '_> {
 
     /// Reads the client that is registered with the server's authorization server.
     fn client(&mut self, headers: &[(String, Secret)]) -> Option<Box<PreregisteredClient>> {
-        let spellings = self.spellings;
         let mut given = None;
-        let mut text = |reader: &mut Self, keys| {
-            let entry = reader.take(keys)?;
+        let mut text = |reader: &mut Self, key| {
+            let entry = reader.take(key)?;
             given.get_or_insert(entry);
             let text = reader.table.expanded(&entry.node, &entry.key, reader.scope, reader.report)?;
             if text.reveal().trim().is_empty() {
@@ -53,9 +52,9 @@ impl ServerEntryReader<'_, '_, '_> {
             }
             Some((entry, text.into_secret()))
         };
-        let id = text(self, spellings.client_id);
-        let secret = text(self, spellings.client_secret);
-        let issuer = text(self, spellings.client_issuer);
+        let id = text(self, "client_id");
+        let secret = text(self, "client_secret");
+        let issuer = text(self, "client_issuer");
         if let Some((entry, issuer)) = &issuer
             && hospes_auth::Issuer::new(issuer.reveal()).is_err()
         {
@@ -90,7 +89,7 @@ impl ServerEntryReader<'_, '_, '_> {
     }
 
     fn account(&mut self, headers: &[(String, Secret)]) -> AccountChoice {
-        let Some(entry) = self.take(self.spellings.account) else { return AccountChoice::Shared };
+        let Some(entry) = self.take("account") else { return AccountChoice::Shared };
         match entry.node.as_str() {
             Some("shared") => AccountChoice::Shared,
             Some("per-user") => {
@@ -115,7 +114,7 @@ impl ServerEntryReader<'_, '_, '_> {
 
     fn headers(&mut self) -> Vec<(String, Secret)> {
         let mut headers: Vec<(String, Secret)> = Vec::new();
-        if let Some(entry) = self.take(self.spellings.headers) {
+        if let Some(entry) = self.take("headers") {
             match entry.node.as_object() {
                 Some(entries) => {
                     for (index, header) in entries.iter().enumerate() {
@@ -137,7 +136,7 @@ impl ServerEntryReader<'_, '_, '_> {
                 }
             }
         }
-        if let Some(entry) = self.take(self.spellings.env_headers) {
+        if let Some(entry) = self.take("env_headers") {
             for header in entry.node.as_object().unwrap_or_default() {
                 let field = format!("{}.{}", entry.key, header.key);
                 if let Some(value) = self.named_variable(&header.node, &field) {
@@ -145,7 +144,7 @@ impl ServerEntryReader<'_, '_, '_> {
                 }
             }
         }
-        if let Some(entry) = self.take(self.spellings.bearer_env)
+        if let Some(entry) = self.take("bearer_env")
             && let Some(token) = self.named_variable(&entry.node, &entry.key)
         {
             let header = ConfigEntry {

@@ -6,6 +6,7 @@ use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork, SandboxProfile};
 
 use super::command_line::is_env_name;
 use super::document::ConfigEntry;
+use super::keys;
 use super::nearest::hint;
 use super::server::ServerEntryReader;
 use super::table::SettingsTable;
@@ -24,12 +25,13 @@ impl ServerEntryReader<'_, '_, '_> {
     /// The table `sandbox`.
     pub(super) fn sandbox(&mut self) -> SandboxConfig {
         let mut sandbox = SandboxConfig::default();
-        let Some(entry) = self.take(self.spellings.sandbox) else { return sandbox };
-        let Some(mut table) = SettingsTable::new(&entry.node, Some(self.name), "sandbox.", self.report)
+        let Some(entry) = self.take("sandbox") else { return sandbox };
+        let Some(mut table) =
+            SettingsTable::new(&entry.node, Some(self.name), &keys::SANDBOX, "sandbox.", self.report)
         else {
             return sandbox;
         };
-        if let Some(entry) = table.take(&["kind"], self.report) {
+        if let Some(entry) = table.take("kind", self.report) {
             let words = [
                 ("auto", SandboxKind::Auto),
                 ("bubblewrap", SandboxKind::Bubblewrap),
@@ -38,11 +40,11 @@ impl ServerEntryReader<'_, '_, '_> {
             ];
             sandbox.profile.kind = self.word(&table, entry, &words);
         }
-        if let Some(entry) = table.take(&["network"], self.report) {
+        if let Some(entry) = table.take("network", self.report) {
             let words = [("host", SandboxNetwork::Host), ("none", SandboxNetwork::None)];
             sandbox.profile.network = self.word(&table, entry, &words);
         }
-        if let Some(mut files) = table.table("files", self.report) {
+        if let Some(mut files) = table.table("files", &keys::SANDBOX_FILES, self.report) {
             let mut granted = SandboxFiles::default();
             granted.read = self.paths(&mut files, "read").unwrap_or_default();
             granted.write = self.paths(&mut files, "write").unwrap_or_default();
@@ -50,7 +52,7 @@ impl ServerEntryReader<'_, '_, '_> {
             // A table that is there confines, even if it grants nothing.
             sandbox.profile.files = Some(granted);
         }
-        if let Some(entry) = table.take(&["environment"], self.report) {
+        if let Some(entry) = table.take("environment", self.report) {
             let names = table.texts(entry, self.report).unwrap_or_default();
             for (index, (name, at)) in names.iter().enumerate() {
                 if !is_env_name(name) {
@@ -74,7 +76,7 @@ impl ServerEntryReader<'_, '_, '_> {
 
     /// Reads the folders that the server is given as roots. None if it gets those of all servers.
     pub(super) fn roots(&mut self) -> Option<Vec<PathBuf>> {
-        let entry = self.take(self.spellings.roots)?;
+        let entry = self.take("roots")?;
         let items = self.table.items(entry, self.report)?;
         let expanded: Option<Vec<_>> = self.expand_all(items, &entry.key).into_iter().collect();
         Some(expanded?.iter().map(|path| self.scope.path(self.base(), path.reveal())).collect())
@@ -100,7 +102,7 @@ impl ServerEntryReader<'_, '_, '_> {
     }
 
     fn paths(&mut self, table: &mut SettingsTable<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
-        let entry = table.take(&[key], self.report)?;
+        let entry = table.take(key, self.report)?;
         let field = table.field(entry);
         let items = table.items(entry, self.report)?;
         let mut paths = Vec::with_capacity(items.len());

@@ -8,6 +8,7 @@ use super::command_line::{is_env_name, parse_env_file, split_command};
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
 use super::expand::{ConfigDialect, ExpansionScope};
+use super::keys::{self, FOREIGN_IGNORED};
 use super::model::{
     BuiltinTransport, EraChoice, HttpFlavour, ServerConfig, ServerTimeouts, ServerTransport, StdioTransport,
     ToolFilter,
@@ -15,7 +16,6 @@ use super::model::{
 use super::nearest::hint;
 use super::sandbox::SandboxConfig;
 use super::secret::{ExpandedText, Secret};
-use super::spellings::SettingSpellings;
 use super::table::{ConfigReport, SettingsTable};
 use crate::pins::PinMode;
 use crate::settings::DEFAULT_HEALTH_CHECK;
@@ -39,19 +39,19 @@ pub(super) struct ServerDefaults {
 pub(super) fn read_server(
     name: &str,
     entry: &ConfigEntry,
-    spellings: &SettingSpellings,
     scope: &ExpansionScope<'_>,
     defaults: ServerDefaults,
     report: &mut ConfigReport,
 ) -> Option<ParsedServer> {
-    let mut table = SettingsTable::new(&entry.node, Some(name), "", report)?;
+    let mut table = SettingsTable::new(&entry.node, Some(name), &keys::SERVER, "", report)?;
+    table.is_own = scope.dialect == ConfigDialect::Own;
     if name.is_empty() || name.chars().any(char::is_control) || name.len() > super::MAX_SERVER_NAME {
         let limit = super::MAX_SERVER_NAME;
         let expected = format!("a name of 1 to {limit} bytes without control characters");
         table.invalid::<()>(&entry.at, "", expected, "", report);
     }
-    let enabled = table.boolean(spellings.enabled, report);
-    let disabled = table.boolean(spellings.disabled, report);
+    let enabled = table.boolean("enabled", report);
+    let disabled = table.boolean("disabled", report);
     if enabled.is_some() && enabled == disabled {
         report.errors.push(ConfigError::Contradiction {
             at: entry.at.clone(),
@@ -65,30 +65,19 @@ pub(super) fn read_server(
     let scope = &ExpansionScope { allow_unset: scope.allow_unset || disabled, ..*scope };
 
     let errors_before = report.errors.len();
-    let mut reader = ServerEntryReader { name, entry, spellings, scope, table: &mut table, report };
+    let mut reader = ServerEntryReader { name, entry, scope, table: &mut table, report };
     let transport = reader.transport();
     let is_child = matches!(transport, Ok(Some(ServerTransport::Stdio(_))));
     let sandbox = if is_child { reader.sandbox() } else { SandboxConfig::default() };
     let timeouts = reader.timeouts(defaults.timeouts);
-    let max_connections = reader.table.count(spellings.max_connections, reader.report);
+    let max_connections = reader.table.count("max_connections", reader.report);
     let tools = reader.tools();
     let era = reader.era();
     let roots = reader.roots();
-    // Other applications have no such setting, whatever they call so.
-    let pins = (scope.dialect == ConfigDialect::Own).then(|| reader.table.pins(reader.report)).flatten();
-    let required = reader.table.boolean(spellings.required, reader.report).unwrap_or(false);
+    let pins = reader.table.pins(reader.report);
+    let required = reader.table.boolean("required", reader.report).unwrap_or(false);
     let own = scope.dialect == ConfigDialect::Own;
     if own {
-        // Settings of another transport are known, whether or not this one asked for them.
-        table.add_known_keys(&[
-            spellings.args,
-            spellings.env,
-            spellings.env_file,
-            spellings.pass_env,
-            spellings.cwd,
-        ]);
-        table.add_known_keys(&[spellings.headers, spellings.account, spellings.sandbox]);
-        table.add_known_keys(&[spellings.client_id, spellings.client_secret, spellings.client_issuer]);
         table.report_unknown_keys(report);
     }
     let transport = match transport {
@@ -112,7 +101,7 @@ pub(super) fn read_server(
         }
     };
     if !own {
-        for unread in table.unread().filter(|unread| !spellings.silent.contains(&unread.key.as_str())) {
+        for unread in table.unread().filter(|unread| !FOREIGN_IGNORED.contains(&unread.key.as_str())) {
             report.warn(
                 &unread.at,
                 Some(name),
@@ -146,15 +135,14 @@ enum TransportKind {
 pub(super) struct ServerEntryReader<'r, 'n, 's> {
     pub(super) name: &'r str,
     entry: &'n ConfigEntry,
-    pub(super) spellings: &'r SettingSpellings,
     pub(super) scope: &'r ExpansionScope<'s>,
     pub(super) table: &'r mut SettingsTable<'n>,
     pub(super) report: &'r mut ConfigReport,
 }
 
 impl<'n> ServerEntryReader<'_, 'n, '_> {
-    pub(super) fn take(&mut self, spellings: &[&'static str]) -> Option<&'n ConfigEntry> {
-        self.table.take(spellings, self.report)
+    pub(super) fn take(&mut self, key: &'static str) -> Option<&'n ConfigEntry> {
+        self.table.take(key, self.report)
     }
 
     pub(super) fn report_contradiction(
@@ -174,9 +162,9 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     /// `Ok(None)` means an error that has been reported.
     fn transport(&mut self) -> Result<Option<ServerTransport>, MissingTransport> {
         let kind = self.kind();
-        let command = self.take(self.spellings.command);
-        let url = self.take(self.spellings.url);
-        let builtin = self.take(self.spellings.builtin);
+        let command = self.take("command");
+        let url = self.take("url");
+        let builtin = self.take("builtin");
         let found: Vec<&ConfigEntry> = [command, url, builtin].into_iter().flatten().collect();
         if let [first, second, ..] = found[..] {
             self.report_contradiction(second, format!("`{}`", first.key), format!("`{}`", second.key));
@@ -198,13 +186,13 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
             let stdio = self.stdio(command);
             self.report_ineffective(
                 &[
-                    self.spellings.headers,
-                    self.spellings.bearer_env,
-                    self.spellings.env_headers,
-                    self.spellings.account,
-                    self.spellings.client_id,
-                    self.spellings.client_secret,
-                    self.spellings.client_issuer,
+                    "headers",
+                    "bearer_env",
+                    "env_headers",
+                    "account",
+                    "client_id",
+                    "client_secret",
+                    "client_issuer",
                 ],
                 command,
             );
@@ -216,15 +204,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 _ => HttpFlavour::Any,
             };
             let http = self.http(url, flavour);
-            let spellings = self.spellings;
-            let process = [
-                spellings.args,
-                spellings.env,
-                spellings.env_file,
-                spellings.pass_env,
-                spellings.cwd,
-                spellings.sandbox,
-            ];
+            let process = ["args", "env", "env_file", "pass_env", "cwd", "sandbox"];
             self.report_ineffective(&process, url);
             return Ok(http.map(ServerTransport::Http));
         }
@@ -236,18 +216,17 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 }
             };
             let args = self.args();
-            let spellings = self.spellings;
             let others = [
-                spellings.headers,
-                spellings.account,
-                spellings.client_id,
-                spellings.client_secret,
-                spellings.client_issuer,
-                spellings.env,
-                spellings.env_file,
-                spellings.pass_env,
-                spellings.cwd,
-                spellings.sandbox,
+                "headers",
+                "account",
+                "client_id",
+                "client_secret",
+                "client_issuer",
+                "env",
+                "env_file",
+                "pass_env",
+                "cwd",
+                "sandbox",
             ];
             self.report_ineffective(&others, builtin);
             return Ok(name.zip(args).map(|(name, args)| {
@@ -258,9 +237,9 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 
     /// Settings that say nothing about this transport: a mistake in our file, a remark in others'.
-    fn report_ineffective(&mut self, groups: &[&'static [&'static str]], because: &ConfigEntry) {
-        for group in groups {
-            let Some(entry) = self.take(group) else { continue };
+    fn report_ineffective(&mut self, keys: &[&'static str], because: &ConfigEntry) {
+        for key in keys {
+            let Some(entry) = self.take(key) else { continue };
             let is_empty = match &entry.node.value {
                 ConfigValue::Array(items) => items.is_empty(),
                 ConfigValue::Object(entries) => entries.is_empty(),
@@ -278,8 +257,10 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     fn kind(&mut self) -> Option<(TransportKind, &'n ConfigEntry)> {
         let mut said: Option<(TransportKind, &'n ConfigEntry)> = None;
         // Some files say both `type` and `transport`; that is fine as long as they agree.
-        for spelling in self.spellings.kind {
-            let Some(entry) = self.take(&[spelling]) else { continue };
+        for spelling in self.table.spellings("transport") {
+            let Some(entry) = self.table.take_spelled("transport", &[spelling], self.report) else {
+                continue;
+            };
             let Some(text) = entry.node.as_str() else {
                 self.report.wrong_type::<()>(&entry.node, Some(self.name), entry.key.clone(), "a string");
                 continue;
@@ -322,7 +303,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         // Later values replace earlier ones: what is written out in the entry itself counts most.
         let mut env = self.env_file().unwrap_or_default();
         self.pass_env(&mut env);
-        if let Some(entry) = self.take(self.spellings.env) {
+        if let Some(entry) = self.take("env") {
             self.env(&entry.node, &entry.key, &mut env);
         }
         let cwd = self.cwd();
@@ -349,9 +330,12 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     /// The program, and what of its arguments stands in the same setting.
     fn command(&mut self, entry: &'n ConfigEntry) -> Option<(ExpandedText, Vec<ExpandedText>)> {
         let own = self.scope.dialect == ConfigDialect::Own;
-        let has_args = self.entry.node.as_object().is_some_and(|entries| {
-            entries.iter().any(|other| self.spellings.args.contains(&other.key.as_str()))
-        });
+        let args = self.table.spellings("args");
+        let has_args = self
+            .entry
+            .node
+            .as_object()
+            .is_some_and(|entries| entries.iter().any(|other| args.contains(&other.key.as_str())));
         match &entry.node.value {
             ConfigValue::String(text) => {
                 // With `args`, or as a path, the text is the program, spaces and all.
@@ -436,13 +420,13 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 
     fn args(&mut self) -> Option<Vec<ExpandedText>> {
-        let Some(entry) = self.take(self.spellings.args) else { return Some(Vec::new()) };
+        let Some(entry) = self.take("args") else { return Some(Vec::new()) };
         let items = self.table.items(entry, self.report)?;
         self.expand_all(items, &entry.key).into_iter().collect()
     }
 
     fn cwd(&mut self) -> Option<PathBuf> {
-        let entry = self.take(self.spellings.cwd)?;
+        let entry = self.take("cwd")?;
         let path = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
         Some(self.scope.path(self.base(), path.reveal()))
     }
@@ -454,7 +438,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 
     fn env_file(&mut self) -> Option<BTreeMap<String, Secret>> {
-        let entry = self.take(self.spellings.env_file)?;
+        let entry = self.take("env_file")?;
         let path = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
         let file = self.scope.path(self.base(), path.reveal());
         let text = match super::read_text(&file) {
@@ -479,7 +463,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
 
     /// Hands on variables by name; one that is not set is left out, as a shell would.
     fn pass_env(&mut self, env: &mut BTreeMap<String, Secret>) {
-        let Some(entry) = self.take(self.spellings.pass_env) else { return };
+        let Some(entry) = self.take("pass_env") else { return };
         let Some(items) = self.table.items(entry, self.report) else { return };
         for (index, item) in items.iter().enumerate() {
             // Codex also writes `{ name = "X", source = "local" }`.
@@ -527,11 +511,10 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 
     fn timeouts(&mut self, defaults: ServerTimeouts) -> ServerTimeouts {
-        let connect = self.timeout(self.spellings.connect_timeout);
-        let request = self.timeout(self.spellings.request_timeout);
-        let park = self.timeout(self.spellings.park_timeout);
-        let health_check =
-            self.table.interval(self.spellings.health_check, DEFAULT_HEALTH_CHECK, self.report);
+        let connect = self.timeout("connect_timeout");
+        let request = self.timeout("request_timeout");
+        let park = self.timeout("park_timeout");
+        let health_check = self.table.interval("health_check", DEFAULT_HEALTH_CHECK, self.report);
         ServerTimeouts {
             connect: connect.or(defaults.connect),
             request: request.or(defaults.request),
@@ -540,11 +523,11 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         }
     }
 
-    fn timeout(&mut self, spellings: &[&'static str]) -> Option<Duration> {
+    fn timeout(&mut self, key: &'static str) -> Option<Duration> {
         let mut found = None;
         // Two spellings are tolerated here: `timeout` beside `tool_timeout_sec` is common; the first listed wins.
-        for spelling in spellings {
-            let Some(entry) = self.take(&[spelling]) else { continue };
+        for spelling in self.table.spellings(key) {
+            let Some(entry) = self.table.take_spelled(key, &[spelling], self.report) else { continue };
             let unit = match entry.key.as_str() {
                 "startup_timeout_ms" | "connectionTimeout" | "requestTimeout" => Duration::from_millis(1),
                 "timeout" if is_milliseconds(entry, self.scope.dialect) => Duration::from_millis(1),
@@ -558,28 +541,27 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
 
     fn tools(&mut self) -> ToolFilter {
         if self.scope.dialect == ConfigDialect::Own {
-            let Some(mut tools) = self.table.table("tools", self.report) else {
+            let Some(mut tools) = self.table.table("tools", &keys::TOOLS, self.report) else {
                 return ToolFilter::default();
             };
-            let include = tools.strings(&["include"], self.report);
-            let exclude = tools.strings(&["exclude"], self.report).unwrap_or_default();
+            let include = tools.strings("include", self.report);
+            let exclude = tools.strings("exclude", self.report).unwrap_or_default();
             tools.report_unknown_keys(self.report);
             return ToolFilter { include, exclude };
         }
         // FastMCP has a table of transformations under `tools`, which is something else.
         let tools = self.entry.node.get("tools");
-        let include = if tools.is_some_and(|tools| !matches!(tools.value, ConfigValue::Array(_))) {
-            let rest: Vec<_> = self.spellings.include.iter().copied().filter(|key| *key != "tools").collect();
-            self.table.strings(&rest, self.report)
-        } else {
-            self.table.strings(self.spellings.include, self.report)
-        };
-        let exclude = self.table.strings(self.spellings.exclude, self.report).unwrap_or_default();
+        let is_other = tools.is_some_and(|tools| !matches!(tools.value, ConfigValue::Array(_)));
+        let spellings = self.table.spellings("include").iter().copied();
+        let spellings: Vec<_> = spellings.filter(|spelling| !(is_other && *spelling == "tools")).collect();
+        let include = self.table.take_spelled("include", &spellings, self.report);
+        let include = include.and_then(|entry| self.table.owned_texts(entry, self.report));
+        let exclude = self.table.strings("exclude", self.report).unwrap_or_default();
         ToolFilter { include, exclude }
     }
 
     fn era(&mut self) -> Option<EraChoice> {
-        let entry = self.take(self.spellings.era)?;
+        let entry = self.take("era")?;
         match entry.node.as_str() {
             Some("legacy") => Some(EraChoice::Legacy),
             Some("modern") => Some(EraChoice::Modern),

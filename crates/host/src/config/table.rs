@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::{ConfigError, ConfigSource, ConfigWarning, SettingPath};
 use super::expand::{ExpandError, ExpansionScope};
+use super::keys::{KeyTable, KeyType};
 use super::nearest::hint;
 use super::secret::ExpandedText;
 use crate::pins::PinMode;
@@ -23,8 +24,9 @@ pub(super) struct SettingsTable<'n> {
     read: Vec<bool>,
     /// Prefix of keys in messages: `endpoint.`.
     path: String,
-    /// Every key asked for so far, for suggestions.
-    known: Vec<&'static str>,
+    keys: &'static KeyTable,
+    /// False in the files of other applications, which have spellings of their own.
+    pub(super) is_own: bool,
 }
 
 impl<'n> SettingsTable<'n> {
@@ -32,6 +34,7 @@ impl<'n> SettingsTable<'n> {
     pub(super) fn new(
         node: &'n ConfigNode,
         server: Option<&'n str>,
+        keys: &'static KeyTable,
         path: &str,
         report: &mut ConfigReport,
     ) -> Option<Self> {
@@ -40,16 +43,35 @@ impl<'n> SettingsTable<'n> {
             return report.wrong_type(node, server, field, "a table");
         };
         let read = vec![false; entries.len()];
-        Some(Self { server, entries, read, path: path.to_owned(), known: Vec::new() })
+        Some(Self { server, entries, read, path: path.to_owned(), keys, is_own: true })
     }
 
-    /// The entry under one of several spellings of a key.
-    pub(super) fn take(
+    /// The spellings of a key in this file.
+    pub(super) fn spellings(&self, key: &str) -> &'static [&'static str] {
+        let found = self.keys.key(key);
+        debug_assert!(found.is_some(), "`{key}` has no row in `config/keys.rs`");
+        match found {
+            Some(key) if !self.is_own => key.foreign,
+            Some(key) if key.is_own => std::slice::from_ref(&key.name),
+            _ => &[],
+        }
+    }
+
+    /// The entry under one of the spellings of a key.
+    pub(super) fn take(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<&'n ConfigEntry> {
+        self.take_spelled(key, self.spellings(key), report)
+    }
+
+    /// The entry under some of the spellings of a key.
+    pub(super) fn take_spelled(
         &mut self,
+        key: &'static str,
         spellings: &[&'static str],
         report: &mut ConfigReport,
     ) -> Option<&'n ConfigEntry> {
-        self.add_known_keys(&[spellings]);
+        #[cfg(test)]
+        super::keys::record_read(self.keys.path, key);
+        debug_assert!(self.keys.key(key).is_some(), "`{key}` has no row in `config/keys.rs`");
         let entries = self.entries;
         let mut found: Option<&'n ConfigEntry> = None;
         for (index, entry) in entries.iter().enumerate() {
@@ -67,10 +89,15 @@ impl<'n> SettingsTable<'n> {
     }
 
     /// A table under a key.
-    pub(super) fn table(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<Self> {
-        let entry = self.take(&[key], report)?;
+    pub(super) fn table(
+        &mut self,
+        key: &'static str,
+        keys: &'static KeyTable,
+        report: &mut ConfigReport,
+    ) -> Option<Self> {
+        let entry = self.take(key, report)?;
         let path = format!("{}{key}.", self.path);
-        Self::new(&entry.node, self.server, &path, report)
+        Self::new(&entry.node, self.server, keys, &path, report)
     }
 
     /// Returns the entry under a key without marking it as read.
@@ -89,21 +116,13 @@ impl<'n> SettingsTable<'n> {
         entries.iter().zip(self.read.clone()).filter(|(_, read)| !read).map(|(entry, _)| entry)
     }
 
-    /// Adds keys that are valid even if they are never read.
-    pub(super) fn add_known_keys(&mut self, groups: &[&[&'static str]]) {
-        for key in groups.iter().copied().flatten() {
-            if !self.known.contains(key) {
-                self.known.push(key);
-            }
-        }
-    }
-
     /// Reports the entries with unknown keys as mistakes.
     pub(super) fn report_unknown_keys(&self, report: &mut ConfigReport) {
-        for entry in self.unread().filter(|entry| !self.known.contains(&entry.key.as_str())) {
-            let mut hint = hint(&entry.key, self.known.iter().copied());
-            if hint.is_empty() && !self.known.is_empty() {
-                hint = format!("; known keys: {}", self.known.join(", "));
+        let known: Vec<&str> = self.keys.own_names().collect();
+        for entry in self.unread().filter(|entry| !known.contains(&entry.key.as_str())) {
+            let mut hint = hint(&entry.key, known.iter().copied());
+            if hint.is_empty() && !known.is_empty() {
+                hint = format!("; known keys: {}", known.join(", "));
             }
             report.errors.push(ConfigError::UnknownKey {
                 at: entry.at.clone(),
@@ -127,8 +146,9 @@ impl<'n> SettingsTable<'n> {
         SettingPath { server: self.server.map(str::to_owned), field: format!("{}{field}", self.path) }
     }
 
-    pub(super) fn boolean(&mut self, spellings: &[&'static str], report: &mut ConfigReport) -> Option<bool> {
-        let entry = self.take(spellings, report)?;
+    pub(super) fn boolean(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<bool> {
+        self.check_type(key, KeyType::Boolean);
+        let entry = self.take(key, report)?;
         match entry.node.value {
             ConfigValue::Boolean(value) => Some(value),
             _ => report.wrong_type(&entry.node, self.server, self.field(entry), "true or false"),
@@ -136,8 +156,9 @@ impl<'n> SettingsTable<'n> {
     }
 
     /// A number of things, at least one.
-    pub(super) fn count(&mut self, spellings: &[&'static str], report: &mut ConfigReport) -> Option<usize> {
-        let entry = self.take(spellings, report)?;
+    pub(super) fn count(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<usize> {
+        self.check_type(key, KeyType::Count);
+        let entry = self.take(key, report)?;
         let ConfigValue::Number(number) = &entry.node.value else {
             return report.wrong_type(&entry.node, self.server, self.field(entry), "a number");
         };
@@ -149,7 +170,7 @@ impl<'n> SettingsTable<'n> {
 
     /// Reads the pin mode.
     pub(super) fn pins(&mut self, report: &mut ConfigReport) -> Option<PinMode> {
-        let entry = self.take(&["pins"], report)?;
+        let entry = self.take("pins", report)?;
         let text = entry.node.as_str().unwrap_or_default();
         PinMode::read(text).or_else(|| {
             let hint = hint(text, PinMode::ALL.map(PinMode::as_str));
@@ -166,11 +187,12 @@ impl<'n> SettingsTable<'n> {
     /// Reads an interval: a duration, `true` for the default, or `false` for never, which is zero.
     pub(super) fn interval(
         &mut self,
-        spellings: &[&'static str],
+        key: &'static str,
         usual: Duration,
         report: &mut ConfigReport,
     ) -> Option<Duration> {
-        let entry = self.take(spellings, report)?;
+        self.check_type(key, KeyType::Interval);
+        let entry = self.take(key, report)?;
         match &entry.node.value {
             ConfigValue::Boolean(false) => Some(Duration::ZERO),
             ConfigValue::Boolean(true) => Some(usual),
@@ -182,14 +204,28 @@ impl<'n> SettingsTable<'n> {
     }
 
     /// An array of strings.
-    pub(super) fn strings(
-        &mut self,
-        spellings: &[&'static str],
+    pub(super) fn strings(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<Vec<String>> {
+        self.check_type(key, KeyType::Texts);
+        let entry = self.take(key, report)?;
+        self.owned_texts(entry, report)
+    }
+
+    /// The strings of an array.
+    pub(super) fn owned_texts(
+        &self,
+        entry: &'n ConfigEntry,
         report: &mut ConfigReport,
     ) -> Option<Vec<String>> {
-        let entry = self.take(spellings, report)?;
         let texts = self.texts(entry, report)?;
         Some(texts.into_iter().map(|(text, _)| text.to_owned()).collect())
+    }
+
+    /// Checks that a key is documented with the type that it is read as.
+    fn check_type(&self, key: &str, value: KeyType) {
+        debug_assert!(
+            self.keys.key(key).is_none_or(|key| key.value == value),
+            "`{key}` has another type in `config/keys.rs`"
+        );
     }
 
     /// The strings of an array, each with its place.

@@ -1,0 +1,324 @@
+//! The keys of the configuration: the one table that the reader and the reference of the documentation have them from.
+//!
+//! The reader finds an entry by the name of its key here, in the spelling of its file, and reports every other key as
+//! unknown. `docs/configuration-keys.md` is rendered from the same rows.
+
+mod auth;
+mod reference;
+mod servers;
+#[cfg(test)]
+mod tests;
+
+pub(super) use auth::{AUTH, AUTH_CLIENT, AUTH_CLIENTS, AUTH_PROVIDER, AUTH_SIGN_IN};
+pub use reference::config_reference;
+pub(super) use servers::{DEFAULTS, FOREIGN_IGNORED, SANDBOX, SANDBOX_FILES, SERVER, TOOLS};
+
+/// Type of a value, as the reference names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyType {
+    /// Address to listen on.
+    Address,
+    Boolean,
+    /// Whole number above zero.
+    Count,
+    /// Days, as a whole number.
+    Days,
+    /// Duration: seconds as a number, or text with units.
+    Duration,
+    /// Duration, or false for never.
+    Interval,
+    /// Number, perhaps with a fraction.
+    Number,
+    Text,
+    /// Array of strings.
+    Texts,
+    /// String or array of strings.
+    Command,
+    /// File or folder; relative paths begin beside the configuration file.
+    Path,
+    /// Array of files or folders.
+    Paths,
+    /// String that is never printed.
+    Secret,
+    /// Table whose keys are names that the user chooses, with strings as values.
+    Names,
+    /// Table that has rows of its own here.
+    Table,
+    Url,
+    /// One of these strings.
+    OneOf(&'static [&'static str]),
+}
+
+/// A key of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConfigKey {
+    /// Name in Hospes' own format, or the reader's name for a key that only other applications have.
+    pub(super) name: &'static str,
+    pub(super) value: KeyType,
+    /// Default, as it would be written; empty if there is none.
+    pub(super) default: &'static str,
+    /// Description, of one line.
+    pub(super) about: &'static str,
+    /// Spellings in the files of other applications.
+    pub(super) foreign: &'static [&'static str],
+    /// False for a key that only other applications have.
+    pub(super) is_own: bool,
+    /// First release that reads it.
+    pub(super) since: &'static str,
+}
+
+/// First release with a configuration file.
+const FIRST_RELEASE: &str = "0.1.0";
+
+impl ConfigKey {
+    const fn new(name: &'static str, value: KeyType, default: &'static str, about: &'static str) -> Self {
+        Self { name, value, default, about, foreign: &[], is_own: true, since: FIRST_RELEASE }
+    }
+
+    /// Sets the spellings in the files of other applications.
+    const fn foreign(mut self, spellings: &'static [&'static str]) -> Self {
+        self.foreign = spellings;
+        self
+    }
+
+    /// Marks a key that Hospes' own format does not have.
+    const fn foreign_only(mut self, spellings: &'static [&'static str]) -> Self {
+        self.is_own = false;
+        self.foreign(spellings)
+    }
+}
+
+/// A table of the configuration.
+#[derive(Debug)]
+pub(super) struct KeyTable {
+    /// Path of the table, with `NAME` for a name that the user chooses. Empty for the top of the file.
+    pub(super) path: &'static str,
+    /// Description, of one or two lines.
+    pub(super) about: &'static str,
+    pub(super) keys: &'static [ConfigKey],
+}
+
+impl KeyTable {
+    /// The row of a key.
+    pub(super) fn key(&self, name: &str) -> Option<&'static ConfigKey> {
+        let keys: &'static [ConfigKey] = self.keys;
+        keys.iter().find(|key| key.name == name)
+    }
+
+    /// Names of the keys in Hospes' own format.
+    pub(super) fn own_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let keys: &'static [ConfigKey] = self.keys;
+        keys.iter().filter(|key| key.is_own).map(|key| key.name)
+    }
+}
+
+use ConfigKey as Key;
+use KeyType::{
+    Address, Boolean, Count, Days, Duration, Names, Number, OneOf, Path, Secret, Table, Text, Texts, Url,
+};
+#[cfg(test)]
+pub(super) use tests::record_read;
+
+/// All tables, in the order of the reference.
+const ALL: [&KeyTable; 17] = [
+    &TOP,
+    &ENDPOINT,
+    &CONSOLE,
+    &SERVER,
+    &TOOLS,
+    &SANDBOX,
+    &SANDBOX_FILES,
+    &DEFAULTS,
+    &MODEL,
+    &SAMPLING,
+    &ALLOWANCE,
+    &AUTH,
+    &AUTH_CLIENT,
+    &AUTH_PROVIDER,
+    &AUTH_SIGN_IN,
+    &ACCOUNTS,
+    &AUDIT,
+];
+
+pub(super) const TOP: KeyTable = KeyTable {
+    path: "",
+    about: "Tables at the top of the file.",
+    keys: &[
+        Key::new("endpoint", Table, "", "The address that applications connect to."),
+        Key::new("console", Table, "", "The web console."),
+        Key::new("auth", Table, "", "Sign-in at the endpoint."),
+        Key::new("accounts", Table, "", "Accounts of users at servers."),
+        Key::new("audit", Table, "", "The audit log."),
+        Key::new("models", Table, "", "Models for sampling, each a table by its name."),
+        Key::new("sampling", Table, "", "What servers may spend on models."),
+        Key::new("defaults", Table, "", "Defaults of the servers of this file."),
+        Key::new("servers", Table, "", "The servers, each a table, a command line or a URL by its name."),
+    ],
+};
+
+pub(super) const ENDPOINT: KeyTable = KeyTable {
+    path: "endpoint",
+    about: "The address that applications connect to.",
+    keys: &[
+        Key::new(
+            "listen",
+            Address,
+            "127.0.0.1:7337",
+            "Address of the endpoint. A port alone listens on loopback.",
+        ),
+        Key::new(
+            "start_wait",
+            Duration,
+            "5s",
+            "Time that the first lists wait for servers that are being started, also for new commands.",
+        ),
+        Key::new(
+            "callers",
+            OneOf(&["same-user", "token", "any"]),
+            "same-user",
+            "Programs that are served without `[auth]`: those of the same user, those with the endpoint's token, or all.",
+        ),
+        Key::new("allowed_hosts", Texts, "", "Names besides loopback that the header `Host` may have."),
+        Key::new(
+            "allowed_origins",
+            Texts,
+            "",
+            "Web origins besides loopback that the header `Origin` may have.",
+        ),
+    ],
+};
+
+pub(super) const CONSOLE: KeyTable = KeyTable {
+    path: "console",
+    about: "The web console.",
+    keys: &[
+        Key::new("listen", Address, "127.0.0.1:7338", "Loopback address of the console, or `off`."),
+        Key::new(
+            "questions",
+            Boolean,
+            "true",
+            "The console answers questions of servers if the application cannot show them.",
+        ),
+        Key::new(
+            "decisions_from",
+            OneOf(&["browser", "terminal", "programs"]),
+            "terminal",
+            "Who decides besides the pages of the console: nobody, programs at a terminal, or all programs of the user.",
+        ),
+    ],
+};
+
+pub(super) const ACCOUNTS: KeyTable = KeyTable {
+    path: "accounts",
+    about: "The accounts of users at servers with `account = \"per-user\"`.",
+    keys: &[
+        Key::new(
+            "max_links",
+            Count,
+            "16384",
+            "Links at once, of all users. The oldest is dropped for a new one.",
+        ),
+        Key::new("max_links_per_account", Count, "8", "Links of one account at once."),
+        Key::new("max_pending_sign_ins", Count, "16", "Pending sign-ins of one account at once."),
+        Key::new("max_users", Count, "1000", "Users at once."),
+        Key::new(
+            "client_document",
+            Boolean,
+            "true",
+            "With an https `base_url`: publishes a client metadata document, which replaces registration.",
+        ),
+        Key::new(
+            "link_lifetime",
+            Duration,
+            "5m",
+            "Lifetime of a link that connects an account; at most `5m`.",
+        ),
+        Key::new("sign_in_wait", Duration, "50s", "Time that a call waits for its user to sign in."),
+    ],
+};
+
+pub(super) const AUDIT: KeyTable = KeyTable {
+    path: "audit",
+    about: "The audit log.",
+    keys: &[Key::new(
+        "keep_days",
+        Days,
+        "",
+        "Age at which entries are deleted. Without it, they are kept for ever.",
+    )],
+};
+
+pub(super) const MODEL: KeyTable = KeyTable {
+    path: "models.NAME",
+    about: "A model that answers servers if the application offers none.",
+    keys: &[
+        Key::new(
+            "provider",
+            OneOf(&["openai", "anthropic", "gemini", "ollama", "local", "scripted"]),
+            "",
+            "Provider, required. `openai` includes compatible servers; `local` needs the feature `local-model`.",
+        ),
+        Key::new("model", Text, "", "Name of the model at the provider; the name of the table by default."),
+        Key::new("path", Path, "", "GGUF file of a `local` model."),
+        Key::new(
+            "base_url",
+            Url,
+            "",
+            "Address of the provider; its public address by default, for Ollama this machine.",
+        ),
+        Key::new("api_key", Secret, "", "API key."),
+        Key::new("headers", Names, "", "Further headers. Their values are kept secret."),
+        Key::new("aliases", Texts, "", "Hints that find the model, besides its own names."),
+        Key::new(
+            "scores",
+            Table,
+            "{ cost = 0.5, speed = 0.5, intelligence = 0.5 }",
+            "Scores from 0 to 1, by which a model is chosen; 1 is cheapest, fastest, most capable.",
+        ),
+        Key::new("prices", Table, "", "Prices of a million tokens: `{ input = 0.25, output = 2.00 }`."),
+        Key::new("modalities", Texts, "[\"text\"]", "Kinds of input: `text`, `image`, `audio`."),
+        Key::new("tools", Boolean, "true", "The model takes tools. The default of `local` is false."),
+        Key::new("context", Count, "", "Tokens of prompt and answer together."),
+        Key::new("max_output", Count, "", "Tokens of an answer."),
+        Key::new("enabled", Boolean, "true", "The model is used."),
+        Key::new(
+            "max_tokens_field",
+            OneOf(&["max_tokens", "max_completion_tokens"]),
+            "",
+            "`openai`: name of the field with the token limit. The default depends on the address.",
+        ),
+        Key::new("stream_usage", Boolean, "true", "`openai`: asks for the number of tokens."),
+        Key::new("num_ctx", Count, "", "`ollama`: context that the model is loaded with."),
+        Key::new("replies", Table, "", "`scripted`: the replies, which repeat."),
+        Key::new("connect_timeout", Duration, "10s", "Time to connect."),
+        Key::new("first_byte_timeout", Duration, "2m", "Time until the answer begins."),
+        Key::new("idle_timeout", Duration, "1m", "Time without a byte of the answer."),
+        Key::new("timeout", Duration, "5m", "Time of the whole request."),
+        Key::new("max_retry_wait", Duration, "30s", "Longest delay before another attempt."),
+        Key::new("retries", Number, "2", "Further attempts after a failure that may pass."),
+        Key::new("max_answer_bytes", Count, "16777216", "Size of an answer in bytes."),
+    ],
+};
+
+pub(super) const SAMPLING: KeyTable = KeyTable {
+    path: "sampling",
+    about: "What servers may spend on models. Without it, nothing.",
+    keys: &[
+        Key::new("review_timeout", Duration, "5m", "Time that a person has to review a prompt or an answer."),
+        Key::new("every_server", Table, "", "Allowance of each server that `servers` does not name."),
+        Key::new("servers", Table, "", "Allowances by the name of the server."),
+    ],
+};
+
+pub(super) const ALLOWANCE: KeyTable = KeyTable {
+    path: "sampling.servers.NAME",
+    about: "An allowance. It needs `tokens`, `money` or both, or `unlimited`. `[sampling.every_server]` has the same keys.",
+    keys: &[
+        Key::new("tokens", Count, "", "Tokens of prompts and answers within `window`."),
+        Key::new("money", Number, "", "Number within `window`, in the currency of `prices`."),
+        Key::new("window", Duration, "24h", "Time for which spending counts."),
+        Key::new("calls", Count, "", "Requests within `per`."),
+        Key::new("per", Duration, "1m", "Time for which requests count."),
+        Key::new("unlimited", Boolean, "false", "Allows unlimited spending."),
+    ],
+};
