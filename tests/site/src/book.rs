@@ -5,13 +5,14 @@
 //! plain text, because the site does not contain it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use mdbook_driver::MDBook;
 use mdbook_driver::book::Book;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
-use pulldown_cmark::{Event, Options, Parser, Tag};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
 use crate::{LinkTarget, read_target, resolve};
 
@@ -77,37 +78,51 @@ impl RepositoryLinks {
         })
     }
 
-    /// The text of a page with its inline links translated.
+    /// The text of a page with its inline links translated and one title.
     fn rewrite(&self, files: &[String], text: &str) -> String {
         let mut rewritten = text.to_owned();
-        let links: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES)
-            .into_offset_iter()
-            .filter_map(|(event, range)| match event {
-                Event::Start(Tag::Link { dest_url, .. }) => Some((dest_url.into_string(), range)),
-                _ => None,
-            })
-            .collect();
-        // From the end, so that the places of those before stay as they are.
-        for (link, range) in links.into_iter().rev() {
-            let ending = format!("]({link})");
-            let source = &text[range.clone()];
-            // Links by reference have their address elsewhere; the pages use these for pages of the site only.
-            let Some(inside) = source.strip_prefix('[').and_then(|rest| rest.strip_suffix(&ending)) else {
-                continue;
-            };
-            // The page has links of its own beside those of the file.
-            let path = link.split('#').next().unwrap_or_default();
-            if path.is_empty() || self.names.contains(path) {
-                continue;
+        let mut titles = 0;
+        let events: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter().collect();
+        let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+        for (event, range) in &events {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. }) => {
+                    edits.extend(
+                        self.edit_link(files, dest_url, &text[range.clone()])
+                            .map(|link| (range.clone(), link)),
+                    );
+                }
+                Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => titles += 1,
+                _ => {}
             }
-            let translated = files.iter().find_map(|file| self.translate(file, &link));
-            let replacement = match translated {
-                Some(address) => format!("[{inside}]({address})"),
-                None => inside.to_owned(),
-            };
+        }
+        if titles > 1 {
+            // The documentation of a module has sections of the first level; below a title they are of the second.
+            let headings =
+                events.iter().filter(|(event, _)| matches!(event, Event::Start(Tag::Heading { .. })));
+            edits.extend(headings.skip(1).map(|(_, range)| (range.start..range.start, "#".to_owned())));
+        }
+        // From the end, so that the places of those before stay as they are.
+        edits.sort_by_key(|(range, _)| range.start);
+        for (range, replacement) in edits.into_iter().rev() {
             rewritten.replace_range(range, &replacement);
         }
         rewritten
+    }
+
+    /// What replaces a link, if something does.
+    fn edit_link(&self, files: &[String], link: &str, source: &str) -> Option<String> {
+        // The page has links of its own beside those of the file.
+        let path = link.split('#').next().unwrap_or_default();
+        if path.is_empty() || self.names.contains(path) {
+            return None;
+        }
+        // Links by reference have their address elsewhere; the pages use these for pages of the site only.
+        let inside = source.strip_prefix('[')?.strip_suffix(&format!("]({link})"))?;
+        Some(match files.iter().find_map(|file| self.translate(file, link)) {
+            Some(address) => format!("[{inside}]({address})"),
+            None => inside.to_owned(),
+        })
     }
 }
 
