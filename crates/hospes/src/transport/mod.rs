@@ -4,6 +4,8 @@
 mod adapter;
 #[cfg(all(feature = "client", feature = "stdio"))]
 pub(crate) mod child;
+#[cfg(feature = "server")]
+mod duplex;
 #[cfg(all(feature = "server", feature = "stdio", unix))]
 mod hang_up;
 #[cfg(all(feature = "client", feature = "http"))]

@@ -28,9 +28,9 @@ use super::receive;
 use super::settings::EndpointLimits;
 use crate::service::BoxService;
 use crate::transport::adapter::{AdapterSettings, ServiceAdapter, random_bytes};
-use crate::transport::stdio_server::duplex_connection::DuplexConnection;
-use crate::transport::stdio_server::outbox::MAX_UNWRITTEN_BYTES;
-use crate::transport::stdio_server::{self, DEFAULT_SHUTDOWN_TIMEOUT};
+use crate::transport::duplex::{
+    ConnectionLimits, DEFAULT_SHUTDOWN_TIMEOUT, DuplexConnection, MAX_UNWRITTEN_BYTES,
+};
 
 /// Maximum number of messages queued for one stream: the limit `max_waiting_messages`.
 const MAX_WAITING_MESSAGES: usize = 256;
@@ -45,7 +45,7 @@ pub(super) struct SseTransport {
     messages_path: Box<str>,
     /// The service as peers of the older era see it; there is no newer one here.
     adapter: Arc<ServiceAdapter>,
-    connection_limits: stdio_server::ConnectionLimits,
+    connection_limits: ConnectionLimits,
     streams: Mutex<HashMap<Box<str>, Arc<SseStreamHandle>>>,
     max: usize,
 }
@@ -76,7 +76,7 @@ impl SseTransport {
             stream_path: format!("{folder}/sse").into(),
             messages_path: format!("{folder}/messages").into(),
             adapter: ServiceAdapter::new(service, AdapterSettings { revisions, ..settings.clone() }),
-            connection_limits: stdio_server::ConnectionLimits {
+            connection_limits: ConnectionLimits {
                 message_bytes,
                 concurrent_calls: MAX_STREAM_CALLS.min(limits.concurrent_calls),
                 queued_bytes: message_bytes,

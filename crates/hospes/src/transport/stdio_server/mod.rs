@@ -1,12 +1,7 @@
 //! The stdio transport, serving side: one client, messages one a line.
 
-mod background;
-mod connection;
 #[cfg(feature = "stdio")]
 mod descriptors;
-pub(super) mod duplex_connection;
-pub(super) mod outbox;
-mod queue;
 #[cfg(all(test, feature = "stdio"))]
 pub(crate) mod tests;
 
@@ -22,23 +17,18 @@ use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 use hospes_proto::request_state::StateKeyRing;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(feature = "stdio")]
-use self::background::CallCounters;
-use self::connection::StreamConnection;
 use super::adapter::{AdapterSettings, ServiceAdapter};
+#[cfg(feature = "stdio")]
+use super::duplex::CallCounters;
+use super::duplex::{ConnectionLimits, StreamConnection};
 #[cfg(feature = "stdio")]
 use super::watchdog::Watchdog;
 use crate::service::{BoxService, IntoService};
 
-/// Default maximum number of concurrent calls of one client: the setting `max_concurrent_calls`.
-pub const DEFAULT_MAX_CONCURRENT_CALLS: usize = 1024;
-/// Default maximum size of queued requests, in bytes: the setting `max_queued_bytes`.
-pub const DEFAULT_MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
-/// The longest answer that is written unless told otherwise: the setting `max_answer_bytes`. The official
-/// TypeScript clients end the session at a line of more than 10 MiB.
-pub const DEFAULT_MAX_ANSWER_BYTES: usize = 10 * 1024 * 1024 - 64 * 1024;
-/// Default time that calls have to finish after the client has closed its side: the setting `shutdown_timeout`.
-pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+pub use super::duplex::{
+    DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_CONCURRENT_CALLS, DEFAULT_MAX_QUEUED_BYTES,
+    DEFAULT_SHUTDOWN_TIMEOUT,
+};
 
 /// Serves one client over stdio, or over any other pair of byte streams, in every revision.
 ///
@@ -57,15 +47,6 @@ pub struct StdioServer {
     service: BoxService,
     settings: AdapterSettings,
     limits: ConnectionLimits,
-}
-
-/// Limits of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConnectionLimits {
-    pub(super) message_bytes: usize,
-    pub(super) concurrent_calls: usize,
-    pub(super) queued_bytes: usize,
-    pub(super) shutdown: Duration,
 }
 
 impl StdioServer {

@@ -25,7 +25,7 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct StreamConnection<R, W> {
+pub(in crate::transport) struct StreamConnection<R, W> {
     input: R,
     output: W,
     framer: LineFramer,
@@ -58,7 +58,12 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    pub(super) fn new(input: R, output: W, adapter: Arc<ServiceAdapter>, limits: ConnectionLimits) -> Self {
+    pub(in crate::transport) fn new(
+        input: R,
+        output: W,
+        adapter: Arc<ServiceAdapter>,
+        limits: ConnectionLimits,
+    ) -> Self {
         Self {
             input,
             output,
@@ -76,7 +81,11 @@ where
 
     /// Shows that it gets on, and how many calls there are.
     #[cfg(feature = "stdio")]
-    pub(super) fn watched(mut self, pulse: Arc<ProgressPulse>, counters: Arc<CallCounters>) -> Self {
+    pub(in crate::transport) fn watched(
+        mut self,
+        pulse: Arc<ProgressPulse>,
+        counters: Arc<CallCounters>,
+    ) -> Self {
         self.pulse = Some(pulse);
         self.duplex.share_counters(counters);
         self
@@ -89,7 +98,7 @@ where
         }
     }
 
-    pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+    pub(in crate::transport) async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let mut shutdown = pin!(shutdown);
         let ended = std::future::poll_fn(|cx| {
             // Only polled until then: a future that was ready must not be polled again.

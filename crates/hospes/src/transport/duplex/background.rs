@@ -15,8 +15,8 @@ use crate::transport::adapter::{
 
 /// Counters of running work.
 #[derive(Debug, Default)]
-pub(super) struct CallCounters {
-    pub(super) calls: AtomicUsize,
+pub(in crate::transport) struct CallCounters {
+    pub(in crate::transport) calls: AtomicUsize,
     pub(super) streams: AtomicUsize,
 }
 
