@@ -16,6 +16,8 @@ mod context;
 mod deprecated;
 mod error;
 mod exchange;
+#[cfg(feature = "client")]
+pub mod icon;
 #[cfg(any(feature = "server", all(feature = "client", feature = "validate")))]
 mod json_schema;
 mod logging;

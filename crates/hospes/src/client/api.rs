@@ -10,49 +10,19 @@ use hospes_model::{
 };
 use serde::Serialize;
 
-use super::builder::ClientBuilder;
-use super::connect::json_members;
-use super::core::ClientCore;
 use super::error::{CallError, ConnectError, ConnectionClosed};
+use super::handle::Client;
 use super::link::{OutgoingParams, OutgoingRequest, write_json_string};
-use super::listing::PaginatedStream;
-use super::request::RequestBuilder;
 use super::target::Target;
+use crate::client::calls::listing::PaginatedStream;
+use crate::client::calls::request::RequestBuilder;
+use crate::client::connection::builder::ClientBuilder;
+use crate::client::connection::connect::json_members;
+use crate::client::connection::core::malformed;
 #[cfg(feature = "server")]
 use crate::service::IntoService;
 
-/// A connection to a server. Cheap to clone; every clone is the same connection, which ends with the last of them.
-///
-/// ```no_run
-/// # use hospes::client::Client;
-/// # use serde_json::json;
-/// # async fn f() -> hospes::Result<()> {
-/// let client = Client::connect("npx -y @modelcontextprotocol/server-everything").await?;
-/// for tool in client.tools().all().await? {
-///     println!("{}", tool.name);
-/// }
-/// let answer = client.call("echo", json!({ "message": "hello" })).await?;
-/// println!("{}", answer.all_text());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Client {
-    pub(super) core: Arc<ClientCore>,
-}
-
 impl Client {
-    pub(super) fn new(core: ClientCore) -> Self {
-        let core = Arc::new(core);
-        // Started here, because the tasks behind these hold weak references to the finished core.
-        core.spawn_change_listener();
-        core.spawn_health_check();
-        core.spawn_root_watcher();
-        #[cfg(feature = "http")]
-        core.resubscribe_on_new_session();
-        Self { core }
-    }
-
     /// Connects to a command, a URL or a [`Target`], as a client that can only call.
     ///
     /// # Errors
@@ -227,7 +197,7 @@ impl Client {
                 let stamp = hospes_model::ServerStamp::anonymous();
                 let written = other.encode(&method, Revision::LATEST, &stamp, &mut out);
                 let json = written.ok().and_then(|()| RawJson::parse(out).ok());
-                json.ok_or_else(|| super::core::malformed(&method, "it cannot be serialized again"))
+                json.ok_or_else(|| malformed(&method, "it cannot be serialized again"))
             }
         }
     }

@@ -2,14 +2,10 @@
 
 #[cfg(feature = "server")]
 mod adapter;
-#[cfg(all(feature = "client", feature = "stdio"))]
-pub(crate) mod child;
 #[cfg(feature = "server")]
 mod duplex;
 #[cfg(all(feature = "server", feature = "stdio", unix))]
 mod hang_up;
-#[cfg(all(feature = "client", feature = "http"))]
-pub(crate) mod http_client;
 #[cfg(all(feature = "server", feature = "http"))]
 pub mod http_server;
 #[cfg(feature = "server")]

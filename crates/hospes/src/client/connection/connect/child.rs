@@ -1,0 +1,130 @@
+//! To a program that is started.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hospes_proto::era::{NegotiationError, NegotiationOutcome, NegotiationStep};
+
+use super::{RevisionProbe, build_client};
+use crate::client::connection::builder::ClientBuilder;
+use crate::client::connection::core::{ClientLink, ConnectionGuard};
+use crate::client::connection::settings::ClientSettings;
+use crate::client::error::{ConnectError, ConnectStage, ConnectionClosed};
+use crate::client::handle::Client;
+use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::target::CommandTarget;
+use crate::client::target::env_secrets::EnvSecrets;
+use crate::client::transport::child::{ChildHandle, ChildListeners, ChildProcess, UnreadInput, count_input};
+use crate::client::transport::duplex::{self, DuplexTransport};
+
+pub(crate) async fn connect(
+    builder: ClientBuilder,
+    command: &CommandTarget,
+    shown: String,
+) -> Result<Client, ConnectError> {
+    let ClientBuilder { settings, mut dispatcher, listeners, .. } = builder;
+    // Before the dispatcher is shared: the connection copies the secrets when it is created.
+    dispatcher.hidden = Arc::new(EnvSecrets::from_env(&command.env));
+    let dispatcher = Arc::new(dispatcher);
+    let mut probing = RevisionProbe::new(&settings, shown);
+    let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &dispatcher, shown);
+    let (mut link, mut child, mut unread) = spawn(&probing.shown)?;
+    loop {
+        match probing.run_steps(&link).await {
+            NegotiationStep::Agreed(agreed) => {
+                // This handle keeps the pipe open: the end of the input
+                // would never reach the child when the client closes it.
+                drop(unread);
+                return Ok(build_client(probing, agreed, link, dispatcher).await);
+            }
+            NegotiationStep::Failed(failure) => {
+                let error = probing.into_error(&failure);
+                drop(unread);
+                // It may still be running, and its last words explain a silence.
+                link.close().await;
+                let stderr = child.stderr();
+                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
+            }
+            // A program that ended without having read the question would end in the same way if it were started again.
+            NegotiationStep::Respawn
+                if unread.as_ref().is_some_and(UnreadInput::is_untouched) && probing.is_closed() =>
+            {
+                let error = probing.into_error(&NegotiationError::Exited);
+                drop(unread);
+                link.close().await;
+                let stderr = child.stderr();
+                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
+            }
+            NegotiationStep::Respawn => {
+                tracing::info!("the server exited during version negotiation; restarting it");
+                drop(unread.take());
+                link.close().await;
+                dispatcher.clear_closed();
+                (link, child, unread) = spawn(&probing.shown)?;
+                probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
+            }
+            // `ask` deals with these.
+            NegotiationStep::Discover { .. }
+            | NegotiationStep::Initialize { .. }
+            | NegotiationStep::OpenSse => {}
+        }
+    }
+}
+
+fn spawn_child(
+    command: &CommandTarget,
+    listeners: ChildListeners,
+    settings: &ClientSettings,
+    dispatcher: &Arc<InboundDispatcher>,
+    shown: &str,
+) -> Result<(ClientLink, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
+    let child =
+        ChildProcess::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
+    let handle = Arc::new(child.handle);
+    let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
+    let (stdin, unread) = count_input(child.stdin);
+    let wire = DuplexTransport {
+        read: child.stdout,
+        write: stdin,
+        gone: Some(Box::pin(async move {
+            let how = watched.exited().await;
+            let mut closed = ConnectionClosed::new(format!("the server {how}"));
+            closed.stderr = watched.stderr();
+            closed
+        })),
+        on_close: Some(Box::new(move || stopped.stop())),
+    };
+    let duplex = duplex::spawn(wire, settings.limits, Arc::clone(dispatcher));
+    let guard: Arc<dyn ConnectionGuard> = handle.clone();
+    Ok((ClientLink::Duplex(duplex, Some(guard)), handle, unread))
+}
+
+fn spawn_error(command: &CommandTarget, error: std::io::Error, shown: &str) -> ConnectError {
+    let program = command.program.to_string_lossy();
+    let hint = match (error.kind(), &command.cwd) {
+        // First, because a missing folder fails as `NotFound`, too, and would be blamed on the program.
+        (_, Some(folder)) if !folder.is_dir() => format!("the folder {} does not exist", folder.display()),
+        (std::io::ErrorKind::NotFound, _) if program.contains(['/', '\\']) => {
+            format!("the file {program} does not exist")
+        }
+        (std::io::ErrorKind::NotFound, _) => {
+            format!("{program} was not found in PATH; is it installed?")
+        }
+        (std::io::ErrorKind::PermissionDenied, _) => {
+            format!("permission denied for {program}; is it executable?")
+        }
+        _ => "run the command manually to see why it ends".into(),
+    };
+    ConnectError::new(shown, ConnectStage::Spawn, format!("{program} could not be started: {error}")).with(
+        |failure| {
+            failure.hint = Some(hint);
+            failure.source = Some(Box::new(error));
+        },
+    )
+}
+
+impl ConnectionGuard for ChildHandle {
+    fn wait_terminated(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.gone())
+    }
+}

@@ -1,0 +1,97 @@
+//! Over a pair of byte streams: in memory, a socket, whatever can be read and written.
+
+use std::io;
+use std::sync::Arc;
+
+use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{RevisionProbe, build_client, negotiate_fixed_link};
+use crate::client::connection::builder::ClientBuilder;
+use crate::client::connection::core::ClientLink;
+use crate::client::connection::settings::ClientSettings;
+use crate::client::error::{ConnectError, ConnectStage};
+use crate::client::handle::Client;
+use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::transport::duplex::{self, DuplexTransport};
+
+/// Over streams that are there already and cannot be had anew.
+pub(crate) async fn connect<R, W>(
+    builder: ClientBuilder,
+    read: R,
+    write: W,
+    shown: &str,
+) -> Result<Client, ConnectError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let dispatcher = Arc::new(dispatcher);
+    let link = build_link(&settings, &dispatcher, read, write);
+    negotiate_fixed_link(RevisionProbe::new(&settings, shown.to_owned()), link, dispatcher).await
+}
+
+/// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
+pub(crate) async fn dial<D, Fut, R, W>(
+    builder: ClientBuilder,
+    dial: D,
+    shown: &str,
+) -> Result<Client, ConnectError>
+where
+    D: Fn() -> Fut,
+    Fut: Future<Output = io::Result<(R, W)>>,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let dispatcher = Arc::new(dispatcher);
+    let mut probing = RevisionProbe::new(&settings, shown.to_owned());
+    loop {
+        // `dial` is the caller's code and need not have a time limit of its own.
+        let link = match tokio::time::timeout(probing.remaining_time(), dial()).await {
+            Ok(Ok((read, write))) => build_link(&settings, &dispatcher, read, write),
+            Ok(Err(error)) => return Err(unreachable_error(shown, error)),
+            Err(_) => return Err(unreachable_error(shown, io::ErrorKind::TimedOut.into())),
+        };
+        match probing.run_steps(&link).await {
+            NegotiationStep::Agreed(agreed) => {
+                return Ok(build_client(probing, agreed, link, dispatcher).await);
+            }
+            NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
+            NegotiationStep::Respawn => {
+                tracing::debug!("the server closed the connection during version negotiation; reconnecting");
+                link.close().await;
+                // The end of the first connection is recorded in
+                // the dispatcher; the second must not count as ended.
+                dispatcher.clear_closed();
+                probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
+            }
+            // `ask` deals with these.
+            NegotiationStep::Discover { .. }
+            | NegotiationStep::Initialize { .. }
+            | NegotiationStep::OpenSse => {}
+        }
+    }
+}
+
+fn unreachable_error(shown: &str, error: io::Error) -> ConnectError {
+    ConnectError::new(shown, ConnectStage::Tcp, format!("connection failed: {error}")).with(|failure| {
+        failure.hint = Some("is the server running, and is the address correct?".into());
+        failure.source = Some(Box::new(error));
+    })
+}
+
+fn build_link<R, W>(
+    settings: &ClientSettings,
+    dispatcher: &Arc<InboundDispatcher>,
+    read: R,
+    write: W,
+) -> ClientLink
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let wire = DuplexTransport { read, write, gone: None, on_close: None };
+    ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(dispatcher)), None)
+}

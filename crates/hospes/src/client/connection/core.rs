@@ -1,0 +1,570 @@
+//! A connection and what is known of the server behind it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use hospes_model::{
+    Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method, Notification,
+    PeerResult, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams, code,
+    decode_error,
+};
+use tokio::time::Instant;
+
+use crate::client::cache::response_cache::CacheableRequest;
+use crate::client::calls::lenient_lists::read_list;
+use crate::client::calls::parked_calls::ParkedCalls;
+use crate::client::connection::connect::json_members;
+use crate::client::connection::settings::ClientSettings;
+use crate::client::error::{CallError, ConnectionClosed};
+use crate::client::inbound::dispatcher::{InboundDispatcher, ReplyTo};
+use crate::client::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
+use crate::client::tasks::running_task::ServerTaskState;
+use crate::client::transport::duplex::{DuplexCall, DuplexLink, MAX_QUEUED_BYTES};
+#[cfg(feature = "http")]
+use crate::client::transport::http::{HttpCall, HttpLink};
+
+/// First delay before the next round if a server returns `input_required` without questions; it doubles each time.
+const MIN_ROUND_DELAY: Duration = Duration::from_millis(100);
+const MAX_ROUND_DELAY: Duration = Duration::from_secs(5);
+
+/// Transport that carries the messages.
+#[derive(Debug)]
+pub(crate) enum ClientLink {
+    Duplex(DuplexLink, Option<Arc<dyn ConnectionGuard>>),
+    #[cfg(feature = "http")]
+    Http(HttpLink),
+}
+
+/// Resource that ends with the connection.
+pub(crate) trait ConnectionGuard: fmt::Debug + Send + Sync {
+    /// Resolves when nothing of it is left.
+    fn wait_terminated(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) enum LinkCall {
+    Duplex(DuplexCall),
+    #[cfg(feature = "http")]
+    Http(HttpCall),
+}
+
+impl InFlightRequest for LinkCall {
+    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        match self {
+            Self::Duplex(call) => call.poll_event(cx),
+            #[cfg(feature = "http")]
+            Self::Http(call) => call.poll_event(cx),
+        }
+    }
+}
+
+/// Negotiated revision and the `_meta` members that every request carries because of it.
+#[derive(Clone, Debug)]
+pub(crate) struct NegotiatedProtocol {
+    pub(crate) revision: Revision,
+    pub(crate) stamp: Bytes,
+}
+
+impl ClientLink {
+    pub(crate) async fn open(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+        speech: &NegotiatedProtocol,
+    ) -> Result<LinkCall, CallError> {
+        match self {
+            Self::Duplex(duplex, _) => duplex.open(outgoing, &speech.stamp).await.map(LinkCall::Duplex),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.open(outgoing, speech).await.map(LinkCall::Http),
+        }
+    }
+
+    /// Time spent on authorization.
+    pub(crate) fn authorization_time(&self) -> std::time::Duration {
+        match self {
+            Self::Duplex(..) => std::time::Duration::ZERO,
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.authorization_time(),
+        }
+    }
+
+    /// Sends a notification; delivery is not confirmed.
+    pub(crate) fn notify(&self, notification: &Notification, speech: &NegotiatedProtocol) {
+        match self {
+            Self::Duplex(duplex, _) => {
+                duplex.notify(|out| {
+                    // A notification of ours can always be written; one that the revision lacks leaves nothing.
+                    let _ = notification.encode(speech.revision, None, out);
+                });
+            }
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.notify(notification, speech),
+        }
+    }
+
+    /// Sends a notification of an extension, as it is written; resolves once it was handed over.
+    pub(crate) async fn tell(
+        &self,
+        method: &Method,
+        body: Vec<u8>,
+        speech: &NegotiatedProtocol,
+    ) -> Result<(), CallError> {
+        match self {
+            Self::Duplex(duplex, _) => {
+                if duplex.notify(|out| out.extend_from_slice(&body)) {
+                    return Ok(());
+                }
+                let what = "bytes queued to be sent";
+                Err(CallError::TooMany { what, max: MAX_QUEUED_BYTES, setting: "MAX_QUEUED_BYTES" })
+            }
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.tell(method, body, speech).await,
+        }
+    }
+
+    /// Returns the destination of answers to questions asked on `call`.
+    pub(crate) fn reply_to(&self, call: &LinkCall) -> ReplyTo {
+        match self {
+            Self::Duplex(duplex, _) => duplex.reply_to(),
+            #[cfg(feature = "http")]
+            Self::Http(http) => {
+                // The session may have been replaced since the call: the
+                // answer goes to the one that the question came from.
+                let asked = match call {
+                    LinkCall::Http(call) => call.session().cloned(),
+                    LinkCall::Duplex(_) => None,
+                };
+                let shared = http.shared();
+                ReplyTo::Http(Arc::clone(shared), asked.unwrap_or_else(|| shared.session()))
+            }
+        }
+    }
+
+    /// Returns the number of lines that were not messages, and the first of them.
+    pub(crate) fn noise(&self) -> (u64, Option<String>) {
+        match self {
+            Self::Duplex(duplex, _) => duplex.noise(),
+            #[cfg(feature = "http")]
+            Self::Http(_) => (0, None),
+        }
+    }
+
+    /// Closes the connection; resolves when nothing of it is left.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Duplex(duplex, guard) => {
+                duplex.close();
+                if let Some(guard) = guard {
+                    guard.wait_terminated().await;
+                }
+            }
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.close().await,
+        }
+    }
+
+    /// Closes the connection to a server that no longer responds, without waiting.
+    pub(crate) fn close_with_reason(&self, closed: ConnectionClosed) {
+        match self {
+            Self::Duplex(duplex, _) => duplex.close_with_reason(closed),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.mark_lost(closed),
+        }
+    }
+
+    /// Returns true if a call waits for its answer; a listen stream does not count.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Self::Duplex(duplex, _) => duplex.is_busy(),
+            #[cfg(feature = "http")]
+            Self::Http(http) => http.is_busy(),
+        }
+    }
+
+    /// A list of tools has come: what has to be known of it to call them, and which of them must not be.
+    pub(crate) fn record_tools(&self, result: &mut ListToolsResult, speech: &NegotiatedProtocol) {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(http) if !speech.revision.is_legacy() => http.learn_tools(result),
+            // Other transports may ignore the annotations (HHDR-31).
+            _ => {}
+        }
+    }
+
+    /// Returns true if the transport needs the lists of tools.
+    pub(crate) fn needs_tool_list(&self, speech: &NegotiatedProtocol) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(_) => !speech.revision.is_legacy(),
+            Self::Duplex(..) => false,
+        }
+    }
+}
+
+/// Description of the server from its handshake or discovery.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerDescription {
+    pub(crate) info: Option<Implementation>,
+    /// None where the server has not said what it can do; then everything is tried.
+    pub(crate) capabilities: Option<ServerCapabilities>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) supported: Vec<String>,
+}
+
+/// Called with progress.
+pub(crate) type ProgressCallback<'a> = Box<dyn FnMut(&ProgressParams) + Send + 'a>;
+
+/// A connection.
+pub(crate) struct ClientCore {
+    pub(crate) link: ClientLink,
+    pub(crate) dispatcher: Arc<InboundDispatcher>,
+    pub(crate) settings: ClientSettings,
+    pub(crate) protocol: NegotiatedProtocol,
+    pub(crate) server: ServerDescription,
+    /// True if the connection uses HTTP+SSE, the older transport.
+    pub(crate) over_sse: bool,
+    pub(crate) log_level: AtomicU8,
+    pub(crate) parked: ParkedCalls,
+    pub(crate) tasks: ServerTaskState,
+    /// Held while subscribing or unsubscribing on a session.
+    pub(crate) subscribing: tokio::sync::Mutex<()>,
+}
+
+impl ClientCore {
+    /// A request with the client's own limits.
+    pub(crate) fn new_request<'a>(&self, method: &'a Method) -> OutgoingRequest<'a> {
+        let mut outgoing = OutgoingRequest::new(method, self.settings.times);
+        if !self.protocol.revision.is_legacy() {
+            // Older revisions set the level once for a session, by `logging/setLevel` (LOG-03).
+            outgoing.meta.log_level = self.log_level();
+        }
+        outgoing
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LoggingLevel> {
+        LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
+    }
+
+    pub(crate) fn set_log_level(&self, level: Option<LoggingLevel>) {
+        let position = level.and_then(|level| LoggingLevel::ALL.iter().position(|l| *l == level));
+        let position = position.and_then(|position| u8::try_from(position).ok());
+        // `Relaxed` suffices: no other memory is read because of the level.
+        self.log_level.store(position.unwrap_or(u8::MAX), Ordering::Relaxed);
+    }
+
+    /// Sends the log level to a server of an older revision.
+    pub(crate) async fn send_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
+        let params = json_members(&SetLevelParams::new(level))?;
+        let method = Method::SetLevel;
+        let outgoing = OutgoingRequest {
+            members: OutgoingParams::Text(&params),
+            ..OutgoingRequest::new(&method, self.settings.times)
+        };
+        self.send_request(&outgoing, &mut None).await.map(drop)
+    }
+
+    /// Sends a request and waits for its result, as it came.
+    pub(crate) async fn send_request(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+        on_progress: &mut Option<ProgressCallback<'_>>,
+    ) -> Result<RawJson, CallError> {
+        self.send_request_as(&self.protocol, outgoing, on_progress).await
+    }
+
+    /// Sends a request with the given protocol data and waits for its raw result.
+    pub(crate) async fn send_request_as(
+        &self,
+        speech: &NegotiatedProtocol,
+        outgoing: &OutgoingRequest<'_>,
+        on_progress: &mut Option<ProgressCallback<'_>>,
+    ) -> Result<RawJson, CallError> {
+        let mut call = self.link.open(outgoing, speech).await?;
+        loop {
+            match poll_fn(|cx| call.poll_event(cx)).await {
+                LinkEvent::Notification(Method::Progress, params) => {
+                    if let Some(on_progress) = on_progress
+                        && let Some(Ok(progress)) = params.as_ref().map(RawJson::decode)
+                    {
+                        on_progress(&progress);
+                    }
+                }
+                // The dispatcher has seen it too.
+                LinkEvent::Notification(..) => {}
+                LinkEvent::Question(id, method, params) => {
+                    // In a task of its own: the call's own events must go on while a person thinks.
+                    self.dispatcher.handle_request(id, method, params, self.link.reply_to(&call));
+                }
+                LinkEvent::Done(outcome) => {
+                    return outcome.map_err(|error| self.upgrade_error(outgoing.method, error));
+                }
+            }
+        }
+    }
+
+    /// A server's error as the newest revision has it.
+    pub(crate) fn upgrade_error(&self, method: &Method, error: CallError) -> CallError {
+        match error {
+            CallError::Rpc(error) => CallError::Rpc(decode_error(method, self.protocol.revision, error)),
+            other => other,
+        }
+    }
+
+    /// Sends a request, answers the questions that come instead of a result, and sends it again until there is one. That
+    /// a tool was used goes to the log.
+    pub(crate) async fn complete_request(
+        &self,
+        outgoing: OutgoingRequest<'_>,
+        on_progress: Option<ProgressCallback<'_>>,
+    ) -> Result<Reply, CallError> {
+        let tool = outgoing.name.filter(|_| *outgoing.method == Method::ToolsCall);
+        let Some(tool) = tool else { return self.run_input_rounds(outgoing, on_progress).await };
+        let began = Instant::now();
+        let outcome = self.run_input_rounds(outgoing, on_progress).await;
+        let elapsed = began.elapsed();
+        // Neither arguments nor results: they are nobody's but the caller's.
+        match &outcome {
+            Ok(Reply::CallTool(result)) if result.is_error == Some(true) => {
+                tracing::info!(tool, ?elapsed, "tool call returned an error result");
+            }
+            Ok(_) => tracing::info!(tool, ?elapsed, "tool call succeeded"),
+            Err(CallError::Rpc(error)) => {
+                tracing::info!(tool, ?elapsed, code = error.code, "tool call rejected by the server");
+            }
+            Err(error) => tracing::info!(tool, ?elapsed, %error, "tool call failed"),
+        }
+        outcome
+    }
+
+    async fn run_input_rounds(
+        &self,
+        outgoing: OutgoingRequest<'_>,
+        on_progress: Option<ProgressCallback<'_>>,
+    ) -> Result<Reply, CallError> {
+        match self.complete_request_as(&self.protocol, outgoing, on_progress).await? {
+            Reply::CreateTask(_) => Err(unexpected_task_error(outgoing.method)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Completes a request with the given protocol data. The result may be a task if that data declares support for
+    /// tasks.
+    pub(crate) async fn complete_request_as(
+        &self,
+        speech: &NegotiatedProtocol,
+        outgoing: OutgoingRequest<'_>,
+        mut on_progress: Option<ProgressCallback<'_>>,
+    ) -> Result<Reply, CallError> {
+        let method = outgoing.method;
+        let mut cacheable = self.cacheable_request(&outgoing);
+        // Read before the request: a list that was asked for before a change must not be recorded after it.
+        let asked_at = self.dispatcher.tool_change_count();
+        if let Some(fresh) = self.find_cached(&outgoing, cacheable.as_ref())
+            && let PeerResult::Complete(reply) = self.decode_list(method, &fresh, asked_at)?
+        {
+            return Ok(reply);
+        }
+        // Every round reports from the start again; whoever listens hears of one call.
+        let mut furthest = f64::NEG_INFINITY;
+        let mut on_progress = on_progress.as_mut().map(|listener| -> ProgressCallback<'_> {
+            Box::new(|report| {
+                if report.progress > furthest {
+                    furthest = report.progress;
+                    listener(report);
+                }
+            })
+        });
+        let mut more = Vec::new();
+        let mut pause = MIN_ROUND_DELAY;
+        for left in (0..=self.settings.max_input_rounds).rev() {
+            let raw = match self
+                .send_request_as(speech, &OutgoingRequest { more: &more, ..outgoing }, &mut on_progress)
+                .await
+            {
+                Ok(raw) => raw,
+                // 2025-11-25 has a question that is an error: once it is answered, the call is made again.
+                Err(CallError::Rpc(error)) => {
+                    self.invalidate_refused_cursor(cacheable.as_ref(), &error);
+                    if let Some(urls) = error.url_elicitations()
+                        && self.dispatcher.handlers.elicit_urls(urls).await == Ok(true)
+                    {
+                        // This uses up a round as well, so that a server
+                        // that always returns the same error is given up.
+                        continue;
+                    }
+                    return Err(CallError::Rpc(error));
+                }
+                Err(error) => return Err(error),
+            };
+            let asked = match self.decode_list(method, &raw, asked_at)? {
+                PeerResult::Complete(reply) => {
+                    self.check_output(&outgoing, &reply)?;
+                    if let Some(cacheable) = cacheable {
+                        self.dispatcher.cache.store(cacheable, &raw);
+                    }
+                    return Ok(reply);
+                }
+                PeerResult::InputRequired(asked) => check_input_required(method, asked)?,
+                PeerResult::Task(made) => return Ok(made.into()),
+                _ => return Err(malformed(method, "unexpected result type")),
+            };
+            // What answers to a round gives is for nobody else (CACHE-05).
+            cacheable = None;
+            if left == 0 {
+                // Nobody is asked for an answer that is not sent.
+                break;
+            }
+            if asked.input_requests.is_empty() {
+                // MRTR-07 allows a retry at once; a server that is
+                // merely not ready would then be called in a tight loop.
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_ROUND_DELAY);
+            }
+            more = self.answer_round(asked).await?;
+        }
+        Err(CallError::TooManyRounds(self.settings.max_input_rounds))
+    }
+
+    /// Checks a tool's structured result against the tool's output schema.
+    fn check_output(&self, outgoing: &OutgoingRequest<'_>, reply: &Reply) -> Result<(), CallError> {
+        #[cfg(feature = "validate")]
+        if let (Reply::CallTool(result), Some(tool), true) =
+            (reply, outgoing.name, self.settings.checks_outputs)
+        {
+            self.dispatcher.outputs.check(tool, result).map_err(|why| malformed(outgoing.method, &why))?;
+        }
+        #[cfg(not(feature = "validate"))]
+        let _ = (outgoing, reply);
+        Ok(())
+    }
+
+    /// The request, where its answer may be kept.
+    pub(crate) fn cacheable_request(&self, outgoing: &OutgoingRequest<'_>) -> Option<CacheableRequest> {
+        self.dispatcher.cache.prepare_request(outgoing, self.protocol.revision, self.settings.cache_bytes)
+    }
+
+    /// An answer of before, if it is still fresh and good enough.
+    pub(crate) fn find_cached(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+        cacheable: Option<&CacheableRequest>,
+    ) -> Option<RawJson> {
+        if outgoing.refresh { None } else { self.dispatcher.cache.find(cacheable?) }
+    }
+
+    /// A refused cursor says that a list is no longer what it was.
+    pub(crate) fn invalidate_refused_cursor(&self, cacheable: Option<&CacheableRequest>, error: &RpcError) {
+        if let Some(cacheable) = cacheable
+            && error.code == code::INVALID_PARAMS
+        {
+            self.dispatcher.cache.forget_pages(cacheable);
+        }
+    }
+
+    /// The members of `params` that a round of questions leaves behind.
+    async fn answer_round(&self, asked: InputRequiredResult) -> Result<Vec<u8>, CallError> {
+        let answers = self.dispatcher.handlers.answer_all(asked.input_requests).await?;
+        let encoded = answers
+            .iter()
+            .map(|(key, answer)| encode_input_response(answer).map(|answer| (key.as_str(), answer)));
+        let answers: BTreeMap<&str, RawJson> = encoded.collect::<Result<_, _>>()?;
+        Ok(write_round_params(&answers, asked.request_state.as_deref()))
+    }
+
+    /// The result as the method's type.
+    pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<PeerResult, CallError> {
+        self.decode_list(method, raw, self.dispatcher.tool_change_count())
+    }
+
+    /// Decodes a result that may be a list of tools. `asked_at` is the tool change count at the time of the request;
+    /// nothing is recorded from a list that has changed since.
+    pub(crate) fn decode_list(
+        &self,
+        method: &Method,
+        raw: &RawJson,
+        asked_at: u64,
+    ) -> Result<PeerResult, CallError> {
+        let mut answer = read_list(method, self.protocol.revision, raw).map_err(|error| {
+            use std::error::Error as _;
+            let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            malformed(method, &why)
+        })?;
+        if let PeerResult::Complete(Reply::ListTools(list)) = &mut answer {
+            let is_current = || self.dispatcher.tool_change_count() == asked_at;
+            self.record_task_support(list, is_current);
+            self.link.record_tools(list, &self.protocol);
+            #[cfg(feature = "validate")]
+            if self.settings.checks_outputs {
+                self.dispatcher.outputs.learn(&list.tools, is_current);
+            }
+        }
+        Ok(answer)
+    }
+}
+
+pub(crate) fn encode_input_response(answer: &InputResponse) -> Result<RawJson, CallError> {
+    // Rounds exist only from 2026-07-28 on, so that no older dialect is needed.
+    answer.encode(Revision::LATEST).map_err(|error| CallError::Arguments(Arc::new(error)))
+}
+
+/// The members `inputResponses` and `requestState`, as far as there is something to say.
+pub(crate) fn write_round_params(answers: &BTreeMap<&str, RawJson>, state: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !answers.is_empty() {
+        out.extend_from_slice(b"\"inputResponses\":{");
+        for (number, (key, answer)) in answers.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_json_string(&mut out, key);
+            out.push(b':');
+            out.extend_from_slice(answer.as_bytes());
+        }
+        out.push(b'}');
+    }
+    if let Some(state) = state {
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"requestState\":");
+        write_json_string(&mut out, state);
+    }
+    out
+}
+
+pub(crate) fn unexpected_task_error(method: &Method) -> CallError {
+    malformed(method, "the server created a task that was not requested")
+}
+
+/// A result of type `input_required` that has neither questions nor a state asks for nothing (MRTR-03): to send the
+/// request again could do twice what it does, and would never end.
+pub(crate) fn check_input_required(
+    method: &Method,
+    asked: InputRequiredResult,
+) -> Result<InputRequiredResult, CallError> {
+    if asked.input_requests.is_empty() && asked.request_state.is_none() {
+        return Err(malformed(method, "it is input_required with neither inputRequests nor requestState"));
+    }
+    Ok(asked)
+}
+
+pub(crate) fn malformed(method: &Method, why: &str) -> CallError {
+    CallError::Malformed { method: method.name().into(), why: why.into() }
+}
+
+impl fmt::Debug for ClientCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCore")
+            .field("link", &self.link)
+            .field("revision", &self.protocol.revision)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! Events of a server's process.
+
+/// Event of a server's process: see [`ClientBuilder::on_process`](crate::client::ClientBuilder::on_process).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ProcessEvent<'n> {
+    /// It was started.
+    Started {
+        /// Its process id, or its launcher's where it has one.
+        pid: Option<u32>,
+    },
+    /// It could not be started.
+    NotStarted {
+        /// Error of the operating system.
+        why: &'n std::io::Error,
+    },
+    /// It has ended; what it started itself may still be there.
+    Ended {
+        /// Its process id, as it was when it was started.
+        pid: Option<u32>,
+        /// Description of the exit, to follow "the server": `exited with status 3`, `was terminated by signal 9`.
+        how: &'n str,
+        /// True if the client requested the exit.
+        was_asked: bool,
+        /// True if the exit status is 0.
+        is_success: bool,
+    },
+}
