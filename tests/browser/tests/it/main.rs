@@ -8,3 +8,4 @@ mod console;
 mod deciding;
 mod nodes;
 mod sign_in;
+mod site;
