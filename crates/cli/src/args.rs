@@ -1,4 +1,4 @@
-//! Command-line arguments as they are written. Each command works out their meaning.
+//! Command-line arguments as parsed by clap. The commands interpret them.
 
 mod rules;
 
@@ -458,7 +458,7 @@ impl FromArgMatches for BuiltinCommand {
     }
 }
 
-// The servers say themselves what they can be told.
+// The servers define their own arguments.
 impl Subcommand for BuiltinCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         let servers = BUILTINS.iter().map(hospes_servers::BuiltinServer::command);

@@ -1,18 +1,18 @@
-//! From words on a command line to a tool's arguments.
+//! Conversion of command-line words to the arguments of a tool.
 //!
 //! | written | means |
 //! |---|---|
-//! | `name=text` | the text, turned into what the tool's schema wants |
+//! | `name=text` | the text, converted to the type in the tool's schema |
 //! | `name:=json` | JSON as it is |
 //! | `name=@file`, `name:=@file` | the same with a file's content; `@-` is standard input, `@@` a literal `@` |
-//! | `name=a name=b` | an array, where the schema wants one |
-//! | `outer.inner=text` | a member of an object, where no argument is called `outer.inner` |
+//! | `name=a name=b` | an array, if the schema expects one |
+//! | `outer.inner=text` | a member of an object, unless an argument has the name `outer.inner` |
 //!
-//! A whole object of arguments ([`ArgumentSource::json`]) may stand before these, which then override its members.
+//! A whole object of arguments ([`ArgumentSource::json`]) may be given as well; the words then override its members.
 //!
-//! Nothing is sent that the schema's types rule out: text that is no integer is a mistake that names the
-//! argument, the type and the text, and never turns into `null`. Only the shape is checked here (types,
-//! choices, required and unknown names); patterns and ranges are the server's, which has to check anyway.
+//! Values that contradict the types of the schema are never sent: text that is not an integer is an error that names
+//! the argument, the type and the text, and never becomes `null`. Only the shape is checked here (types, choices,
+//! required and unknown names); patterns and ranges are left to the server, which has to check them in any case.
 
 mod coerce;
 mod schema;
@@ -30,10 +30,10 @@ use self::coerce::GivenValue;
 use self::schema::ArgumentSchema;
 pub(crate) use self::signature::signature;
 
-/// The most that is read from a file or from standard input for one argument, in bytes.
+/// Maximum size of a file or of standard input read for one argument, in bytes.
 pub(crate) const MAX_SOURCE: u64 = 64 << 20;
 
-/// Arguments as a person wrote them.
+/// The arguments of a tool call as given on the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ArgumentSource<'a> {
     /// All arguments as one JSON object, or `@file`.
@@ -42,7 +42,7 @@ pub(crate) struct ArgumentSource<'a> {
     pub(crate) words: &'a [String],
 }
 
-/// Reads `@name`.
+/// Reads the content of a source such as `@file`; `-` is standard input.
 pub(crate) type SourceReader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
 /// Reads a file, or standard input for `-`.
@@ -55,7 +55,7 @@ pub(crate) fn read_source(name: &str) -> io::Result<String> {
     if read as u64 > MAX_SOURCE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
 }
 
-/// Turns what was written into the arguments of a tool with that input schema.
+/// Converts the given words and JSON to the arguments of a tool with this input schema.
 pub(crate) fn arguments(
     tool: &str,
     input_schema: &Value,
@@ -95,7 +95,7 @@ fn base(text: &str, read: SourceReader<'_>, problems: &mut ArgumentProblems) -> 
     }
 }
 
-/// Reads one word.
+/// Parses one word into a name and a value.
 fn entry(
     word: &str,
     read: SourceReader<'_>,
@@ -133,7 +133,7 @@ fn file_content(
 ) -> Option<String> {
     match read(file) {
         Ok(mut text) => {
-            // An editor's last line break is not part of the value.
+            // The final line break of a file is not part of the value.
             if text.ends_with('\n') {
                 text.pop();
                 text.truncate(text.strip_suffix('\r').map_or(text.len(), str::len));
@@ -179,29 +179,29 @@ impl fmt::Display for ToolArgumentsError {
 
 impl std::error::Error for ToolArgumentsError {}
 
-/// One mistake.
+/// A problem with one argument.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ArgumentProblem {
-    /// The argument, with what leads to the part that is wrong: `filter.tags[2]`.
+    /// Path to the invalid part, beginning with the argument's name: `filter.tags[2]`.
     pub(crate) path: String,
     pub(crate) trouble: ArgumentMistake,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ArgumentMistake {
-    /// Required and not given.
+    /// A required argument is missing.
     Missing { expected: String },
-    /// Not of the type, or not one of the choices.
+    /// The value has the wrong type or is not one of the choices.
     Wrong { expected: String, given: String, hint: String },
-    /// Not a name the tool knows.
+    /// The tool has no argument with this name.
     Unknown { hint: String },
-    /// Given more than once where there is room for one.
+    /// An argument that takes one value is given several times.
     Repeated { times: usize, expected: String },
-    /// No `name=value`.
+    /// The word has no `=`.
     NoValue(String),
-    /// Not JSON where JSON was promised.
+    /// The value of `:=` is not valid JSON.
     Json(String),
-    /// The file cannot be read.
+    /// The file or standard input cannot be read.
     File { file: String, error: String, may_be_text: bool },
 }
 
@@ -236,7 +236,7 @@ impl fmt::Display for ArgumentProblem {
     }
 }
 
-/// The mistakes found so far, at most one for each path.
+/// The problems found so far, at most one for each path.
 #[derive(Debug, Default)]
 pub(crate) struct ArgumentProblems {
     list: Vec<ArgumentProblem>,
@@ -244,7 +244,7 @@ pub(crate) struct ArgumentProblems {
 }
 
 impl ArgumentProblems {
-    /// Always `None`, to be returned in place of a value.
+    /// Records a problem. Returns `None`, for use in place of a value.
     fn add<T>(&mut self, path: &str, trouble: ArgumentMistake) -> Option<T> {
         if self.seen.insert(path.to_owned()) {
             self.list.push(ArgumentProblem { path: path.to_owned(), trouble });
@@ -253,7 +253,7 @@ impl ArgumentProblems {
     }
 }
 
-/// The message for a tool that does not exist.
+/// Formats the message for an unknown tool name, with the available tools.
 pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a str>) -> String {
     let asked_for = format!("unknown tool `{}`", printable(asked));
     let mut tools: Vec<&str> = tools.into_iter().collect();
@@ -261,7 +261,7 @@ pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a 
     if let Some(meant) = nearest_tool(asked, &tools) {
         return format!("{asked_for}; did you mean `{}`?", printable(meant));
     }
-    /// More would push the message out of sight.
+    /// A longer list would push the message off the screen.
     const SHOWN: usize = 12;
     match tools.len() {
         0 => format!("{asked_for}; no tools are available"),
@@ -273,22 +273,22 @@ pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a 
     }
 }
 
-/// A merged list prefixes its tools; what was typed may lack the prefix.
+/// A merged list prefixes tool names with the server's name, which the given name may lack.
 fn nearest_tool<'a>(asked: &str, tools: &[&'a str]) -> Option<&'a str> {
     let bare = |tool: &'a str| tool.split_once("__").map_or(tool, |(_, name)| name);
-    // With the prefix first, because a bare name may fit tools of several servers.
+    // With the prefix first, because a bare name may match tools of several servers.
     hospes_host::config::nearest(asked, tools.iter().copied()).or_else(|| {
         let meant = hospes_host::config::nearest(asked, tools.iter().map(|tool| bare(tool)))?;
         tools.iter().copied().find(|tool| bare(tool) == meant)
     })
 }
 
-/// A value for people: compact JSON, cut where it is long.
+/// Formats a value for people: compact JSON, cut if it is long.
 fn shown(value: &Value) -> String {
     shorten(&printable(&value.to_string()))
 }
 
-/// Text for people, in quotes, cut where it is long.
+/// Quotes a text for people, cut if it is long.
 fn quoted(text: &str) -> String {
     shorten(&format!("{text:?}"))
 }

@@ -1,4 +1,4 @@
-//! Authorization of the endpoint of `hospes up`.
+//! Authorization of the endpoint that `hospes up` serves.
 
 mod accounts;
 mod server;
@@ -26,19 +26,19 @@ use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
 use server::server;
 
-/// The scope that lets a client use the endpoint.
+/// Scope that grants use of the endpoint.
 const SCOPE: &str = "mcp";
 
-/// Authorization of an endpoint, with the settings that others need to know.
+/// Authorization of an endpoint, with the values that other parts of the program need.
 pub(crate) struct EndpointAuthorization {
     pub(crate) front: Box<dyn HttpMiddleware>,
-    /// The endpoint's public address.
+    /// Public URL of the endpoint.
     pub(crate) url: String,
-    /// The name under which it is called.
+    /// Host name in the public URL.
     pub(crate) host: String,
     /// Description of the issuer of the tokens.
     pub(crate) by: String,
-    /// The accounts at servers behind this host.
+    /// Users' accounts at upstream servers.
     pub(crate) accounts: Option<UpstreamAccounts>,
     /// Token for programs of the user who runs this host.
     pub(crate) token: String,
@@ -56,8 +56,8 @@ pub(crate) fn authorization(
     let exposed = !address.ip().is_loopback();
     let said = config.is_some();
     let config = config.cloned().unwrap_or_default();
-    // Beyond loopback tokens are wanted unless the configuration says otherwise, on loopback only where
-    // it has an `[auth]` table.
+    // Tokens are required beyond loopback unless the configuration disables them, and on loopback only if there is an
+    // `[auth]` table.
     if !config.enabled.unwrap_or(said || exposed) {
         if exposed {
             output.warn(format_args!(
@@ -70,7 +70,7 @@ pub(crate) fn authorization(
     let proxies = trusted_proxies(&config, &base, output)?;
     let resource = |path: &str| identifier("auth.base_url", Resource::new(format!("{base}{path}")));
     let main = resource(path)?;
-    // HTTP+SSE (2024-11-05) has an address of its own beside the endpoint, which tokens may name as well.
+    // HTTP+SSE (2024-11-05) has an address of its own beside the endpoint, which is a valid audience too.
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let older = resource(&format!("{folder}/sse"))?;
     let own = Issuer::new(base.as_str()).map_err(|error| mistake("auth.base_url", &error))?;
@@ -108,7 +108,7 @@ pub(crate) fn authorization(
                     let pages = pages.trusting_proxies(proxies);
                     (Box::new(with_accounts(pages, accounts)?.in_front_of(guard)), by)
                 }
-                // Without pages there are no links to them.
+                // Without a base URL there are no pages to link to.
                 _ => (Box::new(guard), by),
             }
         }
@@ -117,7 +117,7 @@ pub(crate) fn authorization(
                 .trusting_proxies(proxies);
             if let Some(accounts) = accounts.clone() {
                 server = with_accounts(server, accounts.clone())?;
-                // Whom a provider knows, it alone can say.
+                // With a provider, only the provider knows which users still exist.
                 if config.provider.is_none() {
                     forget_the_gone(&accounts, &server, output)?;
                 }
@@ -139,7 +139,7 @@ pub(crate) fn authorization(
     Ok(Some(EndpointAuthorization { front, url: main.to_string(), host, by, accounts, token }))
 }
 
-/// The origin that everybody else knows, without a slash at its end.
+/// Returns the public origin of the host, without a trailing slash.
 fn base(config: &AuthConfig, address: SocketAddr) -> CliResult<String> {
     let Some(base) = &config.base_url else {
         if address.ip().is_loopback() {
@@ -179,7 +179,7 @@ fn trusted_proxies(config: &AuthConfig, base: &str, output: CliOutput) -> CliRes
     Ok(proxies)
 }
 
-/// The guard, which takes tokens as the configuration wants them bound.
+/// Builds the bearer-token middleware with the configured DPoP requirements.
 fn bound(
     guard: BearerAuthBuilder,
     config: &AuthConfig,
@@ -189,7 +189,7 @@ fn bound(
     let guard = match config.dpop {
         None => guard,
         Some(DpopRequirement::Allowed) => guard.offer_proofs(),
-        // What the programs of whoever runs this host show never leaves this machine.
+        // Tokens of programs on this machine never leave it, so they need no proof.
         Some(_) => guard.require_proofs().exempt(machine),
     };
     let guard = if config.dpop_nonces { guard.proof_nonces(nonces) } else { guard };
@@ -204,10 +204,10 @@ fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> CliResult<StaticTokenV
     Ok(tokens)
 }
 
-/// Somebody whom the configuration knows: nothing is asked of them that they could lack.
+/// Creates the principal of a configured token, with every scope of this host.
 fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> CliResult<TokenPrincipal> {
     let mut principal = TokenPrincipal::new(issuer.clone(), name);
-    // Whoever shows it, it is no user: users may be called anything.
+    // Marked as a client, because its name may equal that of a user.
     principal.is_client = true;
     principal.scopes = Scopes::parse(SCOPE).union(&scopes(config)?);
     Ok(principal)
@@ -228,7 +228,7 @@ fn scopes(config: &AuthConfig) -> CliResult<Scopes> {
     Err(CliError::usage("`auth.scopes`: expected unique scope names without spaces"))
 }
 
-/// A token for `hospes status`, which lives as long as this process.
+/// Creates a token for `hospes status`, valid for the lifetime of this process.
 fn local_token() -> CliResult<String> {
     let seed = Seed::from_system();
     Ok(seed
@@ -236,14 +236,14 @@ fn local_token() -> CliResult<String> {
         .draw_text())
 }
 
-/// Fetches from an issuer that the operator has named, wherever that is.
+/// Creates an HTTP client for an issuer that the operator has configured, even in a private network.
 fn fetcher(issuer: &Issuer) -> GuardedClient {
     fetching(issuer.url().as_ref())
 }
 
-/// Fetches from places that the operator has named, wherever they are.
+/// Creates an HTTP client for configured URLs, even in a private network.
 fn fetching<'a>(places: impl IntoIterator<Item = &'a Url>) -> GuardedClient {
-    // The named hosts may be in a private network; whatever they refer to has to be public.
+    // The configured hosts may be in a private network, but URLs that they refer to have to be public.
     let mut egress = EgressPolicy::public();
     for url in places {
         if let Some(host) = url.host_str() {

@@ -1,4 +1,4 @@
-//! The servers that are part of the program.
+//! The servers that are built into the program.
 
 use std::sync::Arc;
 
@@ -10,26 +10,25 @@ use hospes_servers::{BUILTINS, builtin};
 use crate::args;
 use crate::exit::error_chain;
 
-/// Those that run when there is no configuration, in the order they are shown, with their arguments.
+/// Servers that run without a configuration, in display order, with their arguments.
 pub(crate) const DEFAULTS: [(&str, &[&str]); 3] = [("files", &["."]), ("time", &[]), ("everything", &[])];
 
-/// Returns the arguments of a built-in server that is named without any: `files` means the files of this folder, as it
-/// does for `up`.
+/// Returns the default arguments of a built-in server: `files` serves the current folder, as with `up`.
 pub(crate) fn default_arguments(name: &str) -> &'static [&'static str] {
     if matches!(name, "files" | "git") { &["."] } else { &[] }
 }
 
-/// Their names.
+/// Returns the names of the built-in servers.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILTINS.iter().map(|builtin| builtin.name)
 }
 
-/// Finds them for the host.
+/// Returns the factory with which the host starts built-in servers.
 pub(crate) fn all() -> BuiltinFactory {
     Arc::new(find)
 }
 
-/// The built-in server of that name.
+/// Creates the built-in server with this name.
 pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinError> {
     let found = builtin(name).ok_or_else(|| BuiltinError::new(unknown(name)))?;
     let server = found.server(args);
@@ -38,7 +37,7 @@ pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinErr
     Ok(BoxService::new(server))
 }
 
-/// The one that the command line names.
+/// Creates the built-in server that the command line names.
 pub(crate) fn find_named(named: &args::BuiltinCommand) -> Result<BoxService, BuiltinError> {
     let found = builtin(&named.name).ok_or_else(|| BuiltinError::new(unknown(&named.name)))?;
     let server = found.server_of(&named.options).map_err(|error| BuiltinError::new(error_chain(&error)))?;

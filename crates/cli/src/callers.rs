@@ -10,22 +10,22 @@ use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
 use crate::paths;
 
-/// The check of callers that stands before the endpoint.
+/// Middleware that checks callers before the endpoint, and its token.
 pub(crate) struct CallerCheck {
     pub(crate) front: CallerMiddleware,
-    /// The token that other callers show.
+    /// Token for callers that are not admitted by their user id.
     pub(crate) token: String,
     /// True if applications need the token.
     pub(crate) is_wanted: bool,
 }
 
-/// The check of callers; none where everybody who reaches the endpoint may use it.
+/// Creates the check of callers. Returns `None` if everybody who reaches the endpoint may use it.
 pub(crate) fn caller_check(
     said: Option<AllowedCallers>,
     bound: SocketAddr,
     output: CliOutput,
 ) -> CliResult<Option<CallerCheck>> {
-    // Beyond loopback it was said that nobody is asked for anything.
+    // Beyond loopback, serving without authentication has been configured explicitly.
     let usual = if bound.ip().is_loopback() { AllowedCallers::SameUser } else { AllowedCallers::Any };
     let rule = match said.unwrap_or(usual) {
         AllowedCallers::Any => {
@@ -36,7 +36,7 @@ pub(crate) fn caller_check(
             }
             return Ok(None);
         }
-        // Where nothing says which program calls, all need the token.
+        // If the system cannot tell which user's program is calling, every caller needs the token.
         AllowedCallers::SameUser if cfg!(target_os = "linux") => CallerRule::SameUser,
         _ => CallerRule::Token,
     };
@@ -49,7 +49,8 @@ pub(crate) fn caller_check(
     }))
 }
 
-/// The endpoint's token, made once; where there is no folder for it, one for this run.
+/// Returns the endpoint's token, which is created once and stored. Without a folder for it, the token is valid for this
+/// run only.
 fn endpoint_token() -> CliResult<String> {
     let made = || {
         let seed = Seed::from_system();

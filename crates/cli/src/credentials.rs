@@ -1,8 +1,8 @@
-//! Storage of tokens, and of the key that seals them.
+//! Storage of tokens and of the key that encrypts them.
 //!
-//! Tokens are in a sealed file. Its key is a passphrase, or a random key in the system's keyring or in a file of its
-//! own. The key is used from where it is. Only signing in and repairing move it to the wanted location, so an
-//! unattended job never depends on a keyring that was missing at sign-in.
+//! Tokens are stored in an encrypted file. Its key is a passphrase, or a random key in the system keyring or in a
+//! separate file. The key is used from its present location. Only signing in and repairing move it to the wanted
+//! location, so an unattended job never depends on a keyring that was missing at sign-in.
 
 mod lazy_store;
 
@@ -20,12 +20,12 @@ use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::paths;
 
-/// The variable with the passphrase that the tokens are sealed with.
+/// Environment variable with the passphrase that encrypts the tokens.
 const PASSPHRASE_VARIABLE: &str = "HOSPES_PASSPHRASE";
-/// The variable that says where the key to the tokens is kept.
+/// Environment variable that selects the location of the token encryption key.
 pub(crate) const KEPT_IN: &str = "HOSPES_CREDENTIALS_STORE";
 
-/// Wanted location of the key that seals the tokens.
+/// Wanted location of the key that encrypts the tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CredentialsStore {
     /// System keyring if available, else a file
@@ -48,11 +48,11 @@ pub(crate) enum KeyLocation {
 /// Purpose for which the key is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyPurpose {
-    /// To use what is kept.
+    /// Using stored tokens. The key must exist.
     Use,
-    /// To keep something: the key is made, or moved to where it is wanted.
+    /// Storing tokens. The key is created if it is missing, or moved to the wanted location.
     Keep,
-    /// To keep something, and to start a new store if the present one cannot be opened any more.
+    /// Storing tokens, as with `Keep`. A store that can no longer be decrypted is set aside and replaced.
     Repair,
 }
 
@@ -74,14 +74,14 @@ pub(crate) fn open_existing() -> CliResult<Option<(Arc<FileCredentialStore>, Key
 
 /// Returns the store if it exists, to be opened on first use.
 pub(crate) fn open_lazily() -> CliResult<Option<Arc<LazyStore>>> {
-    // A mistake in the variable is reported now and not at the first call that needs a token.
+    // An invalid variable is reported now and not at the first call that needs a token.
     store_from_environment()?;
     let is_there = paths::credentials().is_some_and(|(sealed, _)| sealed.exists());
     let later = || open(KeyPurpose::Use, store_from_environment()?, None).map(|(store, _)| store);
     Ok(is_there.then(|| Arc::new(LazyStore::new(later))))
 }
 
-/// The store of a host that runs. One that will be written to is there from the beginning.
+/// Opens the store for a running host. If the store does not exist and `will_be` is set, it is created.
 pub(crate) fn open_for_host(will_be: bool, output: CliOutput) -> CliResult<Option<Arc<dyn CredentialStore>>> {
     match open_lazily()? {
         Some(later) => Ok(Some(later)),
@@ -90,7 +90,7 @@ pub(crate) fn open_for_host(will_be: bool, output: CliOutput) -> CliResult<Optio
     }
 }
 
-/// The store, which is made if need be.
+/// Opens the store. Creates it if it does not exist.
 pub(crate) fn open_or_create(
     wanted: CredentialsStore,
     output: CliOutput,
@@ -98,7 +98,7 @@ pub(crate) fn open_or_create(
     open(KeyPurpose::Keep, wanted, Some(output)).map(|(store, _)| store)
 }
 
-/// Opens the store; a store that can no longer be opened is put aside.
+/// Opens the store. A store that can no longer be decrypted is set aside.
 pub(crate) fn repair_store(
     wanted: CredentialsStore,
     output: CliOutput,
@@ -154,13 +154,13 @@ fn open(
         .ok_or_else(|| CliError::usage("no home folder found in which to store tokens").hint("set HOME"))?;
     let places = CredentialFiles { sealed, key, keyring: SystemKeyring::new("hospes", "credentials") };
     make_folder(&places.sealed)?;
-    // A passphrase goes before all keys, so that neither the keyring nor a key file is touched.
+    // A passphrase takes precedence over all keys, so that neither the keyring nor a key file is used.
     if let Some(text) = std::env::var(PASSPHRASE_VARIABLE).ok().filter(|text| !text.is_empty()) {
         let store = FileCredentialStore::new(&places.sealed, StoreKey::passphrase(text));
         return Ok((Arc::new(store), KeyLocation::Passphrase));
     }
     make_folder(&places.key)?;
-    // Without the lock below, because nothing is made or moved.
+    // Without the lock below, because nothing is created or moved.
     if purpose == KeyPurpose::Use {
         let (key, place) = places.find_key(wanted)?;
         return Ok((Arc::new(FileCredentialStore::new(&places.sealed, key)), place));
@@ -170,7 +170,7 @@ fn open(
             output.say(text);
         }
     };
-    // Two that sign in at once would make two keys.
+    // Two concurrent sign-ins would create two keys.
     let _alone = places.lock_key()?;
     let (key, place) = places.settle_key(purpose, wanted, &say)?;
     let store = FileCredentialStore::new(&places.sealed, key);
@@ -186,7 +186,7 @@ fn open(
 }
 
 impl CredentialFiles {
-    /// The key, from where it is.
+    /// Returns the key from its present location.
     fn find_key(&self, wanted: CredentialsStore) -> CliResult<(StoreKey, KeyLocation)> {
         // The file first, because a keyring may ask the person to unlock it.
         if let Some(key) = StoreKey::from_file(&self.key).map_err(unusable_store_error)? {
@@ -202,7 +202,7 @@ impl CredentialFiles {
         }
     }
 
-    /// The key, put where it is wanted.
+    /// Returns the key, after creating it or moving it to the wanted location.
     fn settle_key(
         &self,
         purpose: KeyPurpose,
@@ -219,7 +219,7 @@ impl CredentialFiles {
         }
     }
 
-    /// From its file into the keyring. There is no moment at which it is nowhere.
+    /// Moves the key from its file into the keyring. The file is removed last, so the key is never lost.
     fn move_to_keyring(
         &self,
         key: StoreKey,
@@ -227,7 +227,7 @@ impl CredentialFiles {
         say: &dyn Fn(&str),
     ) -> CliResult<(StoreKey, KeyLocation)> {
         let put = self.keyring.key().and_then(|known| match known {
-            // What opens somebody's tokens is not written over.
+            // A different key in the keyring may open other tokens and is not overwritten.
             Some(known) => Ok(known.is_same(&key)),
             None => self.keyring.put(&key).map(|()| true),
         });
@@ -259,7 +259,7 @@ impl CredentialFiles {
         }
     }
 
-    /// From the keyring into its file; the keyring has it still, for whatever else it opens.
+    /// Copies the key from the keyring into its file. The keyring keeps it, because it may open other stores.
     fn move_to_file(&self, purpose: KeyPurpose, say: &dyn Fn(&str)) -> CliResult<(StoreKey, KeyLocation)> {
         match self.keyring.key() {
             Ok(Some(key)) => {
@@ -279,7 +279,7 @@ impl CredentialFiles {
         wanted: CredentialsStore,
         say: &dyn Fn(&str),
     ) -> CliResult<(StoreKey, KeyLocation)> {
-        // What is sealed already can only be opened by the key that sealed it.
+        // Existing data can only be decrypted with the key that encrypted it.
         let is_new = !self.sealed.exists();
         let made = match self.keyring.key() {
             Ok(Some(key)) => return Ok((key, KeyLocation::Keyring)),
@@ -287,7 +287,7 @@ impl CredentialFiles {
             Ok(None) => StoreKey::generate()
                 .map_err(unusable_store_error)
                 .map(|key| self.keyring.put(&key).map(|()| (key, KeyLocation::Keyring)))?,
-            // A new key could not open what is sealed already.
+            // A new key could not decrypt the existing data.
             Err(error) if !is_new => return Err(self.key_unreachable_error(&error)),
             Err(error) => Err(error),
         };
@@ -309,9 +309,9 @@ impl CredentialFiles {
         StoreKey::in_file(&self.key).map(|key| (key, KeyLocation::File)).map_err(unusable_store_error)
     }
 
-    /// Waits until no other process looks for the key or makes one.
+    /// Waits until no other process reads or creates the key.
     fn lock_key(&self) -> CliResult<File> {
-        // Not the sealed file itself, which is replaced whenever it is written.
+        // Not the token file itself, which is replaced at every write.
         let mut name = self.sealed.as_os_str().to_owned();
         name.push(".key.lock");
         let mut options = OpenOptions::new();
@@ -362,14 +362,14 @@ impl CredentialFiles {
     }
 }
 
-/// The keyring was wanted, and nothing else.
+/// Creates the error for an unavailable keyring that was required.
 fn keyring_required_error(error: &KeyringError) -> CliError {
     CliError::usage("cannot store the token encryption key in the keyring")
         .with_cause(error)
         .hint("unlock or start the keyring, or use --credentials-store auto or file")
 }
 
-// By value, as the errors come.
+// By value, for use with `map_err`.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unusable_store_error(error: StepError) -> CliError {
     CliError::usage(error_chain(&error))

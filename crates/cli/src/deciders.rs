@@ -12,15 +12,15 @@ use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, DIM, is_interactive, paint, printable};
 use crate::{local_host, paths, settings};
 
-/// The variable with the token of a program that decides.
+/// Environment variable with the token of a program that decides approvals.
 pub(crate) const TOKEN_VARIABLE: &str = "HOSPES_APPROVE_TOKEN";
 
-/// The token that this program was given, if any.
+/// Returns the token given to this program, if any.
 pub(crate) fn token() -> Option<String> {
     std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
 }
 
-/// The tokens of this user; none without a home folder.
+/// Returns the decision tokens of this user. `None` without a home folder.
 pub(crate) fn tokens() -> Option<DecisionTokenStore> {
     paths::decision_tokens().map(DecisionTokenStore::at)
 }
@@ -28,7 +28,7 @@ pub(crate) fn tokens() -> Option<DecisionTokenStore> {
 /// Describes the decider of this process for the audit log.
 ///
 /// # Errors
-/// When a program runs this that may not decide.
+/// If this process belongs to a program that may not decide.
 pub(crate) async fn decider() -> CliResult<String> {
     let this = current_process();
     let shown = match token() {
@@ -43,7 +43,7 @@ pub(crate) async fn decider() -> CliResult<String> {
     Ok(this.describe(shown.as_deref()))
 }
 
-/// This process. Where the system does not say whether it is at a terminal, the process itself does.
+/// Identifies this process. If the system does not report its terminal, the process checks its own standard input.
 fn current_process() -> Decider {
     match Decider::this() {
         Decider::Unidentified if is_interactive() => {
@@ -56,7 +56,7 @@ fn current_process() -> Decider {
 /// Returns the stricter of the settings of the configuration and of the running host.
 async fn decisions_from() -> CliResult<DecisionSource> {
     let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
-    // A mistake in a server's entry is no reason to let more decide.
+    // An error in a server's entry must not loosen who may decide.
     let said =
         settings::load(&ConfigFileArgs { config, allow_unset: true, strict: false })?.config.decisions_from;
     let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
@@ -72,7 +72,7 @@ async fn decisions_from() -> CliResult<DecisionSource> {
 
 /// Creates a token and prints it once.
 pub(crate) fn create_token(name: &str, days: u16, output: CliOutput) -> CliResult {
-    // A program that could make a token would need none.
+    // A program that could create a token would not need one.
     if !matches!(current_process(), Decider::Terminal { .. }) {
         return Err(CliError::usage(
             "tokens can only be created interactively, in the foreground of a terminal",
@@ -120,7 +120,7 @@ pub(crate) fn list_tokens(output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// Ends a token.
+/// Revokes a token.
 pub(crate) fn end_token(name: &str, output: CliOutput) -> CliResult {
     open_tokens()?.end(name).map_err(|error| failed(&error))?;
     output.say(paint(DIM, format!("token {} was revoked", printable(name))));

@@ -1,4 +1,4 @@
-//! The rules and the record, as the command line wants them.
+//! Policy and audit log, set up from the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ pub(crate) async fn build_enforcer(
 ) -> CliResult<Option<Arc<PolicyEnforcer>>> {
     let audit = if options.no_audit { None } else { open_audit()? };
     let file = find_policy_file(options.policy.as_deref())?;
-    // Followed even if it is not there yet, so that rules hold as soon as they are written.
+    // Followed even if the file does not exist yet, so that rules apply as soon as they are written.
     let followed = file.clone().or_else(paths::policy_file);
     if audit.is_none() && followed.is_none() {
         return Ok(None);
     }
-    // Before the file is read: what is written from here on is noticed.
+    // Before the file is read, so that later writes are noticed.
     let known = followed.as_deref().and_then(file_stamp);
     let policy = file.as_deref().map(read_policy).transpose()?;
     let mut guard = PolicyEnforcer::new(policy)
@@ -58,17 +58,17 @@ pub(crate) async fn build_enforcer(
     guard.approvals().set_limits(limits);
     let guard = Arc::new(guard);
     if let Some(kept_for) = kept_for {
-        // The task ends by itself when the guard is gone.
+        // The task ends by itself when the guard is dropped.
         let _goes_on = guard.spawn_retention(kept_for);
     }
     if let Some(file) = followed {
-        // A weak reference, or the task would keep the guard, and with it the record, open.
+        // A weak reference, or the task would keep the guard, and with it the audit log, open.
         tokio::spawn(follow_policy_file(file, known, Arc::downgrade(&guard), output));
     }
     Ok(Some(guard))
 }
 
-/// The file with the rules: the one that was named, else the usual one if it is there.
+/// Returns the named policy file, or the default one if it exists.
 pub(crate) fn find_policy_file(named: Option<&Path>) -> CliResult<Option<PathBuf>> {
     match named {
         Some(file) if file.is_file() => Ok(Some(file.to_owned())),
@@ -77,7 +77,7 @@ pub(crate) fn find_policy_file(named: Option<&Path>) -> CliResult<Option<PathBuf
     }
 }
 
-/// Reads the rules.
+/// Reads and parses the policy file.
 pub(crate) fn read_policy(file: &Path) -> CliResult<Policy> {
     let hinted = |failure: CliError| {
         failure.hint("`hospes policy check` reports the same errors without starting anything")
@@ -90,7 +90,7 @@ pub(crate) fn read_policy(file: &Path) -> CliResult<Policy> {
     Policy::read(&text, &reading).map_err(|error| hinted(policy_mistakes(file, &error)))
 }
 
-/// All mistakes of a policy file, each with its place as editors read it.
+/// Formats all errors of a policy file, each with its line and column.
 fn policy_mistakes(file: &Path, error: &PolicyError) -> CliError {
     let file = file.display();
     let mut lines: Vec<String> = error
@@ -108,7 +108,7 @@ fn policy_mistakes(file: &Path, error: &PolicyError) -> CliError {
     CliError::usage(format!("{count} errors in the policy\n  {}", lines.join("\n  ")))
 }
 
-/// Opens the record.
+/// Opens the audit log. Returns `None` if there is no folder for it.
 pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
     let Some((file, key)) = paths::audit_files() else { return Ok(None) };
     for file in [&file, &key] {
@@ -127,7 +127,7 @@ pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
     Ok(Some(audit))
 }
 
-/// Opens the state.
+/// Opens the state store. Returns `None` if there is no folder for it.
 pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
     let Some(file) = paths::state_file() else { return Ok(None) };
     let wrong =
@@ -145,7 +145,7 @@ fn file_stamp(file: &Path) -> Option<PolicyFileStamp> {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// Goes by the rules as they are written, for as long as the guard is there. A file that cannot be read, or is gone,
+/// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable or gone
 /// changes nothing.
 async fn follow_policy_file(
     file: PathBuf,
@@ -154,20 +154,20 @@ async fn follow_policy_file(
     output: CliOutput,
 ) {
     let mut ticks = tokio::time::interval(POLICY_POLL_INTERVAL);
-    // A burst of missed ticks would look twice at once and take an unfinished file for a settled one.
+    // A burst of missed ticks would check twice in a row and take an unfinished file for a settled one.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut before = known;
     loop {
         ticks.tick().await;
         let Some(guard) = guard.upgrade() else { return };
         let now = file_stamp(&file);
-        // Not in the middle of being written: it has to look the same twice.
+        // The file may still be being written, so it has to look the same twice.
         let is_settled = now == before;
         before = now;
         if now == known || !is_settled {
             continue;
         }
-        // Also where reading fails below, so that a mistake is reported once and not at each tick.
+        // Also if reading fails below, so that an error is reported once and not at each tick.
         known = now;
         if now.is_none() {
             output.warn(format_args!(
@@ -193,7 +193,7 @@ async fn follow_policy_file(
     }
 }
 
-/// An error of the record, for people.
+/// Converts an error of the audit log for display.
 pub(crate) fn audit_error(error: &hospes_store::StoreError) -> CliError {
     CliError::usage(error_chain(error))
 }

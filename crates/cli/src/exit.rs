@@ -8,13 +8,13 @@ use hospes::client::{CallError, ConnectError};
 /// Kind of failure; the number is the exit code. The codes are those of the Inspector's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureCode {
-    /// Wrong usage, a mistake in a file, or any failure without a code of its own.
+    /// Wrong usage, an invalid file, or any failure without a code of its own.
     Usage = 1,
-    /// Somebody has to sign in first.
+    /// Sign-in is required.
     Unauthorized = 3,
-    /// There is no connection.
+    /// The server or host cannot be reached.
     Unreachable = 4,
-    /// The tool failed, or there is no such tool.
+    /// The tool failed or does not exist.
     Tool = 5,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct CliError {
     pub(crate) status: Option<u16>,
     pub(crate) url: Option<String>,
     pub(crate) cause: Option<String>,
-    /// Everything has been said already.
+    /// True if the failure has already been reported, so that nothing is printed.
     pub(crate) is_silent: bool,
 }
 
@@ -61,7 +61,7 @@ impl CliError {
         Self::new(FailureCode::Usage, message)
     }
 
-    /// A mistake on the command line; what the parser shows around it is for people.
+    /// Converts a clap error. The parser's usage text is dropped.
     pub(crate) fn from_clap(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         // clap separates the message, the tip and the usage by blank lines.
@@ -75,7 +75,7 @@ impl CliError {
         }
     }
 
-    /// A failure whose reason is in the result already.
+    /// Creates a failure whose reason is already part of the printed result.
     pub(crate) fn silent(code: FailureCode) -> Self {
         Self { is_silent: true, ..Self::new(code, "") }
     }
@@ -106,7 +106,7 @@ impl CliError {
     }
 }
 
-/// An error with all its causes.
+/// Formats an error with all its causes.
 pub(crate) fn error_chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

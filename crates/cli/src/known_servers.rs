@@ -1,4 +1,4 @@
-//! Servers with what they are known to offer, which rules are compared with.
+//! Configured servers and what they are known to offer, against which rules are checked.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ use crate::exit::CliResult;
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths, settings};
 
-/// Source of what is known of a server.
+/// Source of what is known about a server's offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffersSource {
-    /// The server is part of the program and was asked just now.
+    /// The server is built in and was asked just now.
     Builtin,
-    /// The state folder keeps what a host last saw of it.
+    /// The state folder remembers what a host last saw of it.
     Remembered,
-    /// No host has seen it, or nothing of it is kept.
+    /// No host has seen the server, or nothing about it is stored.
     Unseen,
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn configured_servers(
     files: &[PathBuf],
     output: CliOutput,
 ) -> Option<Vec<ConfiguredServer>> {
-    // What a variable holds says nothing about a server's tools.
+    // Unset variables do not matter, because a server's tools do not depend on them here.
     let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
     let servers = match settings::load(&files) {
         Ok(loaded) if loaded.files.is_empty() => settings::default_servers(),
@@ -72,7 +72,7 @@ pub(crate) async fn configured_servers(
             return None;
         }
     };
-    // A state that cannot be read is no reason not to check the rules.
+    // An unreadable state must not prevent checking the rules.
     let pins = open_pins().unwrap_or_default();
     let mut all = Vec::with_capacity(servers.len());
     for server in servers {
@@ -81,9 +81,9 @@ pub(crate) async fn configured_servers(
     Some(all)
 }
 
-/// The state folder's memory of servers, if there is one.
+/// Opens the remembered definitions of servers, if there are any.
 fn open_pins() -> CliResult<Option<PinManager>> {
-    // Opening the state would create it, and nothing is to be written here.
+    // Opening the state would create it, and this command writes nothing.
     if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ async fn one(server: &ServerConfig, pins: Option<&PinManager>) -> ConfiguredServ
 }
 
 async fn of_builtin(name: &str, args: &[String]) -> Option<KnownOffers> {
-    // `memory` makes the file that it remembers in, and its tools do not depend on that file.
+    // `memory` creates its file on start, and its tools do not depend on the file's content.
     let folder = (name == "memory").then(paths::private_folder).transpose().ok()?;
     let apart = folder.as_ref().map(|folder| {
         ["--file".to_owned(), folder.path().join("knowledge.db").to_string_lossy().into_owned()]
@@ -151,8 +151,8 @@ fn offers(tools: &[Tool], prompts: impl Iterator<Item = String>) -> KnownOffers 
     KnownOffers::new(tools.collect(), prompts.collect())
 }
 
-/// The rules of a running host that fit nothing of what its servers offer. Servers that have not said yet what they offer
-/// are not held against a rule.
+/// Returns the rules of a running host that match nothing that its servers offer. Rules about servers whose offers are
+/// still unknown are left out.
 pub(crate) fn unmatched_rules(host: &Host, policy: &Policy) -> Vec<UnmatchedPart> {
     let servers = host.servers();
     let known = servers.status().servers.into_iter().map(|server| {

@@ -1,11 +1,12 @@
-//! The host that runs here, over its socket.
+//! Requests to the running host of this user over its socket.
 
 use hospes_console::{ClientError, LocalConsole};
 
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::{deciders, paths};
 
-/// Asks the host that was started last and answers; `what` it was asked for, as the beginning of a sentence.
+/// Sends a request to the most recently started host that answers. `what` describes the request at the start of an
+/// error message.
 pub(crate) async fn ask_running_host<T>(
     what: &str,
     asked: impl AsyncFn(&LocalConsole) -> Result<T, ClientError>,
@@ -16,7 +17,7 @@ pub(crate) async fn ask_running_host<T>(
         let console = LocalConsole::at(paths::socket_beside(&file)).with_token(token.as_deref());
         match asked(&console).await {
             Ok(answer) => return Ok((console, answer)),
-            // This host answers and says no, so that an older one is not asked in its place.
+            // This host has refused, so no older one is asked instead.
             Err(error @ ClientError::Refused { .. }) => {
                 return Err(CliError::new(FailureCode::Unreachable, what).with_cause(&error));
             }

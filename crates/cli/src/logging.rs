@@ -1,4 +1,4 @@
-//! Logs, to standard error.
+//! Logging to standard error.
 
 use std::io::IsTerminal;
 
@@ -10,9 +10,9 @@ use crate::args::{Cli, CliCommand};
 /// Environment variable with a log filter.
 const VARIABLE: &str = "HOSPES_LOG";
 
-/// Starts logging as the command line says.
+/// Starts logging at the level that the command line selects.
 pub(crate) fn start(cli: &Cli) {
-    // `up` says how the servers are in its own words.
+    // `up` reports the states of servers itself.
     let quiet = if matches!(cli.command, CliCommand::Up(_)) { "error" } else { "warn" };
     let level = match cli.global.verbose {
         _ if cli.global.quiet => "error",
@@ -21,7 +21,7 @@ pub(crate) fn start(cli: &Cli) {
         2 => "hospes=debug,hospes_host=debug,hospes_cli=debug,info",
         _ => "trace",
     };
-    // A filter with a mistake counts as none: logging must not keep the program from running.
+    // An invalid filter is ignored: logging must not keep the program from running.
     let filter = std::env::var(VARIABLE).ok().and_then(|filter| EnvFilter::try_new(filter).ok());
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -37,7 +37,7 @@ use output::CliOutput;
 const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    // Before anything else: what starts servers is small and has one thread.
+    // Before anything else: the helper that starts servers stays small and single-threaded.
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|word| word == settings::RUN_CHILD) {
         return hospes_sandbox::entry(Some(settings::RUN_CHILD.into()), std::env::args_os().skip(2));
@@ -50,8 +50,8 @@ fn main() -> ExitCode {
     logging::start(&cli);
     let ended = runtime().and_then(|runtime| {
         let ended = runtime.block_on(run(cli.command, output));
-        // Ends what is still going on, so that no child outlives us; but a read of the terminal that is still
-        // waiting must not keep the program.
+        // Ends running tasks, so that no child process outlives the program. A pending read of the terminal must not
+        // keep it alive.
         runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
         ended
     });
@@ -89,14 +89,14 @@ fn runtime() -> CliResult<tokio::runtime::Runtime> {
     runtime.map_err(|error| CliError::usage("cannot start the async runtime").with_cause(&error))
 }
 
-/// Help is a result; a mistake is talk, and its code is ours, not that of the parser.
+/// Prints help as a result and mistakes as errors, with this program's exit codes instead of the parser's.
 fn misread(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _gone = error.print();
         return ExitCode::SUCCESS;
     }
-    // The arguments could not be parsed, so that the flag is looked for by hand. What follows `--` belongs
-    // to another program.
+    // The arguments could not be parsed, so the flag is searched for by hand. Words after `--` belong to another
+    // program.
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
         output::CliOutput { json: true, quiet: false }.failure(&CliError::from_clap(error));

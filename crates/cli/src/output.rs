@@ -1,4 +1,4 @@
-//! The one place that prints: results on standard output, talk on standard error, colour where it is wanted.
+//! The only module that prints: results on standard output, messages on standard error, colour where supported.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -10,15 +10,15 @@ use crate::exit::CliError;
 /// Settings for printing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CliOutput {
-    /// Results as JSON.
+    /// Prints results as JSON.
     pub(crate) json: bool,
-    /// No talk.
+    /// Suppresses progress messages.
     pub(crate) quiet: bool,
 }
 
-/// Prints a result. A reader that has gone away is no error.
+/// Prints a result. A closed pipe is not an error.
 fn out(text: &str) {
-    // Flushed at once, because what follows on standard error must not overtake it on a terminal.
+    // Flushed immediately, because later text on standard error must not overtake it on a terminal.
     let mut stdout = anstream::stdout().lock();
     let _gone = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
@@ -43,7 +43,7 @@ impl CliOutput {
         out(&format!("{line}\n"));
     }
 
-    /// Prints JSON of others on one line, with what would hide in it escaped.
+    /// Prints foreign JSON on one line, with hidden characters escaped.
     pub(crate) fn json_line(self, json: &str) {
         out(&format!("{}\n", escape_hidden(json)));
     }
@@ -87,7 +87,7 @@ impl CliOutput {
             return;
         }
         let text = failure.to_string();
-        // With -v all of it is shown.
+        // With -v everything is shown.
         let details = tracing::enabled!(tracing::Level::INFO);
         let lines: Vec<&str> = text.lines().filter(|line| details || !is_detail(line)).collect();
         err(&format_labelled("error", RED, &lines.join("\n"), talk_width()));
@@ -96,7 +96,7 @@ impl CliOutput {
         }
     }
 
-    /// A question to the person, and the answer; none at the end of input.
+    /// Asks the person a question and returns the answer. Returns `None` at the end of input.
     pub(crate) fn ask(self, question: impl fmt::Display) -> Option<String> {
         err(&format!("{question}"));
         let mut line = String::new();
@@ -107,8 +107,8 @@ impl CliOutput {
     }
 }
 
-/// JSON in which control characters, and characters that hide or turn the direction of reading, are written as `\uXXXX`:
-/// the same value. Line ends and tabs between members stay.
+/// Escapes control characters and invisible or direction-changing characters in JSON as `\uXXXX`, which does not change
+/// its value. Line breaks and tabs between members stay.
 pub(crate) fn escape_hidden(json: &str) -> String {
     let hides = |letter: char| {
         (letter.is_control() || hospes_policy::is_hidden(letter)) && !matches!(letter, '\n' | '\r' | '\t')
@@ -151,7 +151,7 @@ pub(crate) fn print_message_part(text: &str) {
     err(text);
 }
 
-/// Forgets what was typed and not read yet.
+/// Discards typed input that has not been read yet.
 pub(crate) fn discard_typed_input() {
     #[cfg(unix)]
     let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
@@ -200,12 +200,12 @@ pub(crate) const GREEN: &str = "32";
 pub(crate) const YELLOW: &str = "33";
 pub(crate) const CYAN: &str = "36";
 
-/// Text in a style; where colour is not wanted it is taken out again on printing.
+/// Wraps a text in a style. The style is removed on printing if colour is off.
 pub(crate) fn paint(style: &str, text: impl fmt::Display) -> String {
     format!("\x1b[{style}m{text}\x1b[0m")
 }
 
-/// Makes control characters visible, so that text of servers does not control the terminal. Line breaks stay.
+/// Makes control characters visible, so that text from servers cannot control the terminal. Line breaks stay.
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -238,14 +238,14 @@ pub(crate) fn result_width() -> Option<usize> {
 /// Puts `margin` before a text and breaks it at spaces into lines no longer than `width`, if given. A longer word stays
 /// whole.
 pub(crate) fn wrap_text(text: &str, margin: usize, width: Option<usize>) -> String {
-    /// Text in a narrower column is harder to read than broken lines.
+    /// Text in a narrower column is harder to read than overlong lines.
     const NARROWEST: usize = 20;
 
     let most = width.map_or(usize::MAX, |width| width.saturating_sub(margin).max(NARROWEST));
     let mut lines: Vec<String> = Vec::new();
     for word in text.trim_end().split(' ') {
         match lines.last_mut() {
-            // What is empty so far is the text's own indentation.
+            // The line so far is only the text's own indentation.
             Some(line)
                 if line.trim().is_empty() || line.chars().count() + 1 + word.chars().count() <= most =>
             {
@@ -259,7 +259,7 @@ pub(crate) fn wrap_text(text: &str, margin: usize, width: Option<usize>) -> Stri
     lines.iter().map(|line| format!("{margin}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// The first line of a text, cut where it is long.
+/// Returns the first line of a text, cut if it is longer than `most` characters.
 pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = printable(text.trim().lines().next().unwrap_or_default().trim());
     match line.char_indices().nth(most) {

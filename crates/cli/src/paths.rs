@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::{CliError, CliResult};
 use serde::{Deserialize, Serialize};
 
-/// The configuration that is read when none is named, if it is there.
+/// Returns the default configuration file, if it exists.
 pub(crate) fn default_config() -> Option<PathBuf> {
     let file = folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml");
     file.is_file().then_some(file)
@@ -18,7 +18,7 @@ pub(crate) fn new_config_path() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
 }
 
-/// A file as people write it: below the home folder it begins with `~`.
+/// Formats a path for people, with `~` for the home folder.
 pub(crate) fn display_path(file: &Path) -> String {
     let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
     below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
@@ -29,7 +29,7 @@ pub(crate) fn memory_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
 }
 
-/// The rules for what may be called, where none are named.
+/// Returns the path of the default policy file.
 pub(crate) fn policy_file() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
 }
@@ -56,7 +56,7 @@ pub(crate) fn authorization_key() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
 }
 
-/// The file of the token that programs show to the endpoint if they are not let in by themselves.
+/// Returns the path of the token that programs present to the endpoint if they are not admitted by their user id.
 pub(crate) fn endpoint_token() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
 }
@@ -71,7 +71,7 @@ pub(crate) fn read_or_create_secret(
     file: &Path,
     make: impl FnOnce() -> CliResult<String>,
 ) -> CliResult<String> {
-    // A shorter text is no whole secret, such as that of a file that is empty because a write was cut off.
+    // A shorter text is an incomplete secret, for example in a file whose writing was interrupted.
     let kept =
         || fs::read_to_string(file).ok().map(|text| text.trim().to_owned()).filter(|text| text.len() >= 20);
     if let Some(kept) = kept() {
@@ -82,7 +82,7 @@ pub(crate) fn read_or_create_secret(
         file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write_private(file, made.as_bytes()));
     written
         .map_err(|error| CliError::usage(format!("cannot write {}", file.display())).with_cause(&error))?;
-    // Of two hosts that start at once one has made it.
+    // If two hosts start at the same time, one of them has created it.
     Ok(kept().unwrap_or(made))
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
 }
 
 fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
-    // The XDG Base Directory Specification has relative paths ignored.
+    // The XDG Base Directory Specification requires relative paths to be ignored.
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(std::env::home_dir()?.join(below_home)))
 }
@@ -106,7 +106,7 @@ fn runtime() -> Option<PathBuf> {
     }
 }
 
-/// A note that a host runs.
+/// Note in the runtime folder that a host is running.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct HostNote {
     pub(crate) pid: u32,
@@ -123,7 +123,7 @@ pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
     Some(runtime()?.join(format!("{pid}.sock")))
 }
 
-/// The socket of the host that left this note.
+/// Returns the path of the socket of the host that wrote this note.
 pub(crate) fn socket_beside(note: &Path) -> PathBuf {
     note.with_extension("sock")
 }
@@ -151,7 +151,7 @@ pub(crate) fn write_redirect_page(url: &str) -> std::io::Result<PathBuf> {
     Ok(file)
 }
 
-/// A folder beside the notes, for its owner alone, that is gone when this is dropped.
+/// Creates a temporary folder beside the notes, accessible to its owner alone. It is removed on drop.
 pub(crate) fn private_folder() -> std::io::Result<tempfile::TempDir> {
     create_runtime_folder()?;
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
@@ -161,7 +161,7 @@ pub(crate) fn private_folder() -> std::io::Result<tempfile::TempDir> {
     builder.prefix("edit-").tempdir_in(folder)
 }
 
-/// A note that is taken away again.
+/// Removes the note of a running host on drop.
 #[derive(Debug)]
 pub(crate) struct HostNoteGuard(PathBuf);
 
@@ -171,8 +171,8 @@ impl Drop for HostNoteGuard {
     }
 }
 
-/// Leaves a note that this process is a host. Without one `hospes status` has to be told the URL, so failing at it
-/// is no error.
+/// Writes the note that this process is a host. Without it, `hospes status` needs the URL, so a failure is not an
+/// error.
 pub(crate) fn write_host_note(endpoint: &str, token: Option<String>) -> Option<HostNoteGuard> {
     let folder = runtime()?;
     create_runtime_folder().ok()?;
@@ -182,19 +182,19 @@ pub(crate) fn write_host_note(endpoint: &str, token: Option<String>) -> Option<H
     Some(HostNoteGuard(file))
 }
 
-/// Writes a file anew that only its owner can read.
+/// Replaces a file by one that only its owner can read.
 fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
-    // One that is there might be anybody's.
+    // An existing file might belong to another user.
     let _gone = fs::remove_file(file);
     let mut options = fs::OpenOptions::new();
-    // `create_new` follows no link that was put there after the removal.
+    // `create_new` follows no link that was created after the removal.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(file)?.write_all(content)
 }
 
-/// The hosts that left a note, the newest first; a note may have outlived its host.
+/// Returns the notes of hosts, newest first. A note may have outlived its host.
 pub(crate) fn list_host_notes() -> Vec<(PathBuf, HostNote)> {
     let Some(entries) = runtime().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
     let mut notes: Vec<_> = entries
@@ -210,7 +210,7 @@ pub(crate) fn list_host_notes() -> Vec<(PathBuf, HostNote)> {
     notes.into_iter().map(|(_, file, note)| (file, note)).collect()
 }
 
-/// Removes the note of a host that is gone.
+/// Removes the note of a host that no longer runs.
 pub(crate) fn remove_host_note(file: &Path) {
     let _gone = fs::remove_file(file);
 }

@@ -1,4 +1,4 @@
-//! A bar for calls that take long, where a person sees it.
+//! Progress bar for long calls, on a terminal.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,17 +8,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{self, printable};
 
-/// Delay before a bar is shown; most calls end before it.
+/// Delay before the bar is shown; most calls end earlier.
 const SHOW_DELAY: Duration = Duration::from_millis(400);
-/// Interval at which the bar moves.
+/// Interval at which the bar is redrawn.
 const TICK: Duration = Duration::from_millis(100);
-/// The bar's steps.
+/// Number of steps of a full bar.
 const STEPS: u64 = 10_000;
 
-/// The bar that is shown, which is hidden while the person is asked something.
+/// The bar that is currently shown. It is hidden while the person is asked a question.
 static ACTIVE_BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Does something during which no bar is drawn.
+/// Runs `work` with the bar hidden.
 pub(crate) fn without_bar<R>(work: impl FnOnce() -> R) -> R {
     // Cloned, so that the lock is not held while `work` waits for a person.
     let shown = ACTIVE_BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -28,12 +28,12 @@ pub(crate) fn without_bar<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Shows how far a call is.
+/// Progress bar of one call, or nothing if messages are not shown.
 #[derive(Debug)]
 pub(crate) struct CallProgressBar(Option<ProgressBar>);
 
 impl CallProgressBar {
-    /// A bar for a call of `what`; nothing is seen of it unless the call takes long.
+    /// Creates a bar for a call of `what`. It becomes visible after [`SHOW_DELAY`].
     pub(crate) fn new(what: &str, quiet: bool) -> Self {
         if quiet || !output::is_seen() {
             return Self(None);

@@ -1,4 +1,4 @@
-//! Elicitation in the terminal: the questions that servers ask the person.
+//! Elicitation in the terminal: questions from servers to the person.
 
 use hospes::client::UrlReview;
 use hospes::model::{
@@ -14,22 +14,22 @@ use crate::progress;
 /// Maximum number of times a form is asked.
 const MAX_TRIES: usize = 5;
 
-/// Asks the person. A question is no talk: it is shown however quiet the program is to be.
+/// Asks the person. The question is shown even with `--quiet`.
 pub(crate) async fn elicit(params: ElicitParams, output: CliOutput) -> hospes::Result<ElicitResult> {
-    // Reading a terminal blocks.
+    // Terminal input is read with blocking calls.
     let ask = move || answer(&params, output, &mut |question: &str| output.ask(question));
     let asked = tokio::task::spawn_blocking(move || progress::without_bar(ask));
     Ok(asked.await?)
 }
 
-/// Puts a question to the person, and has their line; none where they give up.
+/// Asks the person a question and returns the line. `None` if input has ended.
 pub(crate) type AskLine<'a> = dyn FnMut(&str) -> Option<String> + 'a;
 
 fn answer(params: &ElicitParams, output: CliOutput, ask: &mut AskLine<'_>) -> ElicitResult {
     match params {
         ElicitParams::Form(form) => ask_form(form, output, ask),
         ElicitParams::Url(url) => ask_url(url, ask),
-        // A kind of question that is unknown here is cancelled, because nobody has seen it to decline it.
+        // An unknown kind of question is cancelled, because the person has not seen it to decline it.
         _ => ElicitResult::new(ElicitAction::Cancel),
     }
 }
@@ -42,7 +42,7 @@ fn ask_form(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine<'_>) -
     fill(form, output, ask)
 }
 
-/// Asks for the fields of a form, one after the other, and once more where they do not fit.
+/// Asks for the fields of a form, and again if the values do not match its schema.
 pub(crate) fn fill(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine<'_>) -> ElicitResult {
     announce(paint(DIM, "An empty line skips a field, `!` declines the form, Ctrl-D cancels."));
     let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
@@ -93,7 +93,7 @@ fn approval(form: &ElicitFormParams) -> Option<bool> {
     }
 }
 
-/// Asks about a call with the keys of `hospes approve`. An empty line is neither yes nor no.
+/// Asks about a call with the keys of `hospes approve`. An empty line neither allows nor denies.
 fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut AskLine<'_>) -> ElicitResult {
     announce(format_args!("\n{}", printable(&form.message)));
     let key = |key: &str, does: &str| format!("{} {}", paint(BOLD, key), paint(DIM, does));
@@ -102,7 +102,7 @@ fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut AskLine<'_>) 
         keys.push(key("s", "session"));
     }
     let question = format!("\n{}{} ", keys.join("  "), paint(CYAN, " >"));
-    // What was typed before there was a question is no answer to it.
+    // Text typed before the question appeared is not an answer to it.
     discard_typed_input();
     for _ in 0..MAX_TRIES {
         let Some(line) = ask(&question) else { return ElicitResult::cancel() };
@@ -127,7 +127,7 @@ fn ask_url(asked: &ElicitUrlParams, ask: &mut AskLine<'_>) -> ElicitResult {
         paint(CYAN, "The server asks:"),
         paint(BOLD, printable(&asked.message))
     ));
-    // An address that cannot be taken apart is not shown, because its host could not be named (ELIC-10).
+    // A URL that cannot be parsed is not shown, because its host could not be named (ELIC-10).
     let Ok(review) = UrlReview::of(&asked.url) else { return ElicitResult::decline() };
     announce("It asks you to visit this page. Check the whole URL before you open it:");
     announce(format_args!("  {}", printable(&review.url)));
@@ -152,7 +152,7 @@ pub(crate) fn words(name: &str, field: &Value, text: &str) -> Vec<String> {
     items.into_iter().map(|item| format!("{name}={}", literal(item))).collect()
 }
 
-/// `@` begins a file's name only where a person wrote a command line.
+/// Escapes a leading `@`, which names a file only in arguments of a command line.
 fn literal(text: &str) -> String {
     if text.starts_with('@') { format!("@{text}") } else { text.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! From what was written to what is meant: configuration and settings of the host.
+//! Configuration and settings of the host, from files and the command line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths};
 
-/// The configuration, and whether there was any.
+/// A loaded configuration and its files.
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
     pub(crate) config: HostConfig,
-    /// The files it came from, or none, so that these are the built-in servers.
+    /// The files that were read. Empty if the built-in servers are used instead.
     pub(crate) files: Vec<std::path::PathBuf>,
 }
 
-/// Reads the files that were named, or the default one.
+/// Reads the named configuration files, or the default one.
 pub(crate) fn load(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
     let named: Vec<_> = match files.config.is_empty() {
         false => files.config.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn load(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
         loader.load(&named).map_err(|errors| mistakes(&errors))
     };
     let mut config = read(!files.strict)?;
-    // With no server left to start, the mistakes are the result.
+    // If no server is left to start, the errors are the result.
     if !config.rejected.is_empty() && config.servers.iter().all(|server| server.disabled) {
         config = read(false)?;
     }
@@ -52,7 +52,7 @@ fn mistakes(errors: &ConfigErrors) -> CliError {
     failure.hint("nothing was started; correct the file and try again")
 }
 
-/// The servers that run when there is no configuration.
+/// Returns the servers that run without a configuration.
 pub(crate) fn default_servers() -> Vec<ServerConfig> {
     let source = ConfigSource::unwritten("the defaults");
     builtins::DEFAULTS
@@ -64,7 +64,7 @@ pub(crate) fn default_servers() -> Vec<ServerConfig> {
         .collect()
 }
 
-/// A host as the command line wants it.
+/// Builds a host from the configuration and the options of the command line.
 pub(crate) async fn build_host(
     options: &HostOptions,
     mut config: HostConfig,
@@ -86,7 +86,7 @@ pub(crate) async fn build_host(
     settings.helper = launch_helper();
     check_folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
-    // What is said here goes before what the files say.
+    // Options of the command line take precedence over the configuration.
     config.start_wait = options.start_wait.or(config.start_wait);
     for server in &mut config.servers {
         let times = &mut server.timeouts;
@@ -103,14 +103,14 @@ pub(crate) async fn build_host(
     if options.pins.is_some() {
         config.servers.iter_mut().for_each(|server| server.pins = None);
     }
-    // Whoever has rules wants to be asked.
+    // With a policy file, new servers need approval by default.
     let has_rules = enforcement::find_policy_file(options.policy.as_deref())?.is_some();
     let mode = options.pins.unwrap_or(if has_rules { PinMode::Ask } else { PinMode::FirstUse });
     let is_pinned = config.servers.iter().any(|server| {
         !matches!(server.transport, ServerTransport::Builtin(_))
             && server.pins.unwrap_or(mode) != PinMode::Off
     });
-    // Not refused yet, because only pinning cannot do without a place to keep its decisions.
+    // An error is not returned yet, because only pinning cannot do without the state.
     let state = enforcement::open_state();
     let state = if is_pinned {
         let nowhere =
@@ -149,7 +149,7 @@ pub(crate) async fn build_host(
     Ok(builder)
 }
 
-/// The word by which this program knows that it is to start a server.
+/// First argument with which this program acts as the helper that starts a server.
 pub(crate) const RUN_CHILD: &str = hospes_host::callers::HELPER_WORD;
 
 /// Returns the program that starts servers: this program itself.
@@ -157,7 +157,7 @@ pub(crate) fn launch_helper() -> Option<SandboxHelper> {
     SandboxHelper::is_supported().then(|| SandboxHelper::this_program(RUN_CHILD))
 }
 
-/// Refuses what is no folder.
+/// Returns an error unless every path is a folder.
 pub(crate) fn check_folders(flag: &str, folders: &[PathBuf]) -> CliResult {
     match folders.iter().find(|folder| !folder.is_dir()) {
         None => Ok(()),
@@ -168,7 +168,7 @@ pub(crate) fn check_folders(flag: &str, folders: &[PathBuf]) -> CliResult {
     }
 }
 
-/// Refuses what no `Host` or `OffersSource` could be.
+/// Returns an error unless the values are valid hosts and origins.
 pub(crate) fn check_allowed(hosts: &[String], origins: &[String]) -> CliResult {
     let refuse = |flag: &str, form: &str, given: &str| {
         Err(CliError::usage(format!("{flag}: expected {form}, got `{given}`")))

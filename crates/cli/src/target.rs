@@ -1,4 +1,4 @@
-//! Resolution of the server that is meant: a URL, an entry of the configuration, a built-in server, or a command.
+//! Resolution of the server named on the command line: a URL, a configuration entry, a built-in server, or a command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{builtins, output, prompt};
 pub(crate) const SIGN_IN: &str =
     "sign in with `hospes auth login TARGET`, or pass your own token with `--header 'Authorization: …'`";
 
-/// A server, found.
+/// A resolved server and its settings.
 #[derive(Debug)]
 pub(crate) struct ServerTarget {
     pub(crate) target: Target,
@@ -32,7 +32,7 @@ pub(crate) struct ServerTarget {
     pub(crate) client: Option<PreregisteredOAuthClient>,
 }
 
-/// Finds out which server is meant. A word that could be nothing is an error; nothing is guessed.
+/// Resolves the server named on the command line. A word that matches nothing is an error; nothing is guessed.
 pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) -> CliResult<ServerTarget> {
     let era = match reach.era {
         EraArg::Auto => None,
@@ -67,7 +67,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     if builtins::names().any(|name| name == word) {
         return found(apply_flags(builtin(word, builtins::default_arguments(word))?, reach)?);
     }
-    // Last, and only with blanks or for a program that exists: a misspelt name must not be run.
+    // Last, and only with blanks or for an existing program: a misspelt name must not be run.
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);
         if let Target::Invalid { why, .. } = &target {
@@ -112,7 +112,7 @@ fn entry(server: &ServerConfig) -> CliResult<Target> {
     }
 }
 
-/// A built-in server is this program again, as a child.
+/// Creates the target for a built-in server, which runs in a child process of this program.
 fn builtin(name: &str, args: &[&str]) -> CliResult<Target> {
     let program = std::env::current_exe().map_err(|error| {
         CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
@@ -129,7 +129,7 @@ fn is_program(word: &str) -> bool {
     std::env::split_paths(&folders).any(|folder| is_file(&folder.join(word)))
 }
 
-/// Adds what the flags say.
+/// Applies the flags of the command line.
 fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
     match target {
         Target::Command(mut command) => {
@@ -150,7 +150,7 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
             if command.launcher.is_some() {
                 return Ok(command.into());
             }
-            // Without such a program the client says what is missing.
+            // If the program is missing, the client reports it.
             let guarded =
                 confine_command(command.clone(), &SandboxConfig::default(), launch_helper().as_ref());
             Ok(guarded.map_or(command, |(guarded, _)| guarded).into())
@@ -174,7 +174,7 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
     }
 }
 
-/// Connects.
+/// Connects to the server.
 pub(crate) async fn connect(
     found: ServerTarget,
     reach: &ConnectArgs,
@@ -203,7 +203,7 @@ pub(crate) async fn connect(
     };
     connected.map_err(|error| {
         let mut failure = CliError::from(error);
-        // No token was sent because the store could not be opened, which is the cause to show.
+        // No token was sent because the store could not be opened, which is the cause to report.
         if failure.code == FailureCode::Unauthorized
             && let Some(why) = store.and_then(|store| store.failure())
         {
@@ -213,13 +213,13 @@ pub(crate) async fn connect(
         if signs_in && failure.code == FailureCode::Unauthorized && !is_mismatch {
             failure.hint = Some(SIGN_IN.to_owned());
         }
-        // Here it is set by a flag.
+        // Here the time limit is set by a flag.
         failure.hint = failure.hint.map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
         failure
     })
 }
 
-/// Lets requests in by the tokens of an earlier sign-in, unless the command line says otherwise.
+/// Authorizes requests with the tokens of an earlier sign-in, unless an `Authorization` header is given.
 fn with_tokens(
     target: Target,
     client: Option<PreregisteredOAuthClient>,
@@ -229,7 +229,7 @@ fn with_tokens(
     if url.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return Ok(url.into());
     }
-    // A token would be read on the way. Who wants none lets everybody in over http too.
+    // A token could be read in transit. Servers that need none are reachable over http too.
     if url::Url::parse(&url.url).is_ok_and(|url| !hospes_auth::metadata::is_secure(&url)) {
         return Ok(url.into());
     }
@@ -237,7 +237,7 @@ fn with_tokens(
     Ok(url.authorizer(Arc::new(oauth)).into())
 }
 
-/// Lets the person answer what servers ask, where there is one.
+/// Lets the person answer questions of servers, if there is a person.
 fn answer_questions(builder: ClientBuilder, output: CliOutput) -> ClientBuilder {
     // Without a person the capability is not declared, so that servers do not ask and wait.
     if !output::is_interactive() {

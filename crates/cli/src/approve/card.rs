@@ -1,5 +1,5 @@
-//! Card of one pending approval, as a person reads it. Text of others stands behind a bar or in a column of its own,
-//! never where the host speaks.
+//! The card of one pending approval, laid out for a person. Foreign text stands behind a bar or in a column of its own,
+//! so it cannot be mistaken for the host's words.
 
 mod page;
 
@@ -32,7 +32,8 @@ impl ApprovalRisk {
             ApprovalCard::Call(card) if card.data_flow.is_some() => Self::Sharp,
             ApprovalCard::Call(card) => match (card.what, card.effects) {
                 (ApprovalCallKind::Tool, Some(said)) => {
-                    // Only a trusted server's annotations can calm. What makes a call worse counts from any.
+                    // Only annotations of a trusted server lower the risk. Annotations that raise it count from any
+                    // server.
                     match (said.read_only, said.destructive, said.trusted) {
                         (true, _, true) if !said.open_world => Self::Calm,
                         (false, true, _) => Self::Sharp,
@@ -71,7 +72,7 @@ pub(crate) fn title(approval: &Approval) -> (String, String) {
     (what, text::line(&approval.server, 120))
 }
 
-/// The whole card, in lines no wider than `width`.
+/// Returns the whole card in lines no wider than `width` columns.
 pub(crate) fn card(
     approval: &Approval,
     draft: &ApprovalDraft,
@@ -97,10 +98,10 @@ pub(super) fn layout_card(
         ApprovalCard::SamplingResult(card) => page.sampling_result(card, approval, draft, pins),
         ApprovalCard::Form(card) => page.form(card, approval, draft, pins),
         ApprovalCard::Url(card) => page.url(card, approval, pins),
-        // The enum is non-exhaustive: a kind that is new here is shown whole before it can be allowed.
+        // The enum is non-exhaustive: a kind that this version does not know is shown in full before it can be allowed.
         other => page.said(&format!("{other:?}")),
     }
-    // A card that marks no end has to be read to its end.
+    // A card without such a mark has to be read to its end.
     let needed = page.needed.unwrap_or(page.lines.len());
     (page.lines, needed)
 }
@@ -145,7 +146,7 @@ impl CardPage {
             self.styled(if at == 0 { "points to" } else { "" }, destination, bold());
         }
         self.values("Arguments", &card.arguments, draft);
-        // What follows only explains, and the server decides how long its part of it is.
+        // Everything below this line is explanation, and the server decides how long its part of it is.
         self.needed = Some(self.lines.len());
         if let Some(last) = &card.last_arguments {
             let now = draft.edited.as_ref().unwrap_or(&card.arguments);
@@ -175,7 +176,7 @@ impl CardPage {
         if said.idempotent && !said.read_only {
             words.push(("idempotent", Color::Green));
         }
-        // What nobody believes calms nobody.
+        // Annotations of an untrusted server are never shown in the reassuring colour.
         let color = |color| if said.trusted || color != Color::Green { color } else { Color::Reset };
         let whole: Vec<&str> = words.iter().map(|(text, _)| *text).collect();
         let whole = whole.join(" · ");
@@ -327,7 +328,7 @@ impl CardPage {
         self.part("Message", "");
         self.said(&card.message);
         self.part("Full URL", "");
-        // The host is where it stands after the scheme, not where a path repeats it.
+        // The real host is the one after the scheme; a path may repeat the name of another host.
         let url = visible_line(&card.url);
         let from = url.find("://").map_or(0, |at| at + 3);
         let end = url[from..].find(['/', '?', '#']).map_or(url.len(), |at| from + at);

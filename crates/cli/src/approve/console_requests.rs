@@ -12,7 +12,7 @@ use super::state::QueueSnapshot;
 use crate::exit::CliResult;
 use crate::local_host;
 
-/// The host that was started last and answers, and its process.
+/// Returns the console of the most recently started host that answers, and the id of its process.
 pub(super) async fn find_host() -> CliResult<(LocalConsole, Option<u64>)> {
     let wanted = async |console: &LocalConsole| console.get::<Value>("console").await;
     let (console, about) =
@@ -29,7 +29,7 @@ pub(super) async fn fetch_queue(console: &LocalConsole) -> Result<QueueSnapshot,
         now: Timestamp,
     }
     let ApprovalsReply { open, recent, now } = console.get("approvals").await?;
-    // Definitions are fetched apart, and only when the host says that they have changed.
+    // Definitions are fetched separately, and only after the host has reported a change.
     Ok(QueueSnapshot { open, recent, now, pins: None })
 }
 

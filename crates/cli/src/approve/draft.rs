@@ -19,13 +19,13 @@ pub(crate) struct ApprovalDraft {
     pub(crate) edited: Option<RawJson>,
     /// Last edit that is not valid JSON.
     pub(crate) broken: Option<String>,
-    /// Error message for that text.
+    /// Error message for [`Self::broken`].
     pub(crate) problem: Option<String>,
     /// True if the value is shown as JSON.
     pub(crate) is_raw: bool,
 }
 
-/// Returns the editable part of a pending approval, as it was received.
+/// Returns the editable part of a pending approval, unedited.
 pub(crate) fn original(approval: &Approval) -> RawJson {
     match &approval.card {
         ApprovalCard::Call(card) => card.arguments.clone(),
@@ -51,12 +51,12 @@ pub(crate) struct FormField {
     pub(crate) is_required: bool,
 }
 
-/// The fields of a form, in their order.
+/// Returns the fields of a form in schema order.
 pub(crate) fn fields(schema: &RawJson) -> Vec<FormField> {
     let whole = schema.to_value().unwrap_or_default();
     let required = whole.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let members = json::members(schema).unwrap_or_default().into_iter();
-    // The last of several, as `to_value` above takes it, so that both read the same schema.
+    // The last of several members with this name, as `to_value` above takes it, so that both read the same schema.
     let properties = members.filter(|(name, _)| name == "properties").last();
     let properties = properties.and_then(|(_, properties)| json::members(&properties)).unwrap_or_default();
     let field = |(name, schema): (String, RawJson)| {
@@ -77,7 +77,7 @@ impl ApprovalDraft {
             }
             Err(error) => {
                 self.problem = Some(format!("the edited text is not valid JSON: {error}"));
-                // Kept, so that the editor opens with it again and nothing that was typed is lost.
+                // Kept, so that the editor opens with it again and no typed text is lost.
                 self.broken = Some(text);
             }
         }
@@ -101,7 +101,7 @@ pub(crate) struct FormEditor {
 }
 
 impl FormEditor {
-    /// From the first field on, with what stands there already; nothing for a form without fields.
+    /// Starts at the first field, with the present values filled in. Returns `None` for a form without fields.
     pub(crate) fn new(schema: &RawJson, now: &RawJson) -> Option<Self> {
         let fields = fields(schema);
         let now = now.to_value().unwrap_or_default();
@@ -122,7 +122,10 @@ impl FormEditor {
         false
     }
 
-    /// The content, or what is wrong with it.
+    /// Returns the content of the form.
+    ///
+    /// # Errors
+    /// A description of each field with an invalid value.
     pub(crate) fn content(&self) -> Result<RawJson, String> {
         let fields = self.fields.iter().zip(&self.answers);
         let words = fields.flat_map(|(field, text)| prompt::words(&field.name, &field.schema, text.trim()));
@@ -137,7 +140,7 @@ impl FormEditor {
     }
 }
 
-/// A value as one writes it into a line.
+/// Formats a value as the text of an input line.
 fn written(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),

@@ -1,4 +1,4 @@
-//! The screen: what waits on the left, the card on the right, and what the keys do below.
+//! Layout of the screen: pending approvals on the left, the selected card on the right, the keys below.
 
 use jiff::Timestamp;
 use ratatui::Frame;
@@ -21,8 +21,8 @@ const MIN_SPLIT_WIDTH: u16 = 76;
 /// Number of lines of each entry in the list.
 const LINES_PER_ITEM: usize = 2;
 
-/// Draws it all; how far the card can be scrolled, how much of it is seen at once, and how far it has to be scrolled for
-/// what would happen to have been in view.
+/// Draws the screen. Returns the maximum scroll position of the card, the number of lines of one page step, and the
+/// position to scroll to before the card can be allowed.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &ScreenState) -> (usize, usize, usize) {
     let [head, body, said, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -126,7 +126,7 @@ fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
             Span::raw(filling),
             Span::styled(left, hurry),
         ]));
-        // The argument tells calls of one tool apart; whose they are stands on the card.
+        // The argument distinguishes calls of one tool; the card names the caller.
         let rest = key_argument(approval, width).or_else(|| approval.application.clone());
         let rest = rest.map(|rest| format!(" · {rest}")).unwrap_or_default();
         let whose = text::line(&format!("{server}{rest}"), width.saturating_sub(2));
@@ -181,7 +181,7 @@ fn words(state: &ScreenState) -> Line<'static> {
 
 fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     let armed = state.is_armed();
-    // What is known by everybody goes first where there is no room.
+    // Keys that everybody knows are dropped first if the line is too short.
     let mut keys: Vec<(&str, &str, bool)> = Vec::new();
     match &state.mode {
         ScreenMode::Watching => {
@@ -232,7 +232,7 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     frame.render_widget(Line::from(spans), area);
 }
 
-/// Returns the label of the key that allows, in a word or two.
+/// Returns the label of the key that allows, in one or two words.
 fn approve_label(approval: &hospes_host::approvals::Approval) -> &'static str {
     use hospes_host::approvals::ApprovalCard;
     match approval.card {
@@ -302,7 +302,7 @@ fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor
     draw_box(frame, body, " allow always ".to_owned(), lines, rule.writing.as_ref());
 }
 
-/// A box over the screen, with a line to write into below the others.
+/// Draws a box over the screen, with an optional input line at the bottom.
 fn draw_box(
     frame: &mut Frame<'_>,
     body: Rect,
@@ -326,7 +326,7 @@ fn draw_box(
     let inside = block.inner(area).inner(Margin::new(1, 0));
     frame.render_widget(Clear, area);
     frame.render_widget(block, area);
-    // Where there is no room for all, the last lines are what is worked on.
+    // If not all lines fit, the last ones are shown: those are being edited.
     let room = usize::from(inside.height).saturating_sub(usize::from(entry.is_some()));
     let skipped = lines.len().saturating_sub(room);
     frame.render_widget(Paragraph::new(lines.into_iter().skip(skipped).collect::<Vec<_>>()), inside);
@@ -338,10 +338,10 @@ fn draw_box(
 
 fn draw_entry(frame: &mut Frame<'_>, entry: &LineEditor, area: Rect) {
     let (before, after) = entry.parts();
-    // Pasted text may hold hidden characters, which are shown here as everywhere else.
+    // Pasted text may hold hidden characters, which are made visible.
     let (before, after) = (hospes_policy::visible_line(before), hospes_policy::visible_line(after));
     let room = usize::from(area.width).saturating_sub(4);
-    // The cursor is always seen.
+    // The text before the cursor is cut from the left, so that the cursor stays visible.
     let mut head = String::new();
     let mut used = 0;
     for character in before.chars().rev() {

@@ -1,4 +1,4 @@
-//! The person's own editor.
+//! Editing of a text in the person's own editor (`VISUAL`, `EDITOR` or `vi`).
 
 use std::fs;
 use std::io::Write as _;
@@ -12,15 +12,16 @@ use crate::paths;
 /// Maximum size of an edited text, in bytes: the maximum that the console accepts.
 pub(super) const MAX_EDIT: u64 = 4 << 20;
 
-/// Lets the person change a text, in a file for them alone that is gone afterwards.
+/// Opens a text in the person's editor and returns the edited text. The temporary file is readable by its owner alone
+/// and removed afterwards.
 ///
 /// # Errors
-/// In words, when there is no editor, or it ends with a failure, or what it leaves cannot be read.
+/// A message for the person if the editor cannot be started or fails, or if the edited file cannot be read.
 pub(crate) fn edit(text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     // An empty variable counts as unset; POSIX has `vi` everywhere.
     let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
-    // A folder of its own, so that what the editor puts beside the file goes away with it.
+    // A folder of its own, so that backup and swap files of the editor are removed with it.
     let folder =
         paths::private_folder().map_err(|error| failed("cannot create a folder for the editor", &error))?;
     edit_in(&folder, &editor, text)
@@ -33,7 +34,7 @@ fn failed(what: &str, error: &std::io::Error) -> String {
 fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String> {
     let file = folder.path().join("edit.json");
     write(&file, text).map_err(|error| failed("cannot create a file for the editor", &error))?;
-    // As other programs do it: the variable may hold options.
+    // Run by a shell, as other programs do, because the variable may hold options.
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(&file).status();
     match status {
         Ok(status) if status.success() => read(&file),
@@ -44,14 +45,14 @@ fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String>
 
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
-    // `create_new` never follows a link or writes into a file that somebody else has put there.
+    // `create_new` never follows a link or writes into a file that another program has created.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(file)?.write_all(text.as_bytes())
 }
 
-/// Reads what is to happen instead, from an editor's file or one that is named.
+/// Reads the edited text from the editor's file or from a file named by the user.
 pub(super) fn read(file: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", file.display());
     // Checked before reading, so that a huge file does not fill the memory.

@@ -1,9 +1,9 @@
-//! Arguments that are edits of a text: what goes and what comes.
+//! Arguments that describe text edits: the removed and the inserted text.
 
 use hospes::model::RawJson;
 use serde_json::{Map, Value};
 
-/// Pairs of names under which tools take the text that goes and the text that comes.
+/// Pairs of argument names under which tools take the removed and the inserted text.
 const PAIRS: [(&str, &str); 9] = [
     ("old_text", "new_text"),
     ("oldText", "newText"),
@@ -25,7 +25,7 @@ pub(super) struct TextEdit {
     pub(super) rest: String,
 }
 
-/// The edits that a value is; none if it, or one of its elements, is anything else.
+/// Parses a value as a list of edits. Returns `None` if the value or one of its elements is anything else.
 pub(super) fn text_edits(value: &RawJson) -> Option<Vec<TextEdit>> {
     match value.decode::<Value>().ok()? {
         // An empty list has no edits and would show nothing at all.
@@ -44,7 +44,7 @@ fn edit(mut members: Map<String, Value>) -> Option<TextEdit> {
     let (Value::String(old), Value::String(new)) = (members.remove(old)?, members.remove(new)?) else {
         return None;
     };
-    // Numbers may have more digits than a tree of values keeps: what holds one is shown as it came.
+    // Numbers may have more digits than `Value` keeps, so an edit with a number is shown as JSON text.
     if members.values().any(|value| !matches!(value, Value::String(_) | Value::Bool(_) | Value::Null)) {
         return None;
     }

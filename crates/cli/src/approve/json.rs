@@ -1,4 +1,4 @@
-//! JSON as it came: laid out for reading, with every number and text exactly as it stands there.
+//! JSON text as received: indented for reading, with every number and string unchanged.
 
 use std::fmt;
 
@@ -73,12 +73,12 @@ pub(crate) fn is_same(one: &RawJson, other: &RawJson) -> bool {
     pretty(one) == pretty(other)
 }
 
-/// The members of an object in their order, none left out; nothing for anything else.
+/// Returns the members of an object in order, including repeated names. Returns `None` for any other value.
 pub(crate) fn members(json: &RawJson) -> Option<Vec<(String, RawJson)>> {
     json.is_object().then(|| json.decode::<OrderedMembers>().ok().map(|members| members.0))?
 }
 
-/// A text, read.
+/// Returns the content of a JSON string. Returns `None` for any other value.
 pub(crate) fn text(json: &RawJson) -> Option<String> {
     json.as_str().starts_with('"').then(|| json.decode().ok())?
 }
@@ -87,7 +87,7 @@ struct OrderedMembers(Vec<(String, RawJson)>);
 
 impl<'de> Deserialize<'de> for OrderedMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A map keeps one of several members with the same name, and a person has to see all of them.
+        // A map would keep one of several members with the same name, but a person has to see all of them.
         struct OrderedMembersVisitor;
         impl<'de> Visitor<'de> for OrderedMembersVisitor {
             type Value = OrderedMembers;

@@ -1,4 +1,4 @@
-//! The words that tell one approval from another on a single line.
+//! The argument that distinguishes one approval from another on a single line.
 
 use hospes::model::RawJson;
 use hospes_host::approvals::{Approval, ApprovalCard};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::text;
 
-/// Names of arguments that say most about a call, the most telling first.
+/// Names of arguments that identify a call, most specific first.
 const KEY_ARGUMENT_NAMES: [&str; 15] = [
     "path",
     "file_path",
@@ -25,7 +25,8 @@ const KEY_ARGUMENT_NAMES: [&str; 15] = [
     "id",
 ];
 
-/// The argument that says most about what an approval is about, no wider than `width`; none where it has none.
+/// Returns the argument that identifies what an approval is about, no wider than `width` columns. Returns `None` if it
+/// has no arguments.
 pub(crate) fn key_argument(approval: &Approval, width: usize) -> Option<String> {
     let arguments: &RawJson = match &approval.card {
         ApprovalCard::Call(card) => &card.arguments,

@@ -1,6 +1,6 @@
-//! One line that a person writes.
+//! Editor of a single input line.
 //!
-//! Own code, because `tui-input` bounds no length and takes no pasted text.
+//! Own code, because `tui-input` limits no length and accepts no pasted text.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineEditor {
     text: String,
-    /// In bytes, between two characters.
+    /// Byte offset of the cursor, on a character boundary.
     at: usize,
     /// Maximum length of the text, in bytes.
     most: usize,

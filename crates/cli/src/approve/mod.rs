@@ -1,4 +1,4 @@
-//! `hospes approve`: what waits for a person at the host that runs here, decided in the terminal.
+//! `hospes approve`: shows the pending approvals of the running host in the terminal and decides them.
 
 mod card;
 mod console_requests;

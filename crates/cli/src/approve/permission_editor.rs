@@ -1,4 +1,4 @@
-//! The editor of a lasting permission: as narrow as it can be, until a day.
+//! Editor of a lasting permission. It starts as narrow as possible and always has an expiry date.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ pub(crate) struct PermissionEditor {
     pub(crate) destinations: String,
     days: usize,
     pub(crate) any_application: bool,
-    /// The line that is worked on: the rows, then where, how long, for whom.
+    /// Index of the selected line: the rows, then destinations, lifetime and applications.
     pub(crate) at: usize,
     pub(crate) writing: Option<LineEditor>,
     pub(crate) problem: Option<String>,
@@ -89,7 +89,7 @@ impl PermissionEditor {
             let found = ConditionKind::ALL.into_iter().find(|kind| suggested(*kind).is_some());
             let text = json::text(&value);
             let of_kind = match found {
-                // As it came: what is suggested may be another number by now.
+                // The argument's own text, because a suggested number may have been reformatted.
                 Some(ConditionKind::Is) | None => text.clone().unwrap_or_else(|| value.as_str().to_owned()),
                 Some(kind) => suggested(kind).and_then(Value::as_str).unwrap_or_default().to_owned(),
             };
@@ -194,7 +194,8 @@ impl PermissionEditor {
         for ConditionRow { name, kind, value, is_text } in &self.rows {
             let value = match kind {
                 ConditionKind::Any => continue,
-                // An argument that came as a number is compared as one; the text `1` would never fit it.
+                // An argument that was received as a number is compared as a number; the string `1` would never match
+                // it.
                 ConditionKind::Is if !is_text => serde_json::from_str(value)
                     .map_err(|_| format!("`{name}`: expected a number, true or false, got `{value}`"))?,
                 _ => Value::from(value.as_str()),

@@ -1,5 +1,4 @@
-//! The terminal while it is ours, and the two halves that keep it going: one that draws and reads keys, one that talks to
-//! the host.
+//! The full-screen view of `hospes approve`. One half draws and reads keys, the other one communicates with the host.
 
 use std::io::{self, Stdout};
 use std::sync::Arc;
@@ -36,29 +35,29 @@ const CHANNEL_CAPACITY: usize = 8;
 /// Last known state of the host: its approval queue, or the reason why that is unknown.
 type QueueUpdate = Option<Result<QueueSnapshot, String>>;
 
-/// Something decided, on its way to the host.
+/// A decision on its way to the host.
 struct QueuedDecision {
     id: String,
     decision: ApprovalDecision,
     words: String,
 }
 
-/// Shows the approval queue until the person has had enough, or the program is asked to end.
+/// Shows the approval queue until the person leaves it or the program is asked to end.
 pub(super) async fn run(console: LocalConsole) -> CliResult {
     let mut ending = InterruptListener::new()?;
-    // A watch for the queue, of which only the newest state is drawn. Channels for decisions and their
-    // answers, of which none may be lost.
+    // The queue is sent through a watch channel, because only its newest state is drawn. Decisions and their answers go
+    // through bounded channels, because none may be lost.
     let (tell, news) = watch::channel(QueueUpdate::None);
     let (post, posts) = mpsc::channel(CHANNEL_CAPACITY);
     let (answer, answers) = mpsc::channel(CHANNEL_CAPACITY);
     let is_over = Arc::new(AtomicBool::new(false));
     let mut drawing = {
         let is_over = Arc::clone(&is_over);
-        // Reading a terminal blocks.
+        // Terminal input is read with blocking calls.
         tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over }.run())
     };
     let talking = sync_with_host(console, &tell, posts, &answer);
-    // `talking` never ends by itself; it is dropped as soon as the screen is left.
+    // `talking` never ends by itself; it is dropped when the screen is closed.
     let drawn = tokio::select! {
         drawn = ending.unless(&mut drawing) => drawn,
         never = talking => match never {},
@@ -66,8 +65,8 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
     let drawn = match drawn {
         Some(drawn) => drawn,
         None => {
-            // Relaxed is enough for a flag that guards no other data. The thread is awaited afterwards,
-            // because it gives the terminal back.
+            // Relaxed is enough for a flag that guards no other data. The thread is awaited afterwards, because it
+            // restores the terminal.
             is_over.store(true, Ordering::Relaxed);
             drawing.await
         }
@@ -76,7 +75,7 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
     drawn.map_err(|error| CliError::usage("cannot use this terminal").with_cause(&error))
 }
 
-/// Follows the approval queue and tells the host what was decided, for as long as anybody looks.
+/// Follows the approval queue and sends decisions to the host. Reconnects after failures and never returns.
 async fn sync_with_host(
     mut console: LocalConsole,
     tell: &watch::Sender<QueueUpdate>,
@@ -91,8 +90,8 @@ async fn sync_with_host(
                 lost(&error);
             }
             Ok(mut news) => loop {
-                // Both futures keep what has arrived, so that dropping one loses nothing. The decision is
-                // sent in the body of its branch, which is not dropped.
+                // Both futures keep what has been received, so that dropping one loses nothing. The decision is sent in
+                // the body of its branch, which is not dropped.
                 let heard = tokio::select! {
                     heard = news.next() => heard,
                     Some(QueuedDecision { id, decision, words }) = posts.recv() => {
@@ -102,7 +101,7 @@ async fn sync_with_host(
                             ClientError::Refused { code, message } => (code, message),
                             other => ("unreachable".to_owned(), other.to_string()),
                         });
-                        // Whoever wanted to know may have gone away.
+                        // The receiver is gone if the screen has been closed.
                         let _gone = answer.send(ScreenEvent::Decided { id, done }).await;
                         Some("approvals".to_owned())
                     }
@@ -127,14 +126,14 @@ async fn sync_with_host(
             },
         }
         tokio::time::sleep(RECONNECT_DELAY).await;
-        // Another one may run by now.
+        // Another host may have been started in the meantime.
         if let Ok((other, _)) = console_requests::find_host().await {
             console = other;
         }
     }
 }
 
-/// The half that draws.
+/// The half that draws and reads keys. It runs on a blocking thread.
 struct ScreenLoop {
     news: watch::Receiver<QueueUpdate>,
     post: mpsc::Sender<QueuedDecision>,
@@ -150,7 +149,7 @@ impl ScreenLoop {
         let mut drawn_at: Option<Instant> = None;
         while !self.is_over.load(Ordering::Relaxed) {
             let mut events = Vec::new();
-            // Answers first: what was done here is no news.
+            // Answers first, so that an approval decided here is not reported as decided elsewhere.
             while let Ok(event) = self.answers.try_recv() {
                 events.push(event);
             }
@@ -162,7 +161,7 @@ impl ScreenLoop {
                 }
             }
             let mut is_resized = false;
-            // The keyboard is polled with a time limit, because nothing else would wake this thread for news.
+            // The keyboard is polled with a time limit, because no event would wake this thread for queue updates.
             if events.is_empty() && poll(KEY_POLL_INTERVAL)? {
                 match read()? {
                     // Some terminals report the release of a key, too, which would count as a second press.
@@ -184,7 +183,7 @@ impl ScreenLoop {
                     None => {}
                     Some(ScreenEffect::Quit) => return Ok(()),
                     Some(ScreenEffect::Decide { id, decision, words }) => {
-                        // The other half is there for as long as this one is.
+                        // The receiver lives as long as this loop.
                         let _gone = self.post.blocking_send(QueuedDecision { id, decision, words });
                     }
                     Some(ScreenEffect::Edit { id, text }) => {
@@ -207,35 +206,35 @@ impl ScreenLoop {
     }
 }
 
-/// The terminal while it is ours. It is given back when this is dropped, and when anything panics.
+/// The terminal in raw mode, on the alternate screen. It is restored on drop and on panic.
 struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl TerminalScreen {
     fn enter() -> io::Result<Self> {
-        // What a panic says has to be seen, so the terminal is given back before it speaks.
+        // The terminal is restored before the panic message is printed, so that it stays visible.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             leave_screen();
             before(panic);
         }));
         enter_screen()?;
-        // From here on it is given back whatever happens.
+        // From here on, every path restores the terminal.
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
         terminal.map(|terminal| Self { terminal }).inspect_err(|_| leave_screen())
     }
 
-    /// Does something with the terminal as it was before.
+    /// Runs `work` with the terminal restored, for example an external editor.
     fn aside<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
         leave_screen();
         let done = work();
         enter_screen()?;
-        // What was typed meanwhile was meant for what had the terminal.
+        // Keys typed in the meantime were meant for the other program.
         while poll(Duration::ZERO)? {
             read()?;
         }
-        // What is known of the screen is not so any more.
+        // The buffer no longer matches the screen, so a new terminal redraws everything.
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(done)
     }

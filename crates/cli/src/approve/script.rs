@@ -1,4 +1,4 @@
-//! Lists and single decisions for scripts.
+//! Lists of approvals and single decisions without a screen, for scripts.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -18,7 +18,7 @@ use crate::commands::InterruptListener;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint};
 
-/// Minimum number of characters of an id that is given by hand.
+/// Minimum number of characters of an id given on the command line.
 const MIN_ID_LENGTH: usize = 4;
 /// Number of characters of an id in lists for people.
 const SHOWN_ID_LENGTH: usize = 8;
@@ -28,7 +28,7 @@ const MAX_MISSED: usize = 10;
 /// Width of the argument in a row, in columns.
 const ARGUMENT_WIDTH: usize = 60;
 
-/// A decision that stands on the command line.
+/// A decision given on the command line.
 #[derive(Debug)]
 pub(super) struct ScriptedDecision {
     id: String,
@@ -36,7 +36,10 @@ pub(super) struct ScriptedDecision {
 }
 
 impl ScriptedDecision {
-    /// The decision, if the command line has one.
+    /// Returns the decision that the arguments ask for. Returns `None` if they ask for none.
+    ///
+    /// # Errors
+    /// If the edited value or the permission is not valid JSON.
     pub(super) fn of(args: &ApproveArgs) -> CliResult<Option<Self>> {
         if let Some(id) = &args.deny {
             let reason = args.reason.clone().filter(|reason| !reason.is_empty());
@@ -76,7 +79,7 @@ fn edit(file: &Path) -> CliResult<RawJson> {
     RawJson::parse(text).map_err(|error| CliError::usage("--edit: not valid JSON").with_cause(&error))
 }
 
-/// Does it.
+/// Sends the decision to the host and prints the decided approval.
 pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> CliResult {
     let (console, _) = console_requests::find_host().await?;
     let queue = fetch_queue(&console).await.map_err(|error| failed(&error))?;
@@ -95,24 +98,25 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
     Ok(())
 }
 
-/// The id that begins so.
+/// Returns the full id of the pending approval whose id begins with `id`.
 fn resolve_id(id: &str, open: &[Approval]) -> CliResult<String> {
     let mut found = open.iter().filter(|approval| approval.id.starts_with(id));
     match (found.next(), found.next()) {
-        // A shorter beginning could fit another approval than the one that was seen.
+        // A shorter prefix could match an approval other than the one that was seen.
         (Some(one), None) if id.len() >= MIN_ID_LENGTH => Ok(one.id.clone()),
         (Some(_), None) => {
             Err(CliError::usage(format!("expected at least {MIN_ID_LENGTH} characters of an id")))
         }
         (Some(_), Some(_)) => Err(CliError::usage(format!("`{id}` matches more than one pending approval"))),
-        // The host knows whether it was, and says how it ended. Nothing else is put into an address.
+        // May be an approval that is over; the host then reports how it ended. Only hexadecimal digits are put into the
+        // URL.
         (None, _) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id.to_owned()),
         (None, _) => Err(CliError::usage(format!("no pending approval with id `{id}`"))
             .hint("`hospes approve --list` lists the pending approvals")),
     }
 }
 
-/// Prints what waits.
+/// Prints the pending approvals.
 pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult {
     if output.json {
         let written = console_requests::fetch_raw_queue(console).await.map_err(|error| failed(&error))?;
@@ -141,7 +145,7 @@ pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult
     Ok(())
 }
 
-/// Prints what waits, what comes, and how each ends, until the program is asked to end or the host does.
+/// Prints pending approvals, new ones, and the outcome of each, until the program or the host ends.
 pub(super) async fn follow(console: &LocalConsole, output: CliOutput) -> CliResult {
     let mut ending = InterruptListener::new()?;
     // Boxed, because its future is large and every caller's would have to hold it.
@@ -160,11 +164,11 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
         let written = console_requests::fetch_raw_queue(console).await.map_err(|error| failed(&error))?;
         let now = Timestamp::now();
         let mut seen = HashMap::new();
-        // The oldest first, those that are over before those that wait.
+        // Oldest first: decided approvals, then pending ones.
         for json in written.recent.iter().rev().chain(&written.open) {
             let Ok(approval) = json.decode::<Approval>() else { continue };
             let is_new = known.get(&approval.id) != Some(&approval.state);
-            // What was over before anybody looked is no news.
+            // Approvals that were over before the first look are not reported.
             if is_new && (!is_first || approval.state == ApprovalState::Open) {
                 match output.json {
                     true => output.json_line(json.as_str()),
@@ -173,14 +177,14 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
             }
             seen.insert(approval.id, approval.state);
         }
-        // Replaced instead of merged, or ids that the host has forgotten would pile up.
+        // Replaced instead of merged, or ids that the host has forgotten would accumulate.
         known = seen;
         is_first = false;
     }
     Err(CliError::new(FailureCode::Unreachable, "the host has stopped"))
 }
 
-/// An approval on one line.
+/// Formats an approval on one line.
 fn row(approval: &Approval, now: Timestamp) -> String {
     let (what, server) = title(approval);
     let id = &approval.id[..approval.id.len().min(SHOWN_ID_LENGTH)];

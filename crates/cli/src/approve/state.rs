@@ -11,7 +11,7 @@
 //!      └─────────────────────────────────────► watching
 //! ```
 //!
-//! Esc leads back from everywhere, and so does the approval when it is over.
+//! Esc leads back to `watching` from every mode, and so does the end of the approval.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -33,47 +33,48 @@ use super::permission_editor::{PermissionEditor, PermissionInput};
 /// for it.
 pub(crate) const ARMING_DELAY: Duration = Duration::from_millis(500);
 
-/// Everything that is known.
+/// State of the screen: the queue, the selected approval, drafts, and the mode of the keys.
 #[derive(Debug, Default)]
 pub(crate) struct ScreenState {
     pub(crate) open: Vec<Approval>,
     selected: Option<String>,
     /// Time from which a key that allows is accepted.
     armed_at: Duration,
-    /// The host's time, and when it was that here.
+    /// The host's time and the local time at which it was received.
     clock: Option<(Timestamp, Duration)>,
     pub(crate) now: Duration,
     drafts: HashMap<String, ApprovalDraft>,
     pub(crate) mode: ScreenMode,
     pub(crate) said: Option<(MessageTone, String)>,
-    /// The approval about which the host has been told something, and has not answered yet.
+    /// Id of the approval whose decision has been sent to the host and not answered yet.
     busy: Option<String>,
-    /// The approval that was decided last here.
+    /// Id of the approval that was last decided on this screen.
     decided: Option<String>,
-    /// True if an approval has to be chosen before a key decides: from a decision here until then.
+    /// True after a decision, until an approval is selected again. Keys cannot decide in between.
     must_choose: bool,
-    /// The furthest line that the card was scrolled to.
+    /// Furthest line of the card that was scrolled into view.
     furthest: usize,
     pub(crate) lost: Option<String>,
     pub(crate) pins: Option<Vec<PinnedServer>>,
     pub(crate) scroll: usize,
-    /// The last line it can be scrolled to, the lines of one page, and the line it has to reach before it is allowed.
+    /// Maximum scroll position, lines of one page, and the position that has to be reached before the card can be
+    /// allowed.
     pub(crate) room: (usize, usize, usize),
 }
 
 /// Mode that determines the meaning of keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ScreenMode {
-    /// The list and the card.
+    /// The list and the card are shown.
     #[default]
     Watching,
-    /// Reason for a denial, and whether it applies from now on.
+    /// A reason for a denial is being written. If `block` is set, later calls of the tool are denied too.
     Reason { entry: LineEditor, block: bool },
-    /// A lasting permission.
+    /// A lasting permission is being edited.
     Rule(Box<PermissionEditor>),
-    /// The fields of a form.
+    /// The fields of a form are being filled in.
     Filling(Box<FormEditor>),
-    /// Overview of the keys.
+    /// The overview of the keys is shown.
     Help,
 }
 
@@ -90,21 +91,21 @@ pub(crate) enum MessageTone {
 pub(crate) enum ScreenEvent {
     Key(KeyEvent),
     Paste(String),
-    /// The state of the approval queue.
+    /// A new state of the approval queue.
     Seen(Box<QueueSnapshot>),
-    /// The host does not answer any more, and why.
+    /// The connection to the host was lost, with the reason.
     Lost(String),
     /// The host's answer to a decision: a description of the result, or a code and a message.
     Decided {
         id: String,
         done: Result<String, (String, String)>,
     },
-    /// Text from an editor, or the reason why there is no text.
+    /// Text returned by the editor, or the reason why there is none.
     Edited {
         id: String,
         text: Result<String, String>,
     },
-    /// Time went by.
+    /// Time has passed.
     Tick,
 }
 
@@ -126,7 +127,7 @@ pub(crate) enum ScreenEffect {
         decision: ApprovalDecision,
         words: String,
     },
-    /// A text is given to the person's editor.
+    /// Opens a text in the person's editor.
     Edit {
         id: String,
         text: String,
@@ -135,7 +136,7 @@ pub(crate) enum ScreenEffect {
 }
 
 impl ScreenState {
-    /// The approval on the card.
+    /// Returns the approval that the card shows.
     pub(crate) fn selected_approval(&self) -> Option<&Approval> {
         self.open.iter().find(|approval| Some(&approval.id) == self.selected.as_ref())
     }
@@ -149,7 +150,7 @@ impl ScreenState {
         self.now >= self.armed_at && self.busy.is_none() && self.lost.is_none()
     }
 
-    /// The host's time.
+    /// Returns the host's current time, extrapolated from its last message.
     pub(crate) fn time(&self) -> Timestamp {
         let Some((then, at)) = self.clock else { return Timestamp::UNIX_EPOCH };
         let since = SignedDuration::try_from(self.now.saturating_sub(at)).unwrap_or_default();
@@ -165,7 +166,7 @@ impl ScreenState {
                 ScreenMode::Reason { entry, .. } => entry.paste(&text),
                 ScreenMode::Rule(rule) => rule.paste(&text),
                 ScreenMode::Filling(filling) => filling.entry.paste(&text),
-                // What is pasted is nobody's keys.
+                // No mode with an input line is open, so pasted text is ignored.
                 ScreenMode::Watching | ScreenMode::Help => {}
             },
             ScreenEvent::Seen(seen) => self.seen(*seen),
@@ -181,7 +182,7 @@ impl ScreenState {
         let QueueSnapshot { open, recent, now, pins } = seen;
         self.lost = None;
         self.clock = Some((now, self.now));
-        // None may also mean that fetching failed, so that what was known stays.
+        // `None` may also mean that fetching failed, so the known definitions are kept.
         if pins.is_some() {
             self.pins = pins;
         }
@@ -190,7 +191,7 @@ impl ScreenState {
         if self.selected == gone {
             return;
         }
-        // What was done here is said when the host says that it is done.
+        // Decisions made here are reported when the host has confirmed them.
         let is_ours = gone == self.busy || gone == self.decided;
         let over = recent.iter().find(|approval| Some(&approval.id) == gone.as_ref());
         if let Some(over) = over.filter(|_| !is_ours) {
@@ -216,7 +217,7 @@ impl ScreenState {
         self.selected = id;
         (self.scroll, self.furthest) = (0, 0);
         self.armed_at = self.now + ARMING_DELAY;
-        // A reason or a rule that was being written was meant for the card that is gone.
+        // A reason or rule in progress was meant for the card that is gone.
         if !matches!(self.mode, ScreenMode::Help) {
             self.mode = ScreenMode::Watching;
         }
@@ -226,11 +227,11 @@ impl ScreenState {
         self.busy.take_if(|busy| *busy == id);
         match done {
             Ok(words) => {
-                // The approval queue says so too, a little later.
+                // The host's next queue update no longer contains it either.
                 let open = self.open.iter().filter(|approval| approval.id != id).cloned().collect();
                 self.replace(open);
                 self.decided = Some(id);
-                // The next card comes up by itself: what decided this one decides nothing about that.
+                // The next card appears by itself, and the key that decided this one must not decide it too.
                 self.must_choose = true;
                 self.said = Some((MessageTone::Good, words));
             }
@@ -238,7 +239,7 @@ impl ScreenState {
                 if let ScreenMode::Rule(rule) = &mut self.mode {
                     rule.problem = Some(why.clone());
                 }
-                // What is wrong with an edit stands beside it.
+                // An error in an edit is shown beside the edited text.
                 if code == "edit" && self.open.iter().any(|approval| approval.id == id) {
                     self.drafts.entry(id).or_default().problem = Some(why.clone());
                 }
@@ -248,7 +249,7 @@ impl ScreenState {
     }
 
     fn edited(&mut self, id: &str, text: Result<String, String>) {
-        // Keys that were pressed meanwhile were meant for the editor.
+        // Keys pressed in the meantime were meant for the editor.
         self.armed_at = self.now + ARMING_DELAY;
         let Some(approval) = self.open.iter().find(|approval| approval.id == id) else {
             self.said =
@@ -274,7 +275,7 @@ impl ScreenState {
         if key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c')) {
             return Some(ScreenEffect::Quit);
         }
-        // Taken out, so that a mode lasts only if it puts itself back; anything else leads to the list.
+        // Taken out, so that every mode returns to the list unless it is put back explicitly.
         match std::mem::take(&mut self.mode) {
             ScreenMode::Watching => self.watch(key),
             ScreenMode::Help => None,
@@ -315,7 +316,7 @@ impl ScreenState {
             KeyCode::Enter if self.must_choose => self.choose(),
             _ => {}
         }
-        // What was scrolled through counts as shown, also after scrolling back.
+        // Lines that were scrolled into view count as seen, also after scrolling back.
         self.furthest = self.furthest.max(self.scroll);
         None
     }
@@ -331,13 +332,13 @@ impl ScreenState {
     fn step(&mut self, by: isize) {
         let at = self.open.iter().position(|approval| Some(&approval.id) == self.selected.as_ref());
         let next = at.unwrap_or(0).saturating_add_signed(by).min(self.open.len().saturating_sub(1));
-        // The card that came up by itself after a decision is the next one.
+        // The card that appeared by itself after a decision is the next one.
         let next = if self.must_choose { at.unwrap_or(0) } else { next };
         self.choose();
         self.show(self.open.get(next).map(|approval| approval.id.clone()));
     }
 
-    /// A key that does something with the approval.
+    /// Handles a key that acts on the selected approval.
     fn act(&mut self, key: char) -> Option<ScreenEffect> {
         let approval = self.selected_approval()?.clone();
         let offers = approval.offers;
@@ -377,7 +378,7 @@ impl ScreenState {
                     let arguments = self.draft().edited.unwrap_or_else(|| card.arguments.clone());
                     let rule = PermissionEditor::new(&arguments, card.suggestion.as_ref());
                     self.mode = ScreenMode::Rule(Box::new(rule));
-                    // The same key gives it: twice in haste is not meant.
+                    // The same key confirms the permission, so a second press in haste must not count.
                     self.armed_at = self.now + ARMING_DELAY;
                 }
             }
@@ -479,7 +480,7 @@ impl ScreenState {
             PermissionInput::Given(permission) => {
                 let name = self.selected_approval().map(|approval| title(approval).0)?;
                 let words = format!("allowed by this rule for {} days: {name}", rule.days());
-                // What is wrong with it the host says; then it is here still.
+                // If the host rejects the permission, the editor is still open to correct it.
                 self.mode = ScreenMode::Rule(rule);
                 let effect = self.allow(ApprovalScope::Always(permission), words);
                 if effect.is_none() {
@@ -520,7 +521,7 @@ impl ScreenState {
     }
 }
 
-/// Returns the word for an allowed action.
+/// Returns the past tense of the action for an allowed approval.
 pub(crate) fn done(approval: &Approval) -> &'static str {
     match approval.card {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "sent",
@@ -530,7 +531,7 @@ pub(crate) fn done(approval: &Approval) -> &'static str {
     }
 }
 
-/// Describes how an approval ended that was not decided here.
+/// Describes the outcome of an approval that was not decided here.
 pub(crate) fn ending(approval: &Approval) -> String {
     let name = title(approval).0;
     match (approval.state, &approval.decided) {

@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// Maximum size of one value on the screen, in bytes. Longer values are marked as cut; `--json` prints them whole.
 const MAX_SHOWN: usize = 256 << 10;
 
-/// A text over the lines that it needs, none wider than `width`. Broken at blanks where there are some.
+/// Breaks a text into lines no wider than `width` columns, at blanks if possible.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     // Cut before it is escaped, because this runs for each redraw and the text may be of any length.
     let (text, rest) = cut(text);
@@ -22,7 +22,7 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A text on one line, cut where it is wider than `width`.
+/// Formats a text on one line and cuts it at `width` columns.
 pub(crate) fn line(text: &str, width: usize) -> String {
     let whole = visible_line(cut(text).0);
     if whole.width() <= width {
@@ -67,9 +67,9 @@ fn fold(line: &str, width: usize, lines: &mut Vec<String>) {
             lines.push(rest.to_owned());
             return;
         }
-        // Blanks at the beginning are what something stands in by.
+        // Leading blanks are indentation and no place to break.
         let broken = blank.filter(|at| !rest[..*at].trim().is_empty());
-        // Even where a character is wider than the column it goes on.
+        // At least one character per line, even if it is wider than the column.
         let one = rest.chars().next().map_or(1, char::len_utf8);
         let end = broken.unwrap_or(end).max(one);
         lines.push(rest[..end].to_owned());

@@ -1,4 +1,4 @@
-//! Text into values, as a schema wants them.
+//! Coercion of command-line text to the types of a JSON Schema.
 
 use serde_json::{Map, Number, Value};
 
@@ -6,14 +6,14 @@ use super::schema::ArgumentSchema;
 use super::signature::type_name;
 use super::{ArgumentMistake, ArgumentProblems, printable, quoted, shown};
 
-/// A value as it was given.
+/// A value as given on the command line.
 #[derive(Debug, Clone)]
 pub(super) enum GivenValue {
     Text(String),
     Json(Value),
 }
 
-/// A member of an object, with all that was given for it.
+/// A member of an object and all values given for it.
 struct MemberInput {
     name: String,
     given: Vec<GivenValue>,
@@ -31,7 +31,7 @@ impl MemberInput {
     }
 }
 
-/// Puts an object together from a base and named values that override it.
+/// Builds an object from a base and named values that override it.
 pub(super) fn object(
     path: &str,
     schema: &ArgumentSchema<'_>,
@@ -39,11 +39,11 @@ pub(super) fn object(
     entries: Vec<(String, GivenValue)>,
     problems: &mut ArgumentProblems,
 ) -> Map<String, Value> {
-    // In the order they were given; a name given twice is one member with two values.
+    // In the order given; a name given twice is one member with two values.
     let mut members: Vec<MemberInput> = Vec::new();
     for (name, value) in entries {
         match name.split_once('.') {
-            // A property whose own name has a dot goes before a path through an object.
+            // A property whose own name contains the dot takes precedence over a path into an object.
             Some((head, rest))
                 if schema.property(&name).is_none()
                     && !rest.is_empty()
@@ -58,8 +58,8 @@ pub(super) fn object(
         let path = join(path, &name);
         let inner = match schema.property(&name) {
             Some(inner) => inner,
-            // JSON Schema allows members that are not listed, but on a command line such a name is mostly
-            // a typo. Only a schema that says that there may be more gets them.
+            // JSON Schema allows unlisted members, but on a command line such a name is mostly a typo. They are
+            // accepted only if the schema explicitly allows further members.
             None if schema.welcomes_more() => schema.additional().unwrap_or_else(|| schema.any()),
             None => {
                 problems.add::<()>(&path, unknown(schema, &name));
@@ -104,7 +104,7 @@ fn unknown(schema: &ArgumentSchema<'_>, name: &str) -> ArgumentMistake {
     ArgumentMistake::Unknown { hint }
 }
 
-/// One member from all that was given for it.
+/// Converts all values given for one member.
 fn value(
     path: &str,
     schema: &ArgumentSchema<'_>,
@@ -144,7 +144,7 @@ impl CoercionError {
 }
 
 fn from_text(schema: &ArgumentSchema<'_>, text: &str) -> Result<Value, CoercionError> {
-    // The schema is too large or too deep to follow, so that the text goes as it is and the server decides.
+    // The schema is too large or too deep to follow, so the text is sent unchanged and the server decides.
     if schema.is_exhausted() {
         return Ok(Value::String(text.to_owned()));
     }
@@ -194,10 +194,10 @@ fn first(
     let mut best: Option<Value> = None;
     for reading in readings {
         match reading {
-            // A choice that is spelled exactly like the text is more particular than a guess at its type.
+            // An exact match of a choice is more specific than a guess at the type.
             Ok(value) if best.as_ref().is_none_or(|best| rank(&value) < rank(best)) => best = Some(value),
             Ok(_) => {}
-            // A reading that failed inside the value came furthest, so that its reason is the one to show.
+            // A reading that failed inside the value got furthest, so its reason is shown.
             Err(found) if !found.inner.is_empty() => refusal = refusal.or(Some(found)),
             Err(_) => {}
         }
@@ -206,7 +206,7 @@ fn first(
 }
 
 fn from_typed_text(schema: &ArgumentSchema<'_>, name: &str, text: &str) -> Result<Value, CoercionError> {
-    // Blanks around a number or a literal mean nothing, but in a string they are part of the value.
+    // Blanks around a number or literal are insignificant, but in a string they are part of the value.
     let word = text.trim();
     let value = match name {
         "string" => Some(Value::String(text.to_owned())),
@@ -232,7 +232,7 @@ fn from_typed_text(schema: &ArgumentSchema<'_>, name: &str, text: &str) -> Resul
     })
 }
 
-/// An array as JSON, or the only item of one.
+/// Parses an array from JSON, or takes the text as its only item.
 fn from_array_text(schema: &ArgumentSchema<'_>, text: &str) -> Result<Value, CoercionError> {
     if text.trim_start().starts_with('[')
         && let Ok(value @ Value::Array(_)) = serde_json::from_str(text)
@@ -267,7 +267,7 @@ fn integer(text: &str) -> Option<Number> {
     if let Ok(value) = text.parse::<u64>() {
         return Some(value.into());
     }
-    // `3.0` and `1e3` are integers to JSON Schema; beyond 2^53 a float no longer says which.
+    // JSON Schema counts `3.0` and `1e3` as integers. Beyond 2^53 a float is no longer exact.
     let float: f64 = text.parse().ok()?;
     let whole = (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)?;
     Some(whole.into())
@@ -284,7 +284,7 @@ fn number(text: &str) -> Option<Number> {
     Number::from_f64(text.parse().ok()?)
 }
 
-/// The part of a schema that allows an array.
+/// Returns the part of a schema that allows an array.
 fn array_part<'a>(schema: &ArgumentSchema<'a>) -> Option<ArgumentSchema<'a>> {
     if schema.is_exhausted() {
         return None;
@@ -317,7 +317,7 @@ fn checked(
     (problems.list.len() == before).then_some(value)
 }
 
-/// Finds what in a value the schema's types rule out.
+/// Finds the parts of a value that contradict the schema's types.
 pub(super) fn check(path: &str, schema: &ArgumentSchema<'_>, value: &Value, problems: &mut ArgumentProblems) {
     if schema.is_exhausted() {
         return;
@@ -336,7 +336,7 @@ pub(super) fn check(path: &str, schema: &ArgumentSchema<'_>, value: &Value, prob
             if found.list.is_empty() {
                 return;
             }
-            // A branch that complains only about something inside of the value took the value for its own.
+            // A branch whose only problems are inside the value accepts the value's own type.
             if closest.is_none() && found.list.iter().all(|problem| problem.path != path) {
                 closest = Some(found);
             }
@@ -406,7 +406,7 @@ fn is_type(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Equality as JSON Schema has it: `1` and `1.0` are one number.
+/// Compares values as JSON Schema does: `1` and `1.0` are equal.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -1,24 +1,25 @@
-//! View of a JSON Schema with the parts that decide the meaning of a command-line word.
+//! View of a JSON Schema, limited to the keywords that determine how command-line text is read.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-/// Steps one schema may take; a schema that refers to itself in circles runs out and then allows anything.
+/// Maximum number of steps in one schema. A schema that refers to itself in a circle reaches it; everything is allowed
+/// from there on.
 const FUEL: u32 = 20_000;
 
 /// Maximum depth to which a schema is followed; anything is allowed below it.
 const MAX_DEPTH: u32 = 64;
 
-/// Schemas that apply together through `$ref` and `allOf`.
+/// Maximum number of schemas that apply together through `$ref` and `allOf`.
 const MAX_PARTS: usize = 32;
 
-/// A schema and the document its references point into.
+/// A schema node and the document that its references point into.
 #[derive(Debug, Clone)]
 pub(super) struct ArgumentSchema<'a> {
     root: &'a Value,
-    /// The node itself, then what `$ref` and `allOf` add to it.
+    /// The node itself, followed by the schemas that `$ref` and `allOf` add to it.
     parts: Vec<&'a Map<String, Value>>,
     /// Number of parts that belong to the node. The parts after them are inherited from the schema around a branch.
     own: usize,
@@ -32,13 +33,13 @@ impl<'a> ArgumentSchema<'a> {
     }
 
     fn at(root: &'a Value, node: &'a Value, depth: u32, fuel: Rc<Cell<u32>>) -> Self {
-        // Shared by all views of one schema, so that it bounds the whole work and not each path.
+        // Shared by all views of one schema, so that it limits the total work and not each path.
         fuel.set(fuel.get().saturating_sub(1));
         let mut schema = Self { root, parts: Vec::new(), own: 0, depth, fuel };
         let mut next = vec![node];
         while let Some(node) = next.pop() {
             let Value::Object(part) = node else { continue };
-            // Compared by address: a node that is reached twice adds nothing, and may be a circle.
+            // Compared by address: a node that is reached twice adds nothing and may close a circle.
             if schema.parts.len() >= MAX_PARTS || schema.parts.iter().any(|known| std::ptr::eq(*known, part))
             {
                 continue;
@@ -48,7 +49,7 @@ impl<'a> ArgumentSchema<'a> {
                 // Reversed, because the last one pushed is taken first, and `find` prefers earlier parts.
                 next.extend(all.iter().rev());
             }
-            // Only references into the same document; nothing is ever fetched.
+            // Only references into the same document are followed; nothing is fetched.
             if let Some(pointer) = part.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'))
             {
                 next.extend(root.pointer(pointer));
@@ -73,7 +74,7 @@ impl<'a> ArgumentSchema<'a> {
         Self::at(self.root, node, self.depth + 1, Rc::clone(&self.fuel))
     }
 
-    /// A schema that allows everything.
+    /// Returns a schema that allows everything.
     pub(super) fn any(&self) -> Self {
         Self { root: self.root, parts: Vec::new(), own: 0, depth: self.depth, fuel: Rc::clone(&self.fuel) }
     }
@@ -87,7 +88,7 @@ impl<'a> ArgumentSchema<'a> {
         self.parts.iter().find_map(|part| read(part))
     }
 
-    /// The values of `enum` or `const`.
+    /// Returns the values of `enum` or `const`.
     pub(super) fn choices(&self) -> Option<&'a [Value]> {
         self.find(|part| match (part.get("const"), part.get("enum")) {
             (Some(value), _) => Some(std::slice::from_ref(value)),
@@ -96,7 +97,7 @@ impl<'a> ArgumentSchema<'a> {
         })
     }
 
-    /// The members of `anyOf` or `oneOf`.
+    /// Returns the members of `anyOf` or `oneOf`.
     pub(super) fn alternatives(&self) -> Option<&'a [Value]> {
         // Own parts alone: a branch that inherited the alternatives would branch into itself again.
         self.parts[..self.own]
@@ -106,7 +107,7 @@ impl<'a> ArgumentSchema<'a> {
             .filter(|all| !all.is_empty())
     }
 
-    /// The types allowed, if any are named or can be told from other keywords.
+    /// Returns the allowed types, declared or inferred from other keywords.
     pub(super) fn types(&self) -> Vec<&'a str> {
         let named = self.find(|part| match part.get("type")? {
             Value::String(name) => Some(vec![name.as_str()]),
@@ -124,12 +125,12 @@ impl<'a> ArgumentSchema<'a> {
         })
     }
 
-    /// The schema of a member, if the object knows one of that name.
+    /// Returns the schema of the named member, if it is declared.
     pub(super) fn property(&self, name: &str) -> Option<Self> {
         self.find(|part| part.get("properties")?.as_object()?.get(name)).map(|node| self.child(node))
     }
 
-    /// The names of all members, in the order of the schema.
+    /// Returns the names of all declared members, in schema order.
     pub(super) fn properties(&self) -> Vec<&'a str> {
         let mut names: Vec<&str> = Vec::new();
         for part in &self.parts {
@@ -140,7 +141,7 @@ impl<'a> ArgumentSchema<'a> {
         names
     }
 
-    /// The names of the members that must be there, in the order of the schema.
+    /// Returns the names of the required members, in schema order.
     pub(super) fn required(&self) -> Vec<&'a str> {
         let mut names: Vec<&str> = Vec::new();
         for part in &self.parts {
@@ -151,12 +152,12 @@ impl<'a> ArgumentSchema<'a> {
         names
     }
 
-    /// The default value.
+    /// Returns the default value.
     pub(super) fn default(&self) -> Option<&'a Value> {
         self.find(|part| part.get("default"))
     }
 
-    /// The schema of members that are not among the properties; `None` where there may be none.
+    /// Returns the schema of undeclared members. `None` if they are forbidden.
     pub(super) fn additional(&self) -> Option<Self> {
         match self.find(|part| part.get("additionalProperties")) {
             // With `patternProperties` other names are possible, and patterns are not evaluated here.
@@ -174,9 +175,9 @@ impl<'a> ArgumentSchema<'a> {
             || (explicit.is_none() && self.properties().is_empty())
     }
 
-    /// The schema of an array's item.
+    /// Returns the schema of the array item at `index`.
     pub(super) fn item(&self, index: usize) -> Self {
-        // `items` is for what follows the positions of `prefixItems` (JSON Schema 2020-12).
+        // `items` applies to the positions after `prefixItems` (JSON Schema 2020-12).
         let prefixed = self.find(|part| part.get("prefixItems")?.as_array()?.get(index));
         let node = prefixed.or_else(|| self.find(|part| part.get("items")));
         node.map_or_else(|| self.any(), |node| self.child(node))

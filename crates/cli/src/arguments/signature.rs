@@ -1,4 +1,4 @@
-//! Schemas as people write types.
+//! Signatures of tools: JSON Schemas in the notation of types.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> St
     text
 }
 
-/// A schema as a type.
+/// Formats a schema as a type.
 pub(super) fn type_name(schema: &ArgumentSchema<'_>) -> String {
     name_at(schema, 0)
 }

@@ -1,4 +1,4 @@
-//! The accounts of users at the servers behind the host, and the pages on which they connect them.
+//! Users' accounts at upstream servers, and the pages on which users connect them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{EndpointAuthorization, fetcher, identifier, mistake};
 use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
 
-/// The accounts of a host whose own pages are below `issuer`.
+/// Creates the accounts of a host whose own pages are below `issuer`.
 pub(super) fn accounts_at(
     kept: Arc<dyn Kept>,
     said: &AccountsConfig,
@@ -22,7 +22,7 @@ pub(super) fn accounts_at(
     let accounts = UpstreamAccounts::new(kept).limits(AccountLimits::from(said));
     let accounts = identifier("auth.base_url", accounts.with_issuer(issuer.as_str()))?;
     let is_public = issuer.as_str().starts_with("https://");
-    // The document of a client is of use only where authorization servers can fetch it.
+    // Authorization servers must be able to fetch the client metadata document.
     if !is_public || said.client_document == Some(false) {
         return Ok(accounts);
     }
@@ -30,15 +30,15 @@ pub(super) fn accounts_at(
     Ok(accounts.with_metadata_url(identifier("auth.base_url", url)?))
 }
 
-/// The pages on which users connect these accounts, and the document that says who we are to others.
+/// Adds the pages on which users connect these accounts, and publishes this host's client metadata document.
 pub(super) fn with_accounts(server: AuthServer, accounts: UpstreamAccounts) -> CliResult<AuthServer> {
-    // A provider that reads such documents needs to know its users' way back, too.
+    // The sign-in provider may read the document too, so it lists that redirect URI as well.
     let more = identifier("auth.base_url", RedirectUri::new(server.provider_callback()))?;
     let document = accounts.client_document(vec![more]);
     let server = server.connecting(Arc::new(accounts));
     Ok(match document {
         Ok(document) => server.publishing(document),
-        // It is not said where it would be.
+        // No URL is configured for the document, so none is published.
         Err(InvalidDocument::NoUrl) => server,
         Err(error) => return Err(mistake("auth.base_url", &error)),
     })
@@ -56,7 +56,7 @@ pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> CliResult<SignInP
     asked_there("auth.sign_in", provider, config.client_secret.as_ref(), &config.scopes, &config.parameters)
 }
 
-/// Removes the upstream accounts of users who may not sign in any more.
+/// Removes the upstream accounts of users who can no longer sign in.
 pub(super) fn forget_the_gone(
     accounts: &UpstreamAccounts,
     server: &AuthServer,

@@ -1,4 +1,4 @@
-//! Our authorization server, as the configuration wants it.
+//! The built-in authorization server, set up from the configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn server(
     settings.require_proofs = config.dpop.is_some_and(|dpop| dpop != DpopRequirement::Allowed);
     settings.proof_nonces = config.dpop_nonces;
     for scope in scopes(config)?.iter().filter(|scope| *scope != SCOPE) {
-        // Nobody has said what it means.
+        // The configuration has no description of the scope, so its name stands in for one.
         settings = settings.scope(scope, scope);
     }
     let mut key_places = Vec::new();
@@ -86,7 +86,8 @@ pub(super) fn server(
     }
     let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
     let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
-        // What clients name is fetched from the public internet only, unlike what the operator has named.
+        // URLs supplied by clients are fetched from the public internet only, unlike those that the operator has
+        // configured.
         .fetching(GuardedClient::new(EgressPolicy::public()))
         .fetching_named(fetching(&key_places));
     if let Some(key) = seal_key(config.key.as_ref())? {
@@ -117,7 +118,7 @@ fn check_redirect(field: &str, uri: &RedirectUri) -> CliResult<()> {
     Err(CliError::usage(format!("`{field}`: {uri} is not a valid redirect URI: {expected}")))
 }
 
-/// The keys of a client, and where they are published.
+/// Returns the keys of a client and the URL at which they are published.
 fn client_keys(field: &str, keys: &AuthKeys) -> CliResult<(ClientKeys, Option<Url>)> {
     match keys {
         AuthKeys::At(text) => {
@@ -173,7 +174,7 @@ fn provider(config: &AuthProvider, key: Option<&Secret>) -> CliResult<SignInProv
     Ok(match &config.allow {
         AllowedUsers::Claims(claims) => provider.admitting(UserAdmissionRules::only(claims.iter().cloned())),
         AllowedUsers::Everybody => provider,
-        // A rule that is not known here lets nobody in.
+        // An admission rule that this version does not know admits no user.
         _ => provider.admitting(UserAdmissionRules::only([("sub".to_owned(), Vec::new())])),
     })
 }

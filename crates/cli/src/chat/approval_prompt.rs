@@ -1,4 +1,4 @@
-//! Prompts for pending approvals in the flow of the chat: the card of `hospes approve`, and a letter for an answer.
+//! Prompts for pending approvals in a chat: the card of `hospes approve`, and a letter as the answer.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::output::{
 };
 use crate::prompt;
 
-/// By whom something is decided here.
+/// Decider recorded in the audit log.
 const DECIDED_BY: &str = "the person in the chat";
 
 /// Maximum width of a card, in columns.
 const MAX_WIDTH: usize = 100;
 
-/// A person at the approval queue of the host.
+/// Asks the person in the chat about pending approvals.
 pub(super) struct ChatApprover {
     pub(super) queue: ApprovalQueue,
     pub(super) lines: Arc<InputLines>,
@@ -39,7 +39,7 @@ pub(super) enum ApprovalReply {
     Edit,
     Undo,
     Raw,
-    /// Nothing that could be meant.
+    /// Unrecognized input.
     Other,
 }
 
@@ -55,7 +55,7 @@ impl ApprovalReply {
         match (letter, rest) {
             ("d", _) => Self::Decide(ApprovalDecision::Deny { reason, block: false }),
             ("b", _) if offers.block => Self::Decide(ApprovalDecision::Deny { reason, block: true }),
-            // Nothing may follow a letter that allows, because the words behind it could say the opposite.
+            // A letter that allows must stand alone, because the words after it could contradict it.
             ("o", "") => allow(ApprovalScope::Once),
             ("s", "") if offers.session => allow(ApprovalScope::Session),
             ("f", "") if matches!(approval.card, ApprovalCard::Form(_)) => Self::Fill,
@@ -68,7 +68,7 @@ impl ApprovalReply {
 }
 
 impl ChatApprover {
-    /// Asks the person about everything that waits, for as long as this is polled.
+    /// Asks the person about each pending approval. Never returns.
     pub(super) async fn attend(&self) -> std::convert::Infallible {
         loop {
             self.wait_for_approval().await;
@@ -76,9 +76,9 @@ impl ChatApprover {
         }
     }
 
-    /// Comes back when there is something to ask about.
+    /// Waits until an approval is pending.
     pub(super) async fn wait_for_approval(&self) {
-        // Subscribed before the first look, so that nothing that arrives in between is missed.
+        // Subscribed before the first look, so that no approval that arrives in between is missed.
         let mut changes = self.queue.subscribe();
         while self.next().is_none() {
             if changes.changed().await.is_err() {
@@ -93,13 +93,13 @@ impl ChatApprover {
         self.queue.pending_unpersisted().into_iter().next()
     }
 
-    /// Asks about what has waited longest, until it is over.
+    /// Asks about the oldest pending approval until it is decided or over.
     pub(super) async fn ask_next(&self) {
         let Some(approval) = self.next() else { return };
         let mut draft = ApprovalDraft::default();
         announce(shown(&approval, &draft));
         loop {
-            // What was typed before there was a question is no answer to it.
+            // Text typed before the question appeared is not an answer to it.
             discard_typed_input();
             let (name, server) = title(&approval);
             let what = paint(BOLD, format!("{name} ({server})"));
@@ -110,7 +110,7 @@ impl ChatApprover {
                 biased;
                 over = self.over(&approval.id) => {
                     announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(approval)))));
-                    // What is being typed was meant for this one, not for the next.
+                    // Keys being typed were meant for this approval, not for the next one.
                     tokio::time::sleep(ARMING_DELAY).await;
                     return;
                 }
@@ -119,7 +119,7 @@ impl ChatApprover {
             let word = match line {
                 Some(Ok(line)) => ApprovalReply::of(&line, &approval, &draft),
                 Some(Err(_)) => ApprovalReply::Other,
-                // Nobody is there any more.
+                // Input has ended, so nobody can decide any more.
                 None => ApprovalReply::Decide(ApprovalDecision::deny()),
             };
             let decision = match word {
@@ -143,21 +143,21 @@ impl ChatApprover {
                 None => announce(shown(&approval, &draft)),
                 Some(decision) => match self.decide(&approval, &draft, decision).await {
                     Ok(said) => return announce(paint(DIM, format!("  {said}"))),
-                    // A problem with an edit may be in the words of a server.
+                    // The error may quote text from a server.
                     Err(why) => self.output.warn(visible(&why)),
                 },
             }
         }
     }
 
-    /// Denies what has waited longest.
+    /// Denies the oldest pending approval.
     pub(super) async fn refuse_next(&self) {
         let Some(approval) = self.next() else { return };
         let said = self.decide(&approval, &ApprovalDraft::default(), ApprovalDecision::deny()).await;
         announce(paint(DIM, format!("\n  {}", said.unwrap_or_else(|why| why))));
     }
 
-    /// Gives what would happen to the person's editor.
+    /// Opens the requested action in the person's editor.
     async fn edit(&self, approval: &Approval, draft: &mut ApprovalDraft) {
         let text = draft.text(&original(approval));
         let edited = tokio::task::spawn_blocking(move || edit(&text)).await;
@@ -167,7 +167,7 @@ impl ChatApprover {
         }
     }
 
-    /// Comes back when an approval does not wait any more, with how it ended.
+    /// Waits until an approval is no longer pending and returns it with its outcome.
     async fn over(&self, id: &str) -> Option<Approval> {
         // Subscribed before the approval is read, so that its end cannot fall in between.
         let mut changes = self.queue.subscribe();
@@ -212,13 +212,13 @@ impl ChatApprover {
         };
         match self.queue.decide(&approval.id, decision, DECIDED_BY).await {
             Ok(_) => Ok(words),
-            // Decided elsewhere in the meantime, which ends this question as well.
+            // The approval was decided elsewhere in the meantime, which ends this question as well.
             Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Asks for the fields of a form, one after the other, and takes them into the draft; or the person said no.
+    /// Asks for the fields of a form and stores the answers in the draft, or returns the person's refusal.
     async fn fill(&self, approval: &Approval, draft: &mut ApprovalDraft) -> Option<ApprovalDecision> {
         let ApprovalCard::Form(card) = &approval.card else { return None };
         let Ok(form) = card.schema.decode().map(|schema| ElicitFormParams::new("", schema)) else {
@@ -255,7 +255,7 @@ impl ChatApprover {
     }
 }
 
-/// The card as text, with its colours.
+/// Formats the card as text with colours.
 fn shown(approval: &Approval, draft: &ApprovalDraft) -> String {
     let width = talk_width().unwrap_or(80).min(MAX_WIDTH).saturating_sub(2).max(20);
     let seconds = approval.expires_at.duration_since(jiff::Timestamp::now()).as_secs().max(0);
@@ -291,7 +291,7 @@ fn painted(style: Style, text: &str) -> String {
     if codes.is_empty() { text.to_owned() } else { paint(&codes.join(";"), text) }
 }
 
-/// The letters that do something with it now.
+/// Formats the keys that apply to the approval in its present state.
 fn keys(approval: &Approval, draft: &ApprovalDraft) -> String {
     let offers = approval.offers;
     let allows = match approval.card {

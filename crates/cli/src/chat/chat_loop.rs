@@ -1,4 +1,4 @@
-//! The lines of the person and what each of them asks for.
+//! The input loop of the chat and its commands.
 
 use hospes_host::Host;
 
@@ -50,7 +50,7 @@ const HELP: &str = "\
 Pending approvals (calls, and requests of servers to your model or to you) are shown when they arrive, with their keys:
 d denies (d REASON also reports the reason to the model), o allows once, e edits the request in your editor.";
 
-/// Talks until the person leaves.
+/// Runs the chat until the person leaves.
 pub(super) async fn run_chat(
     host: &Host,
     seat: &ChatSession,
@@ -118,7 +118,7 @@ pub(super) async fn run_chat(
                 has_failed |= !said;
                 match asked {
                     Some(ChatSignal::End) => break,
-                    // Without a terminal nobody would press it a second time.
+                    // Without a terminal there is no person to press it a second time.
                     Some(ChatSignal::Stop) if !is_person => break,
                     asked => is_leaving = asked.is_some(),
                 }
@@ -136,6 +136,6 @@ pub(super) async fn run_chat(
             }
         }
     }
-    // A script has to learn of it.
+    // A script needs the failure in the exit code.
     if has_failed && !is_person { Err(CliError::silent(FailureCode::Tool)) } else { Ok(()) }
 }

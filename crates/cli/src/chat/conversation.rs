@@ -1,4 +1,4 @@
-//! The conversation so far, and its next turn.
+//! The conversation with a model: its history, and taking the next turn.
 
 use std::pin::pin;
 
@@ -11,14 +11,14 @@ use super::{ChatSession, names};
 use crate::exit::CliError;
 use crate::output::{BOLD, CliOutput, DIM, first_line, paint, print_result_part, printable};
 
-/// The most tokens of an answer, where the model gives so many.
+/// Maximum number of tokens of an answer, unless the model allows fewer.
 const MAX_TOKENS: u64 = 8192;
-/// The most bytes of a conversation.
+/// Maximum size of a conversation, in bytes.
 const MAX_CONVERSATION: usize = 16 * 1024 * 1024;
-/// Maximum length of a tool's description in the list.
+/// Maximum length of a tool's description in the list, in characters.
 const MAX_DESCRIPTION: usize = 72;
 
-/// The talk so far.
+/// A conversation with a model and the tokens it has used so far.
 pub(super) struct ChatConversation<'a> {
     seat: &'a ChatSession,
     catalogue: &'a ModelCatalogue,
@@ -41,7 +41,7 @@ impl<'a> ChatConversation<'a> {
         Self { seat, catalogue, model, max_rounds, history, spent, output }
     }
 
-    /// Forgets it.
+    /// Deletes the history.
     pub(super) fn clear(&mut self) {
         self.history.clear();
         self.spent = TokenUsage::default();
@@ -58,7 +58,7 @@ impl<'a> ChatConversation<'a> {
             ));
             return false;
         }
-        // Listed anew for each turn, because servers come, go and change what they offer.
+        // Listed for each turn, because servers start, stop and change their tools.
         let tools = if model.abilities.tools { self.tools().await } else { Vec::new() };
         let table = TurnContext {
             provider: &*model.provider,
@@ -72,7 +72,7 @@ impl<'a> ChatConversation<'a> {
         let mut page = TurnDisplay::default();
         let mut show = |said: TurnEvent<'_>| print(&page.of(said), output);
         let stop = pin!(stop);
-        // `attend` never ends by itself: it asks about what the turn waits for, and is dropped with it.
+        // `attend` never ends by itself: it asks about approvals during the turn and is dropped with it.
         let taken = tokio::select! {
             taken = turn(&table, &mut self.history, text, &mut show, stop) => taken,
             never = self.seat.attend() => match never {},

@@ -1,5 +1,5 @@
-//! A turn on the screen: the answer on standard output, the rest beside it on standard error. What models and servers write
-//! is made harmless first.
+//! Display of a turn: the answer on standard output, everything else on standard error. Control characters from models
+//! and servers are made visible.
 
 use hospes_models::TokenUsage;
 use hospes_policy::{visible, visible_line};
@@ -7,13 +7,13 @@ use hospes_policy::{visible, visible_line};
 use super::turn::TurnEvent;
 use crate::output::{CYAN, DIM, RED, paint};
 
-/// Maximum number of characters shown of arguments and of a result.
+/// Maximum number of characters shown of arguments and of results.
 const MAX_SHOWN: usize = 240;
 
 /// Display of one turn, which keeps track of the cursor.
 #[derive(Debug, Default)]
 pub(super) struct TurnDisplay {
-    /// True if a line of the answer is not complete.
+    /// True if the current line of the answer has not been ended yet.
     is_open: bool,
 }
 
@@ -48,19 +48,19 @@ impl TurnDisplay {
         }
     }
 
-    /// Ends the line that was begun.
+    /// Ends an open line of the answer.
     pub(super) fn end(&mut self) -> DisplayText {
         let out = if std::mem::take(&mut self.is_open) { "\n".to_owned() } else { String::new() };
         DisplayText { out, err: String::new() }
     }
 
     fn aside(&mut self, line: &str) -> DisplayText {
-        // Both streams may be one terminal, so that an open line of the answer is ended first.
+        // Both streams may be one terminal, so an open line of the answer is ended first.
         DisplayText { err: format!("{line}\n"), ..self.end() }
     }
 }
 
-/// A text on one line, cut where it is long.
+/// Formats a text on one line, cut if it is long.
 fn short(text: &str) -> String {
     let line = visible_line(&text.trim().replace('\n', " ⏎ "));
     match line.char_indices().nth(MAX_SHOWN) {

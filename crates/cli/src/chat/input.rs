@@ -1,4 +1,4 @@
-//! The lines of standard input, and the signals: what comes from the person.
+//! Input of the person: lines from standard input, and signals.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc as blocking;
@@ -7,10 +7,10 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::exit::{CliError, CliResult};
 
-/// The most bytes of a line.
+/// Maximum size of a line, in bytes.
 const MAX_LINE: u64 = 1024 * 1024;
 
-/// A line, or that it is too long.
+/// A line of input, or an error if it is too long.
 pub(super) type InputLine = Result<String, LineTooLong>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -35,17 +35,17 @@ struct InputState {
 }
 
 impl InputLines {
-    /// Those of standard input.
+    /// Creates a reader of standard input.
     pub(super) fn new() -> Self {
         Self::of(|| read(&mut io::stdin().lock()))
     }
 
-    /// Those of `read`, which may take its time.
+    /// Creates a reader that calls `read` on a thread of its own.
     pub(super) fn of(mut read: impl FnMut() -> Option<InputLine> + Send + 'static) -> Self {
-        // Room for one is enough: a read is only asked for after the line before it was taken.
+        // Capacity for one is enough: a read is requested only after the line before it was taken.
         let (want, wanted) = blocking::sync_channel(1);
         let (give, got) = mpsc::channel(1);
-        // A thread of its own: a read of the terminal cannot be ended, and holds up nobody here.
+        // A thread of its own: a read of the terminal cannot be cancelled and must not block the runtime.
         std::thread::spawn(move || {
             while wanted.recv().is_ok() {
                 let line = read();
@@ -65,17 +65,17 @@ impl InputLines {
         self.reading.try_lock().is_ok_and(|reading| !reading.is_wanted)
     }
 
-    /// The next line; none at the end of input.
+    /// Waits for the next line. Returns `None` at the end of input.
     pub(super) async fn next(&self) -> Option<InputLine> {
         // Held while it waits, so that of two callers the second cannot take the first one's line. It is an
         // async lock, because it is held over an await.
         let mut reading = self.reading.lock().await;
-        // A line that came while nobody waited.
+        // A line that arrived while no caller was waiting.
         if reading.is_wanted && reading.got.try_recv().is_ok() {
             reading.is_wanted = false;
         }
         if !reading.is_wanted {
-            // This fails only after the end of input, when the thread is gone.
+            // This fails only after the end of input, when the thread has ended.
             self.want.try_send(()).ok()?;
             reading.is_wanted = true;
         }
@@ -89,12 +89,12 @@ impl InputLines {
 fn read(input: &mut impl BufRead) -> Option<InputLine> {
     let mut line = Vec::new();
     let read = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
-    // An error of the terminal ends the input like its end.
+    // An error of the terminal ends the input, as its end does.
     if !matches!(read, Ok(1..)) {
         return None;
     }
     if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
-        // The rest is skipped, or it would be read as the next line. An error shows at the next read.
+        // The rest is skipped, or it would be read as the next line. An error shows up at the next read.
         let _ended = input.skip_until(b'\n');
         return Some(Err(LineTooLong));
     }
@@ -105,9 +105,9 @@ fn read(input: &mut impl BufRead) -> Option<InputLine> {
 /// Request made by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChatSignal {
-    /// Ctrl-C.
+    /// Ctrl-C: stop the current turn.
     Stop,
-    /// The program is to end.
+    /// The program is asked to end.
     End,
 }
 

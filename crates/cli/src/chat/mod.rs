@@ -1,5 +1,5 @@
-//! `hospes chat`: a conversation with a model of the configuration that has the tools of all servers. It is an application
-//! like any other: its calls go through the gateway, by the rules, as what was accepted, and into the record.
+//! `hospes chat`: a conversation with a configured model that can use the tools of all servers. The chat is an ordinary
+//! application of the host: its calls pass through the gateway, the policy, the pins and the audit log.
 
 mod approval_prompt;
 mod chat_loop;
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
         return Err(CliError::usage("--json: not supported by `hospes chat`"));
     }
     let mut loaded = load(&args.host.files)?;
-    // Whoever asks something of the person asks it here.
+    // Questions to the person are asked in this chat.
     loaded.config.console_questions = Some(is_interactive());
     let model = choose_model(&loaded.config.models.models, args.model.as_deref())?.name.clone();
     warn_of_unserved(&loaded.config, "the chat has no sign-in", output);
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
             let ended = Box::pin(run_chat(&host, &client, model, &args, output)).await;
-            // The old listener has noted the signals of the chat, which must not end the closing.
+            // The old listener has received the signals of the chat, which must not end the shutdown.
             ending = InterruptListener::new()?;
             ending.unless(client.client.close()).await;
             ended
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     ended
 }
 
-/// The model that is meant: the first where none is named.
+/// Returns the named model, or the first one if no name is given.
 fn choose_model<'a>(models: &'a [Model], name: Option<&str>) -> CliResult<&'a Model> {
     let found = match name {
         Some(name) => models.iter().find(|model| model.name == name),
@@ -82,7 +82,7 @@ fn names<'a>(models: impl Iterator<Item = &'a Model>) -> String {
     names.join(", ")
 }
 
-/// The application in front of the host, and the person: at its queue, if they are there.
+/// A chat as an application of the host, with the person at its approval queue if there is one.
 struct ChatSession {
     client: Client,
     lines: Arc<InputLines>,
@@ -93,12 +93,12 @@ async fn ready(host: &Host, output: CliOutput) -> CliResult<ChatSession> {
     require(host).await?;
     let lines = Arc::new(InputLines::new());
     let info = Implementation::new("hospes-chat", env!("CARGO_PKG_VERSION"));
-    // What a person is asked comes from the approval queue, whoever asks it. Where nobody can be asked the host
-    // refuses, and says why.
+    // Questions to the person arrive through the approval queue, from any source. If nobody can answer, the host
+    // refuses and gives the reason.
     let client = Client::builder().info(info).in_memory(host.gateway()).await?;
     let queue = host.guard().filter(|_| is_interactive()).map(|guard| guard.approvals().clone());
     let person = queue.map(|queue| {
-        // For as long as the chat lasts: without a viewer calls are refused instead of waiting.
+        // Held for the whole chat: without a viewer, calls would be refused instead of waiting.
         let attendance = queue.register_viewer(None);
         (ChatApprover { queue, lines: Arc::clone(&lines), output }, attendance)
     });
@@ -106,7 +106,7 @@ async fn ready(host: &Host, output: CliOutput) -> CliResult<ChatSession> {
 }
 
 impl ChatSession {
-    /// Asks the person about what waits, for as long as this is polled.
+    /// Asks the person about each pending approval. Never returns.
     async fn attend(&self) -> std::convert::Infallible {
         match &self.person {
             Some((person, _)) => person.attend().await,
@@ -114,7 +114,7 @@ impl ChatSession {
         }
     }
 
-    /// Comes back when there is something to ask about.
+    /// Waits until an approval is pending.
     async fn wait_for_approval(&self) {
         match &self.person {
             Some((person, _)) => person.wait_for_approval().await,
@@ -122,14 +122,14 @@ impl ChatSession {
         }
     }
 
-    /// Asks about what has waited longest.
+    /// Asks about the oldest pending approval.
     async fn ask_next(&self) {
         if let Some((person, _)) = &self.person {
             person.ask_next().await;
         }
     }
 
-    /// Denies it.
+    /// Denies the oldest pending approval.
     async fn refuse_next(&self) {
         if let Some((person, _)) = &self.person {
             person.refuse_next().await;

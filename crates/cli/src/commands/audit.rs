@@ -1,4 +1,4 @@
-//! `hospes audit`: the record of what was called.
+//! `hospes audit`: searches, verifies and exports the audit log.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ use crate::paths;
 const PAGE_SIZE: usize = 1000;
 
 pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
-    // Before `record()`, which would create an empty record.
+    // Before `record()`, which would create an empty log.
     if paths::audit_files().is_none_or(|(file, _)| !file.is_file()) {
         return Err(CliError::usage("there is no audit log yet")
             .hint("`hospes up` records the calls made through it"));
@@ -36,7 +36,7 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
     search.subject = args.tool;
     search.decision = args.decision;
     search.since = args.since;
-    // Scripts count for themselves.
+    // With `--json`, scripts group the entries themselves.
     if output.json {
         let found = record.search(search).await.map_err(|error| audit_error(&error))?;
         output.value(&found);
@@ -64,12 +64,12 @@ fn moment(micros: i64) -> String {
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// One entry for people; of several that say the same the newest, with their number and the time of the first.
+/// Formats one entry for people. `times` is the number of consecutive identical entries and the time of the first.
 fn line(one: &RecordedEntry, times: Option<(u64, i64)>) -> String {
     let entry = &one.entry;
     let at = moment(entry.at);
     let (colour, word) = match (entry.ending, entry.decision.as_deref()) {
-        // What became of a server says more than how well that is.
+        // For a server, the recorded event (`started`, `exited`) says more than its outcome.
         (Some(ending), Some(what)) if entry.kind == AuditEntryKind::Server => match ending {
             AuditOutcome::Refused => (RED, what),
             AuditOutcome::Failed => (YELLOW, what),
@@ -143,7 +143,7 @@ async fn export(record: &Record, args: &AuditExportArgs) -> CliResult {
                 value["arguments"] =
                     opened.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             }
-            // Whoever reads may have had enough.
+            // The reader may have closed the pipe.
             if writeln!(out, "{}", escape_hidden(&value.to_string())).is_err() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! `hospes auth`: signing in to servers over HTTP, and out again.
+//! `hospes auth`: signs in to servers over HTTP, and out again.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn interactive_client(
         let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
         if let Some(variable) = &args.client_secret_env {
-            // From a variable, because arguments are in the list of processes.
+            // From a variable, because arguments are visible in the list of processes.
             let secret = std::env::var(variable)
                 .map_err(|_| CliError::usage(format!("--client-secret-env: {variable} is not set")))?;
             given = given.secret(secret);
@@ -113,7 +113,7 @@ fn interactive_client(
                 "opening {} in the browser; if it does not open:\n  {page}",
                 paint(BOLD, page.host_str().unwrap_or_default())
             ));
-            // The URL stands there to be opened by hand.
+            // The URL has been printed and can be opened by hand.
             if let Err(error) = webbrowser::open(page.as_str()) {
                 tracing::info!(%error, "could not open a browser");
             }
@@ -192,7 +192,7 @@ fn client_metadata(args: &ClientMetadataArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// Has the person visit the page with a browser elsewhere, and bring back the URL at which that ends.
+/// Signs in with a browser on another machine: prints the page's URL and reads the final redirect URL.
 async fn sign_in_by_pasted_url(
     oauth: &OAuthClient,
     page: &str,
@@ -215,13 +215,13 @@ async fn sign_in(
     args: &LoginArgs,
     output: CliOutput,
 ) -> CliResult<Arc<TokenSet>> {
-    // With tokens that are still good the server would let the client in, and nobody would sign in.
+    // With valid tokens the server would admit the client, and no sign-in would take place.
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
     let builder = Client::builder().info(hospes_host::implementation());
     match builder.connect_timeout(args.site.connect_timeout).connect(target).await {
         Ok(client) => {
-            // Some let everybody connect and ask at the first call.
+            // Some servers let everybody connect and require sign-in at the first request.
             let listed = client.tools().all().await;
             client.close().await;
             if oauth.tokens().await.map_err(|error| failed(&error))?.is_none()
@@ -281,7 +281,7 @@ async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
         let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
         return signed_out(&revoked, &url, None, output);
     };
-    // The account that a user of a host of ours has there. A host that runs finds out within moments.
+    // The account of a host's user at the server. A running host notices the change within moments.
     let mut last = RevocationResult::Nothing;
     if let Some((store, _)) = credentials::open_existing()? {
         for kept in StoredTokens::all(&*store).map_err(|error| CliError::usage(error_chain(&error)))? {
@@ -366,7 +366,7 @@ fn report(url: &UrlTarget, tokens: &TokenSet, output: CliOutput) {
 /// Public facts about tokens, without the tokens themselves.
 struct TokenSummary<'a> {
     url: &'a str,
-    /// It has a query, which is not shown.
+    /// True if the server's URL has a query, which is not shown.
     has_query: bool,
     /// Account that the tokens belong to; empty for the user who runs the program.
     account: &'a str,

@@ -1,4 +1,4 @@
-//! `hospes policy batch`: decisions about many calls.
+//! `hospes policy batch`: decisions for many calls.
 
 use std::io::{BufRead as _, BufWriter, Read as _, Write as _};
 
@@ -20,14 +20,14 @@ struct BatchCall<'a> {
     arguments: &'a serde_json::value::RawValue,
 }
 
-/// Answers each line of standard input by one line.
+/// Prints one decision for each line of standard input.
 pub(super) fn run(rules: &Policy) -> CliResult {
     let (mut input, mut out) = (std::io::stdin().lock(), BufWriter::new(std::io::stdout().lock()));
     let unread = |error: std::io::Error| CliError::usage("cannot read standard input").with_cause(&error);
     let mut line = String::new();
     for number in 1_u64.. {
         line.clear();
-        // A longer line is cut here and then is no JSON, so that none fills the memory.
+        // A longer line is cut here and then is invalid JSON, so that no line fills the memory.
         if input.by_ref().take(MAX_LINE).read_line(&mut line).map_err(unread)? == 0 {
             break;
         }
@@ -38,7 +38,7 @@ pub(super) fn run(rules: &Policy) -> CliResult {
         })?;
         let verdict = match CallArguments::read(call.arguments.get()) {
             Ok(arguments) => {
-                // Nothing is known of its annotations, so that the worst is assumed, as in MCP's defaults.
+                // Its annotations are unknown, so the worst is assumed, as MCP's defaults do.
                 let action = PolicyAction::tool(&call.tool, ToolEffectSet::unknown(), &arguments);
                 rules.decide(&PolicyRequest::new(&call.server, action), Timestamp::now())
             }
@@ -46,7 +46,7 @@ pub(super) fn run(rules: &Policy) -> CliResult {
         };
         let answer =
             serde_json::json!({ "decision": verdict.decision.to_string(), "because": verdict.why() });
-        // A reader that has gone away is no failure.
+        // A closed pipe is not a failure.
         if writeln!(out, "{answer}").is_err() {
             return Ok(());
         }

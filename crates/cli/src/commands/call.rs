@@ -36,7 +36,7 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
     };
     let called = ending.unless(call(&client, asked, output)).await;
     if called.is_none() {
-        // A server may take its time to end, or not hear of it at all.
+        // A server may take a while to stop, or ignore the notification.
         output.say(paint(DIM, format!("cancelling {} and notifying its server …", printable(tool))));
     }
     // A second Ctrl-C ends the wait for the server.
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
     called.unwrap_or_else(|| Err(interrupted("the call was cancelled and the server was notified")))
 }
 
-/// Beginning of the progress message of a host at which a call waits for a person.
+/// Prefix of the progress message with which a host reports that a call waits for approval.
 const APPROVAL_MESSAGE_PREFIX: &str = "waiting for the person's approval";
 
 struct CallRequest<'a> {
@@ -67,7 +67,7 @@ async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> Cli
     let (is_told, what) = (AtomicBool::new(false), printable(asked.tool));
     let mut request = client.call(asked.tool, given).on_progress(|progress| {
         bar.report(progress);
-        // Without this a call that a person has to decide about would wait in silence.
+        // Without this, a call that waits for approval would give no sign of it.
         let waits = progress.message.as_deref().is_some_and(|text| text.starts_with(APPROVAL_MESSAGE_PREFIX));
         if waits && !is_told.swap(true, Ordering::Relaxed) {
             let text =
@@ -89,7 +89,7 @@ async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> Cli
     if !result.has_failed() {
         return Ok(());
     }
-    // The words of a host whose rules want somebody asked, and nobody could be.
+    // The host's message if a rule requires approval and nobody could be asked.
     if !output.json && texts(&result).any(|text| text.contains("this application cannot ask for one")) {
         output.hint("call it from a terminal, or keep `hospes approve` or `hospes console` open meanwhile");
     }
@@ -154,7 +154,7 @@ fn given(tool: &Tool, source: ArgumentSource<'_>) -> CliResult<Value> {
 /// Formats a result for people: its text as it is, and one line for each block that is not text.
 fn shown(result: &CallToolResult) -> String {
     let mut parts: Vec<String> = result.content.iter().map(block).collect();
-    // Servers should repeat structured content as text. Where they do not, it is all there is to show.
+    // Servers should repeat structured content as text. If they do not, it is all there is to show.
     if parts.is_empty() {
         parts.extend(result.structured_content.as_ref().map(|structured| {
             let value = structured.to_value().ok();
@@ -170,7 +170,7 @@ fn block(block: &ContentBlock) -> String {
         format!("[{what}, {}, {} bytes; use --json to see it]", printable(mime), base64.len() / 4 * 3)
     };
     match block {
-        // A result may go to a file, so it is not changed, not even where it would steer the terminal.
+        // Output to a file or program stays unchanged, including control characters.
         ContentBlock::Text(text) if crate::output::is_result_seen() => printable(&text.text),
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(image) => sized("image", &image.mime_type, &image.data),

@@ -1,4 +1,4 @@
-//! The console: served by `hospes up`, and opened by `hospes console`.
+//! The console: served by `hospes up`, opened by `hospes console`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::exit::CliResult;
 use crate::output::{CliOutput, DIM, is_result_seen, paint};
 use crate::{deciders, local_host, paths};
 
-/// Time the page is kept for the browser that was started to read it.
+/// Time the redirect page is kept for the browser to read it.
 const PAGE_LIFETIME: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -51,8 +51,8 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     Ok(())
 }
 
-/// Serves the console, unless it is not wanted: where the configuration says, else at its usual port, or at any that is free
-/// where another program has that.
+/// Serves the console unless it is disabled: at the configured address, else at its default port, or at any free port
+/// if another program uses that.
 pub(super) async fn serve(
     host: &Host,
     place: Option<ConsoleConfig>,
@@ -82,7 +82,7 @@ pub(super) async fn serve(
             }
         }
     };
-    // Beside the host's note and with its name, by which `socket_beside` finds it.
+    // Beside the host's note and with the same name, by which `socket_beside` finds it.
     let Some(socket) = paths::socket(std::process::id()) else { return Ok(Some(listening)) };
     let made = match paths::create_runtime_folder() {
         Ok(()) => listening.with_socket(&socket).await,

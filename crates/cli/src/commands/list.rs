@@ -1,4 +1,4 @@
-//! `hospes list TARGET`: what a server offers.
+//! `hospes list TARGET`: lists what a server offers.
 
 use std::fmt::Write as _;
 

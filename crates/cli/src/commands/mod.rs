@@ -28,10 +28,10 @@ use crate::exit::{CliError, CliResult};
 /// Time a shutdown may take before a message is printed.
 const SHUTDOWN_NOTICE_DELAY: Duration = Duration::from_millis(300);
 
-/// Does work until the program is asked to end: Ctrl-C, SIGTERM, or the terminal going away.
+/// Listener for requests to end the program: Ctrl-C, SIGTERM, or a closed terminal.
 ///
-/// Create it before anything is started. A signal without a handler ends the program at once and leaves behind the
-/// processes it has started.
+/// Create it before any process is started. A signal without a handler ends the program immediately and leaves its
+/// child processes running.
 pub(crate) struct InterruptListener {
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -44,11 +44,11 @@ impl InterruptListener {
         Ok(Self { asked: Box::pin(asked) })
     }
 
-    /// Does `work`, or returns none when the program is asked to end before it is done. Asked again, the next work
-    /// ends.
+    /// Runs `work`. Returns `None` if the program is asked to end before it is done. A later request ends the next
+    /// `work`.
     pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
-        // The signal first: work that is always ready could otherwise never be ended. It is used up then, so
-        // that the next one is waited for anew.
+        // The signal first: work that is always ready could otherwise never be interrupted. The signal is consumed, so
+        // that the next one is waited for again.
         tokio::select! {
             biased;
             () = &mut self.asked => {
@@ -59,8 +59,8 @@ impl InterruptListener {
         }
     }
 
-    /// Serves until the program is asked to end, and lets what was begun come to its end unless the program is asked
-    /// again; where that takes a while, `asked` says so. `serve` is given what tells it to end.
+    /// Serves until the program is asked to end, then lets running calls finish unless it is asked again. `asked`
+    /// prints a message if that takes a while. `serve` receives the shutdown signal.
     pub(crate) async fn serve<S: Future<Output = io::Result<()>>>(
         &mut self,
         serve: impl FnOnce(ServerShutdown) -> S,
@@ -88,7 +88,7 @@ impl InterruptListener {
     }
 }
 
-/// Ready when a server is to end.
+/// Resolves when a server is to shut down.
 pub(crate) struct ServerShutdown(oneshot::Receiver<Infallible>);
 
 impl Future for ServerShutdown {
@@ -99,7 +99,7 @@ impl Future for ServerShutdown {
     }
 }
 
-/// The program was asked to end before it was done.
+/// Creates the error for a program that was asked to end before `what` was done.
 pub(crate) fn interrupted(what: &str) -> CliError {
     CliError::usage(format!("interrupted; {what}"))
 }

@@ -1,4 +1,5 @@
-//! `hospes pins`: what servers offer, beside what was accepted. Works on the file; a host that runs goes by it at once.
+//! `hospes pins`: compares what servers offer with the accepted definitions. It works on the state file; a running host
+//! applies changes immediately.
 
 use std::fmt::Write as _;
 
@@ -20,14 +21,14 @@ use crate::{deciders, enforcement, paths};
 const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
-    // Before `enforcement::state()`, which would create an empty state.
+    // Before `enforcement::state()`, which would create an empty state file.
     if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Err(CliError::usage("no server has been seen yet")
             .hint("`hospes up` starts the servers of your configuration"));
     }
     let Some(state) = enforcement::open_state()? else { return Ok(()) };
     let mut pinning = PinningConfig::new(state, PinMode::Ask);
-    // Where there is a record, what is decided belongs there.
+    // If there is an audit log, decisions are recorded in it.
     if paths::audit_files().is_some_and(|(file, _)| file.is_file())
         && let Some(audit) = enforcement::open_audit()?
     {
@@ -57,7 +58,7 @@ async fn list(pins: &Pinned, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// One server on one line.
+/// Formats one server on one line.
 fn line(server: &PinnedServer) -> String {
     let count = |state| server.items.iter().filter(|item| item.state == state).count();
     let waiting = count(PinState::New) + count(PinState::Changed);
@@ -109,7 +110,7 @@ async fn show(pins: &Pinned, args: &PinsShowArgs, output: CliOutput) -> CliResul
     Ok(())
 }
 
-/// A server and definitions of it, for people.
+/// Formats a server and its definitions for people.
 fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usize) -> String {
     let mut text = String::new();
     let state = paint(colour(server.state), server.state.as_str());
@@ -156,9 +157,9 @@ fn one(text: &mut String, difference: &DefinitionDifference, most: usize) {
     let item = &difference.item;
     let state = paint(colour(item.state), item.state.as_str());
     let _ = writeln!(text, "\n  {} {}  {state}", item.kind.as_str(), paint(BOLD, printable(&item.name)));
-    // What is conspicuous comes first: it is what a person must not overlook.
+    // Warnings first, because a person must not overlook them.
     lints(text, &item.lints, 4);
-    // Its name stands there already.
+    // The item's name is printed above.
     for change in difference.changes.iter().filter(|change| change.at != "name") {
         let _ = writeln!(text, "    {}", paint(CYAN, printable(&change.at)));
         for (sign, colour, side) in [("-", RED, &change.before), ("+", GREEN, &change.after)] {
@@ -192,7 +193,7 @@ fn lints(text: &mut String, lints: &[Lint], margin: usize) {
 }
 
 async fn accept(pins: &Pinned, args: &PinsAcceptArgs, output: CliOutput) -> CliResult {
-    // First, so that a program that may not decide is shown and asked nothing.
+    // First, so that a program that may not decide is refused before anything is shown or asked.
     let by = deciders::decider().await?;
     let name = &args.of.server;
     let server = pins.server(name).await.map_err(failed)?;
@@ -212,7 +213,7 @@ async fn accept(pins: &Pinned, args: &PinsAcceptArgs, output: CliOutput) -> CliR
     };
     let hash = match args.hash {
         Some(hash) => hash,
-        // What is shown is what is accepted: a change in between is refused.
+        // Exactly the shown definitions are accepted: a change in between is refused.
         None => {
             if !args.yes {
                 ask(pins, &server, found, output).await?;
@@ -225,7 +226,7 @@ async fn accept(pins: &Pinned, args: &PinsAcceptArgs, output: CliOutput) -> CliR
     done(&server, output)
 }
 
-/// Shows what would be accepted, and has the person say yes.
+/// Shows what would be accepted and asks for confirmation.
 async fn ask(
     pins: &Pinned,
     server: &PinnedServer,
@@ -239,7 +240,7 @@ async fn ask(
         )));
     }
     let mut differences = Vec::new();
-    // Everything that a yes would accept, to its end: nothing is accepted that was not shown.
+    // Shown in full: nothing is accepted that was not shown.
     let waits = server.items.iter().filter(|one| one.state != PinState::Accepted);
     for one in waits.filter(|one| found.is_none_or(|found| found == *one)) {
         differences.push(pins.difference(&server.server, one.kind, &one.name).await.map_err(failed)?);
@@ -332,7 +333,7 @@ fn moment(at: i64) -> impl std::fmt::Display {
 
 /// Parses an item on the command line; the kind is a tool unless given.
 fn item(text: &str) -> CliResult<(ItemKind, String)> {
-    // Only `KIND:NAME` is taken apart, because a tool may be called `prompt`.
+    // Only `KIND:NAME` is split, because a tool may itself be named `prompt`.
     let found = ItemKind::ALL
         .into_iter()
         .find_map(|kind| Some((kind, text.strip_prefix(kind.as_str())?.strip_prefix(':')?)));

@@ -1,4 +1,4 @@
-//! `hospes policy`: mistakes of the rules, and decisions without a call.
+//! `hospes policy`: checks the rules, and shows decisions without making a call.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use crate::known_servers::{ConfiguredServer, OffersSource, configured_servers, u
 use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable};
 use crate::{enforcement, paths};
 
-/// Keys of a rule that are no conditions.
+/// Keys of a rule that are not conditions.
 const OPTION_KEYS: [&str; 3] = ["strong", "remember", "review"];
 
 pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
@@ -37,7 +37,7 @@ fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
         return Err(CliError::usage("there is no policy file, so every call is allowed")
             .hint(format!("write rules to {usual}, or pass a file with --policy")));
     };
-    // The hint recommends `hospes policy check`, which may be what runs here.
+    // The error's hint recommends `hospes policy check`, which may be the command that is running.
     let rules = enforcement::read_policy(&file).map_err(|failure| CliError { hint: None, ..failure })?;
     Ok((file, rules))
 }
@@ -73,13 +73,13 @@ fn of_origin(known: Option<&[ConfiguredServer]>, origin: OffersSource) -> impl I
     known.unwrap_or_default().iter().filter(move |one| one.origin == origin).map(|one| &*one.server.name)
 }
 
-/// A finding for scripts.
+/// Formats an unmatched part as JSON for scripts.
 fn value(unmatched: &UnmatchedPart) -> Value {
     json!({ "line": unmatched.line, "message": unmatched.message })
 }
 
-/// Points out the rules that fit nothing of what the servers of a host offer, each once: when no server is being started
-/// any more, when lists change, and when the rules are read again.
+/// Warns once about each rule that matches nothing that the servers offer. Checks when all servers have started, when
+/// lists change, and when the policy is reloaded. Never returns.
 pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let Some(guard) = host.guard() else { return std::future::pending().await };
     // Subscribed before the policy is read, so that no replacement is missed.
@@ -87,13 +87,13 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let mut said: HashSet<String> = HashSet::new();
     let mut seen = 0;
     loop {
-        // What a server offers is not known while it starts, and rules about it would look wrong.
+        // The offers of a starting server are unknown, and rules about them would look wrong.
         let is_starting = host.status().servers.iter().any(|server| server.state == UpstreamState::Starting);
         if let Some(policy) = guard.policy().filter(|_| !is_starting) {
             let found = unmatched_rules(host, &policy);
             warn(found.iter().filter(|one| said.insert(one.to_string())), output);
         }
-        // Both futures only wait for news, so that dropping one loses nothing.
+        // Both futures only wait for changes, so that dropping one loses nothing.
         tokio::select! {
             now = host.changed(seen) => seen = now,
             Ok(()) = replaced.changed() => said.clear(),
@@ -101,16 +101,16 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     }
 }
 
-/// Points out what fits nothing.
+/// Prints a warning for each part that matches nothing.
 fn warn<'u>(unmatched: impl IntoIterator<Item = &'u UnmatchedPart>, output: CliOutput) {
     for one in unmatched {
         output.warn(format_args!("policy: {}", printable(&one.to_string())));
     }
 }
 
-/// A tested call with what is known of it.
+/// A tested call and the known facts about it.
 struct PolicyTestCase<'a> {
-    /// The tool's definition, where it is known.
+    /// Definition of the tool, if known.
     tool: Option<&'a KnownTool>,
     origin: Option<OffersSource>,
     labels: Option<FlowLabels>,
@@ -163,8 +163,8 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     show(&verdict, &facts, output)
 }
 
-/// Finds what is tested among what is known. A name that is nearly one that is known is refused; another one is judged
-/// with a warning, because it may be meant for what is not there yet.
+/// Looks up the tested item among the known ones. A near miss of a known name is an error. Any other unknown name gets
+/// a warning, because the item may not exist yet.
 fn find<'a>(
     test: &PolicyTestArgs,
     known: Option<&'a [ConfiguredServer]>,
@@ -187,7 +187,7 @@ fn find<'a>(
         ));
         return Ok(case);
     };
-    // Resources come and go, and templates make more of them, so that a URI is not looked up.
+    // Resources change often, and templates produce more of them, so URIs are not looked up.
     if test.resource {
         return Ok(case);
     }
@@ -204,7 +204,7 @@ fn find<'a>(
     Ok(PolicyTestCase { tool, ..case })
 }
 
-/// A name that is not known.
+/// Returns an error or a warning for an unknown name.
 fn unknown<'n>(
     kind: &str,
     name: &str,
@@ -225,7 +225,7 @@ fn unknown<'n>(
     }
 }
 
-/// A rule that was looked at.
+/// A rule that was evaluated.
 struct RuleStep {
     rule: String,
     miss: Option<String>,
@@ -259,7 +259,7 @@ fn words(labels: FlowLabels) -> String {
 }
 
 impl ToolEffects {
-    /// The annotations with their source.
+    /// Describes the annotations and their source.
     fn words(&self) -> String {
         let ToolEffectSet { read_only, destructive, idempotent, open_world, .. } = self.effects;
         let all = [
@@ -341,7 +341,7 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
     Ok(())
 }
 
-/// The rule behind a decision that other things had a part in.
+/// Returns the rule behind a decision that was modified by other reasons.
 fn deciding(because: &DecisionReason) -> &DecisionReason {
     match because {
         DecisionReason::Flow(before) => deciding(before),

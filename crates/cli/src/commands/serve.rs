@@ -39,7 +39,7 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
                  access",
             ));
     }
-    // Some older applications speak nothing but HTTP+SSE (2024-11-05).
+    // Some older applications support only HTTP+SSE (2024-11-05).
     let endpoint = Endpoint::builder(service).sse(true);
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =
@@ -53,20 +53,20 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
             server
         }
     };
-    // As it is bound: all addresses of a machine are not its loopback.
+    // From the bound address, because a wildcard address is not loopback.
     let url = format!("http://{bound}{DEFAULT_PATH}");
     let mut serving = pin!(server.serve_until_signal());
     let served = tokio::select! {
-        // First, so that signals are waited for by the time that the port is known.
+        // First, so that signals are handled by the time the port is announced.
         biased;
         served = &mut serving => served,
-        // A promise to whoever started us, not talk: they read the port from it.
+        // Part of the interface, printed even with `--quiet`: the parent process reads the port from it.
         () = async { crate::output::announce(format_args!("listening on {url}")) } => serving.await,
     };
     served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
 }
 
-/// An address to listen on.
+/// Parses an address to listen on.
 pub(crate) fn listen(flag: &str, text: &str) -> CliResult<SocketAddr> {
     parse_listen(text).ok_or_else(|| {
         CliError::usage(format!(

@@ -1,4 +1,4 @@
-//! `hospes status`: how the running host is. It is asked like by any application, by reading `hospes://status`.
+//! `hospes status`: shows the state of the running host, which it reads from the resource `hospes://status`.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
     Ok(())
 }
 
-/// Describes what a server is told and how its process was started, without cutting anything.
+/// Describes what a server is sent and how its process was started, without cutting anything.
 fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
     let mut text = String::new();
     let mut row = |what: &str, style: &str, said: &str| {
@@ -84,12 +84,12 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
     text
 }
 
-/// The host that was started last and answers.
+/// Returns the endpoint and status of the most recently started host that answers.
 async fn running() -> CliResult<(String, HostStatus)> {
     for (file, note) in paths::list_host_notes() {
         match ask(&note.endpoint, note.token.as_deref()).await {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
-            // Another host has the port by now.
+            // Another host has taken over the port.
             Ok(_) => paths::remove_host_note(&file),
             Err(failure) => {
                 tracing::debug!(endpoint = note.endpoint, %failure, "recorded host does not answer");
@@ -130,7 +130,7 @@ pub(crate) async fn of(host: &Client) -> Result<HostStatus, String> {
 }
 
 fn is_alive(pid: u32) -> bool {
-    // Elsewhere than on Linux the note stays until its host takes it away.
+    // On other systems than Linux, the note stays until its host removes it.
     !cfg!(target_os = "linux") || std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 

@@ -1,4 +1,4 @@
-//! `hospes stdio`: the whole host over stdin and stdout.
+//! `hospes stdio`: serves the whole host over stdin and stdout.
 
 use hospes::transport::stdio_server::StdioServer;
 use hospes_host::UpstreamAccounts;
@@ -13,7 +13,7 @@ use crate::output::{CliOutput, explain_stdio};
 use crate::settings::{default_servers, load};
 
 pub(crate) async fn run(args: StdioArgs) -> CliResult {
-    // Standard output belongs to the protocol, and nobody waits for news of the end.
+    // Standard output carries the protocol, and there is no person to report to at the end.
     let output = CliOutput { json: false, quiet: false };
     let quiet = CliOutput { quiet: true, ..output };
     let mut loaded = load(&args.host.files)?;

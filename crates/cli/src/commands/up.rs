@@ -1,4 +1,4 @@
-//! `hospes up`: all servers behind one endpoint.
+//! `hospes up`: serves all servers behind one endpoint.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -53,10 +53,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     }
 
     let decisions_from = config.decisions_from.unwrap_or_default();
-    // Where an application cannot show its person a form, the console can.
+    // If an application cannot show forms, the console can.
     config.console_questions.get_or_insert(!matches!(place, Some(ConsoleConfig::Off)));
 
-    // The address first: with that taken nothing needs to be started.
+    // The address first: if it is taken, no server needs to be started.
     let listener = tokio::net::TcpListener::bind(address)
         .await
         .map_err(|error| listen_error(address, "--listen", &error))?;
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let mut authorization =
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
     users_can_sign_in(&config, authorization.as_ref())?;
-    // The same accounts that the pages of the sign-in change, so that the host sees what users connect.
+    // The accounts that the sign-in pages change, so that the host sees newly connected ones.
     let accounts =
         authorization.as_mut().map_or_else(|| kept.map(UpstreamAccounts::new), |auth| auth.accounts.take());
     let hosts: Vec<String> =
@@ -85,12 +85,12 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let server = HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, true))
         .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
         .shutdown_timeout(args.shutdown_timeout.unwrap_or(SHUTDOWN_GRACE));
-    // Each server under its own names, for applications that take two servers' things for one another's.
+    // Each server also has an endpoint of its own, for applications that confuse the tools of two servers.
     let server = host.labels().iter().fold(server, |server, (name, label)| match host.gateway_of(name) {
         Some(gateway) => server.also(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false)),
         None => server,
     });
-    // As it is bound: all addresses of a machine are not its loopback. Programs of this machine use the other one.
+    // From the bound address, because a wildcard address is not loopback. Programs of this machine use `usable`.
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
     let own = match authorization {
         Some(_) => None,
@@ -122,7 +122,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     );
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
-    // The reports never end by themselves; they are dropped as soon as the serving ends.
+    // The reports never end by themselves; they are dropped when serving ends.
     let serve = async |shutdown| {
         tokio::select! {
             served = server.serve_until(shutdown) => served,
@@ -150,9 +150,9 @@ pub(crate) async fn start(
     let host = host.map_err(|error| {
         CliError::usage("cannot start").with_cause(&error).hint("rename one of them in the configuration")
     })?;
-    // Who looks after a broken record needs what happens from now on as much as what was there before.
+    // New entries are as useful for investigating a damaged audit log as the old ones, so recording goes on.
     if let Some(guard) = host.guard().cloned() {
-        // In a task of its own: a long record takes a while to verify, and calls go on meanwhile.
+        // In a task of its own: verifying a long log takes a while, and calls are served in the meantime.
         tokio::spawn(async move {
             let Some(problem) = guard.examine_record().await else { return };
             output.warn(problem);
@@ -163,17 +163,17 @@ pub(crate) async fn start(
     Ok(host)
 }
 
-/// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
+/// Stops the host and its servers. If the program is asked again to end, servers that are still running are killed.
 pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: CliOutput) {
     output.say(paint(DIM, "stopping the servers …"));
-    // Approvals that wait are withdrawn first, while the record can still note it.
+    // Pending approvals are withdrawn first, while the audit log can still record it.
     if let Some(guard) = host.guard() {
         guard.approvals().shut_down().await;
     }
     // Cloned before `stop` consumes the host, because the end of the servers is recorded as well.
     let audit = host.guard().and_then(|guard| guard.audit()).cloned();
     let stopped = ending.unless(host.stop()).await;
-    // Whoever still reads the record must not keep the last of it from being written.
+    // A process that is still reading the log must not keep its last entries from being written.
     if let Some(audit) = audit
         && let Err(error) = audit.flush().await
     {
@@ -185,7 +185,7 @@ pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: Cli
     ));
 }
 
-/// Waits for the servers that the configuration says the host is not to start without.
+/// Waits for the servers that the configuration marks as required.
 pub(crate) async fn require(host: &Host) -> CliResult {
     host.wait_required().await.map_err(|server| {
         let problem = server.problem.unwrap_or_default();
@@ -250,7 +250,7 @@ fn print_startup(
     let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
     // Writing into a string cannot fail.
     let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, url));
-    // With --json the link stands in the result.
+    // With --json the link is part of the result.
     if let Some(console) = console.filter(|_| !output.json) {
         let link = console.link();
         let minutes = link.lifetime.as_secs() / 60;
@@ -301,10 +301,10 @@ fn print_startup(
 /// Returns configuration snippets for a few applications.
 fn client_snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> String {
     let text = |path: &Path| path.display().to_string();
-    // The full path, because applications may start programs with another `PATH`.
+    // The full path, because applications may start programs with a different `PATH`.
     let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
     let mut args = vec!["stdio".to_owned()];
-    // An application starts it in a folder of its own, and without our environment.
+    // An application starts it in another folder and without this environment.
     for file in files.iter().filter(|file| paths::default_config().as_ref() != Some(*file)) {
         args.extend([
             "--config".to_owned(),
@@ -319,7 +319,7 @@ fn client_snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf])
         entry
     };
     let entry = with_token(serde_json::json!({ "type": "http", "url": url }));
-    // A token in an argument is in the list of processes: it goes into the file, or into a variable.
+    // A token in an argument is visible in the list of processes, so it goes into the file or a variable.
     let (claude, codex) = match token {
         None => (
             format!("claude mcp add --transport http hospes {url}"),
@@ -366,8 +366,8 @@ async fn report(host: &Host, output: CliOutput) -> std::convert::Infallible {
     }
 }
 
-/// The status to say after the one that was said before; none where nothing is new. A wait that grows shorter, the same
-/// failure again, and warnings that were said already are not.
+/// Returns the status to print, or `None` if nothing is new since the last one printed. A shorter wait, a repeated
+/// failure and known warnings are not new.
 fn status_change(before: Option<&UpstreamStatus>, now: &UpstreamStatus) -> Option<UpstreamStatus> {
     let Some(before) = before.filter(|before| is_same(before, now)) else { return Some(now.clone()) };
     let mut news = now.clone();
@@ -375,7 +375,7 @@ fn status_change(before: Option<&UpstreamStatus>, now: &UpstreamStatus) -> Optio
     (!news.warnings.is_empty()).then_some(news)
 }
 
-/// Returns whether two statuses of a server say the same, but for their warnings.
+/// Returns true if two statuses of a server are equal apart from warnings.
 fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
     let counts = |server: &UpstreamStatus| (server.tools, server.prompts, server.resources, server.templates);
     // The first line only, because details such as the addresses tried differ between attempts.
@@ -390,7 +390,7 @@ fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
 /// Indentation of the messages below a server's name, in columns.
 pub(crate) const MARGIN: usize = 6;
 
-/// One server on one line, and what is wrong with it below, in lines no longer than `width`.
+/// Formats one server on one line, followed by its problems in lines no longer than `width`.
 pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     let (sign, style) = match server.state {
         UpstreamState::Ready => ("●", GREEN),
@@ -423,13 +423,13 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let counts = if counts.is_empty() { "offers nothing".to_owned() } else { counts.join(", ") };
             let revision = server.revision.as_deref().unwrap_or_default();
             let who = server.implementation.as_deref().unwrap_or(&server.target);
-            // What stands before it: the margin, the sign, the name and the blanks between.
+            // Columns before the text: the margin, the sign, the name and the blanks between them.
             let before = 5 + server.name.chars().count().max(16) + counts.len() + revision.len() + 4;
             let room = width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
-            // A few letters of a name say nothing.
+            // A few letters of a name are not informative.
             let who = if room < 8 { String::new() } else { format!("  {}", first_line(who, room)) };
             if width.is_some_and(|width| before > width + 2) {
-                // A long name of a server leaves no room beside it.
+                // A long server name leaves no room beside it.
                 let rest = wrap_text(&format!("{counts}  {revision}"), MARGIN, width);
                 let _ = write!(text, "\n{}", paint(DIM, rest));
             } else {
@@ -455,7 +455,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
         }
     }
     for (at, warning) in server.warnings.iter().enumerate() {
-        // Said once, however many connections have the same to say.
+        // Printed once, even if several connections report it.
         if server.warnings[..at].contains(warning) {
             continue;
         }
@@ -466,7 +466,8 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     text
 }
 
-/// Adds the equivalent commands to a host's message about a server that waits. The reader is a person, not a model.
+/// Adds the equivalent commands to a host's message about a server that waits for review. The reader is a person, not a
+/// model.
 fn with_commands(text: &str, server: &str) -> String {
     let commands =
         format!("review with `hospes pins show {server}`, accept with `hospes pins accept {server}`");

@@ -1,4 +1,4 @@
-//! Notices of what waits for a person, on the terminal of a host.
+//! Notices about pending approvals on the terminal of a running host.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let mut changes = queue.subscribe();
     let mut known: HashMap<String, ApprovalState> = HashMap::new();
     loop {
-        // Before the look, so that whatever changes after it ends the wait below.
+        // Before reading the queue, so that every later change ends the wait below.
         changes.mark_unchanged();
         let (open, recent) = (queue.pending(), queue.recent());
         let next = open.iter().map(|approval| approval.expires_at).min();
@@ -36,12 +36,12 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
             }
         }
         known.retain(|id, _| open.iter().any(|approval| approval.id == *id));
-        // Nothing changes by itself when a time is over: the approval queue finds out when it is looked at.
+        // Expiry causes no change by itself: the queue notices it when it is read.
         let until_next = async {
             match next.map(|at| at.duration_since(jiff::Timestamp::now())) {
                 Some(left) => {
                     let left = left.unsigned_abs().min(std::time::Duration::from_secs(3600));
-                    // A little later than asked, so that the time is over when the approval queue is looked at.
+                    // Slightly later than the deadline, so that it has passed when the queue is read.
                     tokio::time::sleep(left + std::time::Duration::from_millis(50)).await;
                 }
                 None => std::future::pending().await,
@@ -54,7 +54,7 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     }
 }
 
-/// The line about something that waits.
+/// Formats the line about a new pending approval.
 fn asked(approval: &Approval) -> String {
     let (sign, hint) = (paint(YELLOW, "?"), paint(DIM, "decide in the console or with `hospes approve`"));
     format!("  {sign} {} {}  {hint}", paint(BOLD, "pending approval:"), about(approval))

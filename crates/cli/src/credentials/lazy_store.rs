@@ -1,7 +1,7 @@
-//! A store that is opened when it is wanted.
+//! A credential store that is opened on first use.
 //!
-//! A keyring that is locked holds up neither a host nor calls to servers that want no tokens; once it is unlocked, a host
-//! that runs is let in by the others too.
+//! A locked keyring delays neither the start of a host nor calls to servers that need no tokens. Once the keyring is
+//! unlocked, a running host can use the other servers too.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,8 +42,8 @@ impl LazyStore {
     }
 
     fn store(&self) -> Result<Arc<FileCredentialStore>, StepError> {
-        // Held while the store is opened, so that several callers do not ask the person to unlock it several
-        // times. The state is replaced as a whole, so that a panic leaves no half of it.
+        // Held while the store is opened, so that concurrent callers do not ask the person to unlock it several times.
+        // The state is replaced as a whole, so that a panic leaves no partial update.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             LazyStoreState::Opened(store) => return Ok(Arc::clone(store)),

@@ -1,4 +1,4 @@
-//! Lines of a card: headings, facts, text of others, JSON values and differences.
+//! Lines of a card: headings, facts, foreign text, JSON values and differences.
 
 use hospes::model::RawJson;
 use hospes_host::approvals::{Approval, ApprovalCard};
@@ -20,7 +20,7 @@ pub(super) const NAMES: usize = 12;
 pub(super) struct CardPage {
     pub(super) width: usize,
     pub(super) lines: Vec<Line<'static>>,
-    /// Number of lines to the end of what would happen, where more follows.
+    /// Number of lines to the end of the part that says what would happen. `None` if the card has not marked it.
     pub(super) needed: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ impl CardPage {
             let waiting = pinned.items.iter().filter(|item| item.state != PinState::Accepted).count();
             let by = pinned.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
             let (words, style) = match pinned.state {
-                // First, because nobody accepts definitions of servers that are part of the program.
+                // First, because the definitions of built-in servers need no acceptance.
                 _ if pinned.is_builtin => ("built in".to_owned(), dim()),
                 PinState::Accepted if waiting > 0 => {
                     let words =
@@ -67,7 +67,7 @@ impl CardPage {
             }
         }
         match &approval.application {
-            // Nobody verifies `clientInfo`, so it is no evidence of who asks (CAP-18).
+            // `clientInfo` is not verified, so it is no evidence of the caller's identity (CAP-18).
             Some(name) => self.fact("asked by", &format!("{name} (self-reported)")),
             None => self.fact("asked by", "an unnamed application"),
         }
@@ -88,7 +88,7 @@ impl CardPage {
 
     pub(super) fn styled(&mut self, name: &str, value: &str, style: Style) {
         let room = self.width.saturating_sub(NAMES);
-        // On one line first: a line break of others must not begin a line that looks like the host's.
+        // Joined to one line first: a foreign line break must not start a line that looks like the host's.
         for (at, line) in text::lines(&visible_line(value), room).into_iter().enumerate() {
             self.lines
                 .push(Line::from(vec![label(if at == 0 { name } else { "" }), Span::styled(line, style)]));
@@ -117,7 +117,7 @@ impl CardPage {
         }
     }
 
-    /// Text of others.
+    /// Adds foreign text, each line behind a bar.
     pub(super) fn said(&mut self, words: &str) {
         for line in text::lines(words, self.width.saturating_sub(2)) {
             self.lines.push(Line::from(vec![Span::styled("│ ", dim()), Span::raw(line)]));
@@ -155,7 +155,7 @@ impl CardPage {
         }
     }
 
-    /// A result that would be handed over, and what of it was changed.
+    /// Adds a result that would be passed on, followed by the changes made to it.
     pub(super) fn answer(&mut self, was: &RawJson, now: &RawJson, draft: &ApprovalDraft) {
         match json::members(now).filter(|_| !draft.is_raw) {
             None => self.raw(now),
@@ -164,7 +164,7 @@ impl CardPage {
                     if name == "content" {
                         self.blocks(&value);
                     } else {
-                        // It goes along, so it is shown.
+                        // It is part of the result, so it is shown.
                         self.member(&name, &value);
                     }
                 }
@@ -173,7 +173,7 @@ impl CardPage {
         self.changes(was, draft);
     }
 
-    /// A member: a short value beside its name, a longer one below it.
+    /// Adds a member of an object: a short value beside its name, a longer one below it.
     pub(super) fn member(&mut self, name: &str, value: &RawJson) {
         if let Some(edits) = text_edits(value) {
             self.styled_name(name, "removed and added text", dim());
@@ -230,7 +230,7 @@ impl CardPage {
                 self.blocks(content);
             }
         }
-        // Whatever else there is goes along, so it is shown.
+        // Other members are part of the block, so they are shown.
         for (name, value) in &members {
             if !matches!(name.as_str(), "systemPrompt" | "messages") {
                 self.member(name, value);
@@ -238,7 +238,7 @@ impl CardPage {
         }
     }
 
-    /// One block of content, or a list of them.
+    /// Adds one content block or a list of them.
     pub(super) fn blocks(&mut self, content: &RawJson) {
         // Older revisions have one block in a message, 2025-11-25 and later allow a list.
         let list: Vec<RawJson> = content.decode().unwrap_or_else(|_| vec![content.clone()]);
@@ -252,7 +252,7 @@ impl CardPage {
                     let mime = text("mimeType").unwrap_or("unknown type");
                     self.styled(what, &format!("{mime}, {} bytes", data.len() / 4 * 3), dim());
                 }
-                // A block of an unknown type is shown as JSON, so that nothing goes along unseen.
+                // A block of an unknown type is shown as JSON, so that nothing is passed on unseen.
                 _ => self.raw(&block),
             }
         }
