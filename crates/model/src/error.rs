@@ -1,4 +1,4 @@
-//! Errors as they stand on the wire.
+//! JSON-RPC errors.
 
 use std::borrow::Cow;
 
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::RawJson;
 
-/// The codes of JSON-RPC and of the specification.
+/// Error codes of JSON-RPC and of the specification.
 pub mod code {
-    /// The text is not JSON.
+    /// Parse error: the text is not valid JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// JSON, but not a message.
+    /// Invalid request: the JSON is not a JSON-RPC message.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No such method in the peer's revision.
+    /// Method not found in the negotiated revision.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The params do not fit the method.
+    /// Invalid params for the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The receiver failed.
+    /// Internal error of the receiver.
     pub const INTERNAL_ERROR: i64 = -32603;
     /// Resource not found, up to 2025-11-25; 2026-07-28 uses [`INVALID_PARAMS`].
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// HTTP header and body disagree (2026-07-28).
+    /// An HTTP header contradicts the body (2026-07-28).
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The request needs a capability that the client did not declare (2026-07-28).
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
-    /// The protocol version is not spoken here (2026-07-28).
+    /// Unsupported protocol version (2026-07-28).
     pub const UNSUPPORTED_VERSION: i64 = -32022;
     /// URL elicitation required (2025-11-25 only).
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// A person refused a sampling request (up to 2025-11-25).
+    /// The user rejected a sampling request (up to 2025-11-25).
     pub const USER_REJECTED: i64 = -1;
 }
 
-/// The `error` member of a JSON-RPC answer.
+/// The `error` member of a JSON-RPC response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 #[non_exhaustive]
 pub struct RpcError {
-    /// The kind of failure; see [`code`].
+    /// Error code; see [`code`].
     pub code: i64,
-    /// One sentence for people.
+    /// One sentence that describes the error.
     pub message: Cow<'static, str>,
     /// Additional information for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,40 +47,40 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// An error with a code and a sentence.
+    /// Creates an error without additional data.
     pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Sets `data`; data that cannot be written as JSON is left out.
+    /// Sets `data`. Data that cannot be serialized is left out.
     #[must_use]
     pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
         self.data = RawJson::from_serialize(data).ok();
         self
     }
 
-    /// `-32700`.
+    /// Creates a parse error (`-32700`).
     pub fn parse(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::PARSE_ERROR, message)
     }
 
-    /// `-32600`.
+    /// Creates an invalid-request error (`-32600`).
     pub fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::INVALID_REQUEST, message)
     }
 
-    /// `-32601`, naming the method.
+    /// Creates a method-not-found error (`-32601`) that names the method.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(code::METHOD_NOT_FOUND, format!("method not found: {method}"))
     }
 
-    /// `-32602`.
+    /// Creates an invalid-params error (`-32602`).
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
     }
 
-    /// `-32603`.
+    /// Creates an internal error (`-32603`).
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::INTERNAL_ERROR, message)
     }
@@ -90,7 +90,7 @@ impl RpcError {
 mod tests {
     use super::*;
 
-    /// The names are used on both sides of most tests: here stand the numbers of the specification.
+    /// Most tests use the names on both sides, so this one has the numbers of the specification.
     ///
     /// covers: ERR-01 ERR-04
     #[test]

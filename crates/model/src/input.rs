@@ -10,11 +10,12 @@ use crate::types::*;
 use crate::{LoweringError, LoweringErrorKind, Method, RawJson, Revision, RpcError};
 
 impl InputRequest {
-    /// Checks that the client declared what this question needs. A question of an extension needs any extension: which one
-    /// it belongs to is not in its name.
+    /// Checks that the client declared the capability that this input request needs. A request of an extension needs
+    /// any extension, because its name does not say which one.
     ///
     /// # Errors
-    /// `-32021` that names what is missing (MRTR-05, ELIC-03, SAMP-31); `-32601` for a question of an extension.
+    /// `-32021` that names the missing capability (MRTR-05, ELIC-03, SAMP-31), or `-32601` for a request of an
+    /// extension.
     pub fn check_required_capability(&self, client: &ClientCapabilities) -> Result<(), RpcError> {
         let empty = || Some(RawJson::empty_object());
         let mut required = ClientCapabilities::new();
@@ -53,10 +54,10 @@ impl InputRequest {
         if declared { Ok(()) } else { Err(RpcError::missing_client_capability(&required)) }
     }
 
-    /// The method and the params of this question in a revision.
+    /// Converts the input request to its method and params in a revision.
     ///
     /// # Errors
-    /// When the revision cannot say it.
+    /// If the revision has no such request.
     pub fn lower(&self, to: Revision) -> Result<(Method, RawJson), LoweringError> {
         let unsayable = |kind| LoweringError::new(to, kind);
         let raw = |written: Result<RawJson, _>| written.map_err(|_| unsayable(LoweringErrorKind::Question));
@@ -80,10 +81,10 @@ impl InputRequest {
         Ok(Cow::Owned(lowered))
     }
 
-    /// The question that a request of an older server is.
+    /// Decodes a request from a legacy server as an input request.
     ///
     /// # Errors
-    /// `-32601` for a method that is no question, `-32602` for params of another shape.
+    /// `-32601` if the method is not an input request, `-32602` if the params do not match the method.
     pub fn decode(method: &Method, params: &RawJson) -> Result<Self, RpcError> {
         let wrong = |error: serde_json::Error| RpcError::invalid_params(format!("{method}: {error}"));
         match method {
@@ -96,7 +97,7 @@ impl InputRequest {
     }
 }
 
-/// Returns whether the specification does not define a method.
+/// Returns true if the specification does not define the method.
 fn is_of_extension(method: &str) -> bool {
     matches!(Method::from_name(method), Method::Other(_))
 }
@@ -119,7 +120,7 @@ impl From<ListRootsParams> for InputRequest {
     }
 }
 
-/// The answer to a question.
+/// Response to an input request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum InputResponse {
@@ -129,20 +130,20 @@ pub enum InputResponse {
     Elicit(ElicitResult),
     /// The client's roots.
     ListRoots(ListRootsResult),
-    /// The result of a request of an extension, as it came.
+    /// The result of an extension's request, unchanged.
     Other {
         /// The method of the request.
         method: Method,
-        /// An object.
+        /// The result, a JSON object.
         result: RawJson,
     },
 }
 
 impl InputResponse {
-    /// Reads the answer to a question with this method.
+    /// Decodes the response to an input request with this method.
     ///
     /// # Errors
-    /// When it does not have the shape that the method says, or the method is no question's.
+    /// If the response does not match the method, or the method is not an input request.
     pub fn decode(method: &Method, answer: &RawJson) -> Result<Self, RpcError> {
         let wrong = |error: serde_json::Error| {
             RpcError::invalid_params(format!("invalid answer to {method}: {error}"))
@@ -165,7 +166,7 @@ impl InputResponse {
     /// 2026-07-28.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// If it cannot be serialized.
     pub fn encode(&self, to: Revision) -> Result<RawJson, serde_json::Error> {
         fn write<T: Lower + Serialize>(value: &T, to: Revision) -> Result<RawJson, serde_json::Error> {
             RawJson::from_serialize(&value.lowered(to))
@@ -178,7 +179,7 @@ impl InputResponse {
         }
     }
 
-    /// The method of the question that this answers.
+    /// Returns the method of the input request that this responds to.
     #[must_use]
     pub fn method(&self) -> Method {
         match self {
@@ -211,7 +212,7 @@ impl From<ListRootsResult> for InputResponse {
 macro_rules! for_revision {
     ($($type:ident)+) => {$(
         impl $type {
-            /// This value as a revision has it: itself, where there is no difference.
+            /// Converts the value to a revision. Borrows it if nothing changes.
             #[must_use]
             pub fn for_revision(&self, to: Revision) -> Cow<'_, Self> {
                 self.lowered(to)
@@ -255,7 +256,7 @@ mod tests {
         assert_eq!(missing(&form, json!({"elicitation": {}})), None);
         assert_eq!(missing(&url, json!({"elicitation": {}})), Some(json!({"elicitation": {"url": {}}})));
         assert_eq!(missing(&url, json!({"elicitation": {"url": {}}})), None);
-        // In the words, too: elicitation by itself was declared.
+        // The message names the member, because elicitation by itself was declared.
         let forms: ClientCapabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
         let error = url.check_required_capability(&forms).unwrap_err();
         assert!(error.message.contains("`elicitation.url`"), "{}", error.message);

@@ -1,4 +1,4 @@
-//! JSON text that has been checked, kept as it came.
+//! Validated JSON text, kept unchanged.
 
 use std::fmt;
 
@@ -8,51 +8,51 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// One JSON value as text: known to be well formed, not decoded, cheap to clone.
+/// A JSON value as text: validated, not decoded, and cheap to clone.
 ///
-/// Most of the time it is a slice of the message it arrived in, so forwarding it copies nothing until the bytes are
-/// written out.
+/// It usually is a slice of the message it was received in, so forwarding it copies nothing until the bytes are written
+/// out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Bytes);
 
 impl RawJson {
-    /// The value `null`.
+    /// Returns the value `null`.
     #[must_use]
     pub const fn null() -> Self {
         Self(Bytes::from_static(b"null"))
     }
 
-    /// The value `{}`.
+    /// Returns the value `{}`.
     #[must_use]
     pub const fn empty_object() -> Self {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Checks `text` and keeps it.
+    /// Validates `text` as one JSON value.
     ///
     /// # Errors
-    /// When it is not exactly one well-formed JSON value.
+    /// If the text is not exactly one well-formed JSON value.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let text = text.into();
         let raw: &RawValue = serde_json::from_slice(&text)?;
-        // The value without the blanks around it, because `is_object` looks at the first byte only.
+        // Without surrounding whitespace, because `is_object` looks at the first byte only.
         let inner = text.slice_ref(raw.get().as_bytes());
         Ok(Self(inner))
     }
 
-    /// The part `raw` of the message `owner`, sharing its memory.
+    /// Creates a value from the part `raw` of the message `owner`, sharing its memory.
     ///
     /// # Panics
-    /// When `raw` does not lie inside `owner`.
+    /// If `raw` is not inside `owner`.
     #[must_use]
     pub fn slice_of(owner: &Bytes, raw: &RawValue) -> Self {
         Self(owner.slice_ref(raw.get().as_bytes()))
     }
 
-    /// Writes `value` as JSON.
+    /// Serializes `value` as JSON.
     ///
     /// # Errors
-    /// When the value's `Serialize` fails, or it has map keys that are not strings.
+    /// If the value's `Serialize` implementation fails, or a map has keys that are not strings.
     pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
@@ -64,13 +64,13 @@ impl RawJson {
         Self(Bytes::copy_from_slice(&self.0))
     }
 
-    /// The text, as bytes of UTF-8.
+    /// Returns the text as UTF-8 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("JSON text is validated on construction")
@@ -80,12 +80,12 @@ impl RawJson {
         &self.0
     }
 
-    /// A part of a value that was checked.
+    /// Wraps part of a value that has already been validated.
     pub(crate) fn from_trusted_bytes(part: Bytes) -> Self {
         Self(part)
     }
 
-    /// The bytes, sharing memory.
+    /// Returns the bytes, sharing memory.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         self.0.clone()
@@ -106,7 +106,7 @@ impl RawJson {
     /// Decodes into a type, which may borrow from this text.
     ///
     /// # Errors
-    /// When the value does not have the type's shape.
+    /// If the value does not match the type.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0)
     }
@@ -114,7 +114,7 @@ impl RawJson {
     /// Decodes into an owned [`serde_json::Value`].
     ///
     /// # Errors
-    /// When the value nests deeper than 128 levels or holds a number that no `f64` can.
+    /// If the value is nested deeper than 128 levels or has a number out of the range of `f64`.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.decode()
     }
@@ -134,21 +134,21 @@ impl fmt::Display for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // What `serde_json::value::RawValue` writes, without checking the text a second time. A test below holds
-        // serde_json to it; a serializer that does not know the name writes a struct of one string.
+        // Writes the struct that serde_json's `RawValue` writes, which avoids validating the text again. A test below
+        // guards this use of an internal name. Other serializers write a struct with one string.
         let mut raw = serializer.serialize_struct(RAW_VALUE, 1)?;
         raw.serialize_field(RAW_VALUE, self.as_str())?;
         raw.end()
     }
 }
 
-/// The name under which serde_json knows text that is JSON already.
+/// Name by which serde_json recognizes text that already is JSON.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        // No copy: every step takes over the memory of the one before.
+        // No copy: each conversion takes over the memory of the one before.
         Ok(Self(Bytes::from(String::from(Box::<str>::from(raw)))))
     }
 }
@@ -168,7 +168,7 @@ impl From<serde_json::Value> for RawJson {
 /// Decodes `null` and `{}` alike into a type whose members are all optional; other values are decoded unchanged.
 ///
 /// # Errors
-/// When the value does not have the type's shape.
+/// If the value does not match the type.
 pub fn decode_params<T: DeserializeOwned>(params: &RawJson) -> Result<T, serde_json::Error> {
     if params.is_null() { serde_json::from_str("{}") } else { params.decode() }
 }

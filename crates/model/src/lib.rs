@@ -1,12 +1,11 @@
-//! The Model Context Protocol's messages and types, in every revision.
+//! Messages and types of the Model Context Protocol, in every revision.
 //!
-//! One set of domain types, shaped like the newest revision ([`Revision::LATEST`]); one module of conversions for
-//! each older one ([`revision`]); one table of methods ([`METHODS`]). Nothing here does I/O.
+//! One set of domain types, shaped like the newest revision ([`Revision::LATEST`]); one module of conversions for each
+//! older one ([`revision`]); one table of methods ([`METHODS`]). Nothing here does I/O.
 //!
-//! Reading goes in two steps: [`message::decode`] reads the envelope and leaves params and results as they came,
-//! then the method chooses the type ([`RawJson::decode`], [`PeerResult::decode`], [`Notification::decode`]). Writing goes in
-//! one: [`Reply::encode`] and [`Notification::encode`] put a value straight into the buffer as the peer's revision
-//! has it.
+//! Decoding takes two steps: [`message::decode`] decodes the envelope and leaves params and results undecoded, then the
+//! method determines the type ([`RawJson::decode`], [`PeerResult::decode`], [`Notification::decode`]). Encoding takes
+//! one: [`Reply::encode`] and [`Notification::encode`] write a value in the peer's revision directly into the buffer.
 
 mod error;
 mod input;

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: borrowed, with params and results left as they came.
+//! The JSON-RPC envelope, borrowed; params and results are not decoded.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 use crate::RpcError;
 
-/// A request id: a string or an integer, never null (JSON-RPC allows fractions, the specification does not).
+/// A request id: a string or an integer, never null. JSON-RPC also allows fractions, but the specification does not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "the specification allows exactly these two")]
 pub enum RequestId {
-    /// An integer.
+    /// An integer id.
     Number(i64),
-    /// A string.
+    /// A string id.
     Text(Box<str>),
 }
 
@@ -79,43 +79,43 @@ impl<'de> Deserialize<'de> for RequestId {
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these three")]
 pub enum JsonRpcMessage<'a> {
-    /// Wants exactly one answer.
+    /// A request, which requires exactly one response.
     Request(JsonRpcRequest<'a>),
-    /// Wants none.
+    /// A notification, which has no response.
     Notification(JsonRpcNotification<'a>),
     /// A response to a request sent from this side.
     Response(JsonRpcResponse<'a>),
 }
 
-/// A message that wants an answer.
+/// A request.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
 pub struct JsonRpcRequest<'a> {
-    /// Echoed in the answer.
+    /// Id, which the response repeats.
     pub id: RequestId,
-    /// The method's name.
+    /// Name of the method.
     pub method: Cow<'a, str>,
-    /// The params, not decoded.
+    /// Undecoded params.
     pub params: Option<&'a RawValue>,
 }
 
-/// A message that wants no answer.
+/// A notification.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
 pub struct JsonRpcNotification<'a> {
-    /// The method's name.
+    /// Name of the method.
     pub method: Cow<'a, str>,
-    /// The params, not decoded.
+    /// Undecoded params.
     pub params: Option<&'a RawValue>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
 pub struct JsonRpcResponse<'a> {
-    /// The request's id; absent (or null) only where the peer could not read it.
+    /// Id of the request. Absent (or null) only if the peer could not read it.
     pub id: Option<RequestId>,
-    /// The result, not decoded, or the error.
+    /// Undecoded result, or the error.
     pub outcome: Result<&'a RawValue, RpcError>,
 }
 
@@ -125,7 +125,7 @@ pub struct JsonRpcResponse<'a> {
 pub enum Frame<'a> {
     /// One message.
     Single(JsonRpcMessage<'a>),
-    /// A batch (2025-03-26 only), each part judged on its own; never empty.
+    /// A batch (2025-03-26 only), each message decoded separately. Never empty.
     Batch(Vec<Result<JsonRpcMessage<'a>, DecodeError>>),
 }
 
@@ -134,10 +134,10 @@ pub enum Frame<'a> {
 #[error("{error}")]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// The id, where it could be read: the refusal then answers that request. None for what was meant as an answer:
-    /// answers are not answered, and their ids are the receiver's own.
+    /// Id of the invalid request, if it could be read; the error response goes to that request. `None` for an invalid
+    /// response: responses are not answered, and their ids belong to the receiver.
     pub id: Option<RequestId>,
-    /// The request of the receiver's that this may have been meant to answer: there is an id, but no method.
+    /// Id of the receiver's own request that this may have been the response to: there is an id, but no method.
     pub answers: Option<RequestId>,
     /// Error to respond with.
     #[source]
@@ -156,10 +156,10 @@ impl DecodeError {
     }
 }
 
-/// The most messages that one batch may hold.
+/// Maximum number of messages in one batch.
 pub const MAX_BATCH: usize = 256;
 
-/// Reads one frame. Only the envelope is decoded.
+/// Decodes one frame. Params and results are not decoded.
 ///
 /// # Errors
 /// [`DecodeError`] with `-32700` for text that is not JSON and `-32600` for JSON that is not a message.
@@ -179,7 +179,7 @@ pub fn decode(bytes: &[u8]) -> Result<Frame<'_>, DecodeError> {
     Ok(Frame::Batch(parts.into_iter().map(|part| decode_single(part.get().as_bytes())).collect()))
 }
 
-/// The messages of a batch; those over the limit are only counted.
+/// Messages of a batch. Those over the limit are only counted.
 struct BatchParts<'a> {
     parts: Vec<&'a RawValue>,
     more: usize,
@@ -202,7 +202,7 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
                     let Some(part) = array.next_element()? else { return Ok(BatchParts { parts, more }) };
                     parts.push(part);
                 }
-                // Read to the end, so that text that is not JSON is not taken for a batch that is too long.
+                // Read to the end, so that invalid JSON is not reported as an overlong batch.
                 while array.next_element::<IgnoredAny>()?.is_some() {
                     more += 1;
                 }
@@ -214,11 +214,11 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
     }
 }
 
-/// Determines which error the unreadable bytes cause. The parser can also reject JSON that is not a message, such as a
-/// number out of range; that has another code than text that is not JSON.
+/// Determines the error code for undecodable bytes. The parser also rejects some valid JSON that is not a message, such
+/// as a number out of range, which has another code than invalid JSON.
 fn classify_parse_failure(bytes: &[u8], error: &serde_json::Error) -> DecodeError {
     match serde_json::from_slice::<IgnoredAny>(bytes) {
-        // `IgnoredAny` passes over strings without a look at their UTF-8, which JSON text needs as well.
+        // `IgnoredAny` skips strings without checking their UTF-8, which JSON text requires as well.
         Ok(_) if std::str::from_utf8(bytes).is_ok() => {
             DecodeError::new(None, RpcError::invalid_request(error.to_string()))
         }
@@ -237,7 +237,7 @@ fn decode_single(bytes: &[u8]) -> Result<JsonRpcMessage<'_>, DecodeError> {
         .and_then(EnvelopeParts::into_message)
 }
 
-/// The members of an envelope, before they are judged.
+/// Members of an envelope before validation.
 #[derive(Default)]
 struct EnvelopeParts<'a> {
     version_ok: bool,
@@ -399,7 +399,7 @@ impl<'de> Deserialize<'de> for EnvelopeKey {
     }
 }
 
-/// A string that borrows where it holds no escape; `None` for any other JSON value.
+/// A string that is borrowed unless it contains escapes. `None` for any other JSON value.
 struct OptionalStr<'a>(Option<Cow<'a, str>>);
 
 impl<'de> Deserialize<'de> for OptionalStr<'de> {
@@ -419,7 +419,7 @@ impl<'de> Deserialize<'de> for OptionalStr<'de> {
 /// Appends `{"jsonrpc":"2.0","id":…,"method":…` and, where given, `,"params":…`, and closes the object.
 ///
 /// # Errors
-/// When `params` cannot be written as JSON.
+/// If `params` cannot be serialized.
 pub fn write_request<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &RequestId,
@@ -434,7 +434,7 @@ pub fn write_request<P: Serialize + ?Sized>(
 /// Appends a notification.
 ///
 /// # Errors
-/// When `params` cannot be written as JSON.
+/// If `params` cannot be serialized.
 pub fn write_notification<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     method: &str,
@@ -459,10 +459,10 @@ fn write_method<P: Serialize + ?Sized>(
     Ok(())
 }
 
-/// Appends an answer whose result `write` appends; when that fails nothing is left behind.
+/// Appends a response with the result that `write` appends. If `write` fails, `out` is unchanged.
 ///
 /// # Errors
-/// What `write` returns.
+/// The error of `write`.
 pub fn write_result<E>(
     out: &mut Vec<u8>,
     id: &RequestId,
@@ -484,7 +484,7 @@ pub fn write_result<E>(
     }
 }
 
-/// Appends an error answer; without an id it says `null`, as JSON-RPC asks.
+/// Appends an error response. Without an id it has the id `null`, as JSON-RPC requires.
 pub fn write_error(out: &mut Vec<u8>, id: Option<&RequestId>, error: &RpcError) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     write_id(out, id);
@@ -501,11 +501,11 @@ fn write_id(out: &mut Vec<u8>, id: Option<&RequestId>) {
     match id {
         Some(RequestId::Number(number)) => {
             use std::io::Write as _;
-            // Writing into memory cannot fail.
+            // Writing to memory cannot fail.
             let _ = write!(out, "{number}");
         }
         Some(RequestId::Text(text)) => {
-            // Writing a string into memory cannot fail.
+            // Writing a string to memory cannot fail.
             let _ = serde_json::to_writer(out, text);
         }
         None => out.extend_from_slice(b"null"),

@@ -1,4 +1,4 @@
-//! The one table of methods: who sends them, since and until when, and what they may do.
+//! The table of all methods: direction, first and last revision, and permitted features.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub enum Direction {
     ToServer,
     /// Server to client.
     ToClient,
-    /// Either.
+    /// In both directions.
     Both,
 }
 
@@ -22,31 +22,31 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these two")]
 pub enum MessageKind {
-    /// Yes.
+    /// A request.
     Request,
-    /// No.
+    /// A notification.
     Notification,
 }
 
-/// A row of the table.
+/// Entry of the method table.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MethodInfo {
-    /// The name on the wire.
+    /// Name of the method.
     pub name: &'static str,
     /// Request or notification.
     pub kind: MessageKind,
     /// Direction in which the message is sent.
     pub direction: Direction,
-    /// First revision that has it as a separate message.
+    /// First revision that has it as a message of its own.
     pub first: Revision,
-    /// Last revision that has it as a separate message.
+    /// Last revision that has it as a message of its own.
     pub last: Revision,
     /// True if the request may be answered with input requests (`input_required`, 2026-07-28).
     pub input_required: bool,
     /// True if the result carries `ttlMs` and `cacheScope` (2026-07-28).
     pub cacheable: bool,
-    /// The member of params that the header `Mcp-Name` repeats (2026-07-28).
+    /// Member of params that the header `Mcp-Name` repeats (2026-07-28).
     pub name_param: Option<&'static str>,
     /// The extension that must be negotiated from 2026-07-28 on.
     pub extension: Option<&'static str>,
@@ -66,7 +66,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 macro_rules! methods {
     ($($(#[$doc:meta])* $variant:ident = $name:literal $kind:ident $direction:ident $first:ident ..= $last:ident
         $({ $($field:ident: $value:expr),* })?;)*) => {
-        /// A method by name: one that the specification defines, or any other.
+        /// A method, by name: one that the specification defines, or any other.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Method {
@@ -75,14 +75,14 @@ macro_rules! methods {
             Other(Arc<str>),
         }
 
-        /// Every method of every revision.
+        /// All methods of all revisions.
         pub static METHODS: &[MethodInfo] = &[$(MethodInfo {
             $($($field: $value,)*)?
             ..plain($name, MessageKind::$kind, Direction::$direction, $first, $last)
         }),*];
 
         impl Method {
-            /// The method with this name.
+            /// Returns the method with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Self {
                 match name {
@@ -91,7 +91,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The name on the wire.
+            /// Returns the name of the method.
             #[must_use]
             pub fn name(&self) -> &str {
                 match self {
@@ -100,7 +100,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The row of the table; none for a name that the specification does not define.
+            /// Returns the table entry. `None` for a name that the specification does not define.
             #[must_use]
             pub fn info(&self) -> Option<&'static MethodInfo> {
                 let position = match self {
@@ -139,33 +139,33 @@ const fn plain(
 methods! {
     /// Opens a legacy session.
     Initialize = "initialize" Request ToServer V2024_11_05..=V2025_11_25;
-    /// The client is ready.
+    /// Reports that the client is ready.
     Initialized = "notifications/initialized" Notification ToServer V2024_11_05..=V2025_11_25;
     /// Describes a modern server and the revisions it supports.
     Discover = "server/discover" Request ToServer V2026_07_28..=V2026_07_28 { cacheable: true };
-    /// Is the other side there?
+    /// Checks that the other side responds.
     Ping = "ping" Request Both V2024_11_05..=V2025_11_25;
-    /// The tools, by pages.
+    /// Lists tools, page by page.
     ToolsList = "tools/list" Request ToServer V2024_11_05..=V2026_07_28 { cacheable: true };
-    /// Runs a tool.
+    /// Calls a tool.
     ToolsCall = "tools/call" Request ToServer V2024_11_05..=V2026_07_28
         { input_required: true, name_param: Some("name") };
-    /// The prompts, by pages.
+    /// Lists prompts, page by page.
     PromptsList = "prompts/list" Request ToServer V2024_11_05..=V2026_07_28 { cacheable: true };
-    /// Fills in a prompt.
+    /// Returns the messages of a prompt.
     PromptsGet = "prompts/get" Request ToServer V2024_11_05..=V2026_07_28
         { input_required: true, name_param: Some("name") };
-    /// The resources, by pages.
+    /// Lists resources, page by page.
     ResourcesList = "resources/list" Request ToServer V2024_11_05..=V2026_07_28 { cacheable: true };
-    /// The resource templates, by pages.
+    /// Lists resource templates, page by page.
     ResourceTemplatesList = "resources/templates/list" Request ToServer V2024_11_05..=V2026_07_28
         { cacheable: true };
     /// Reads a resource.
     ResourcesRead = "resources/read" Request ToServer V2024_11_05..=V2026_07_28
         { input_required: true, cacheable: true, name_param: Some("uri") };
-    /// Wants to hear of a resource's changes.
+    /// Subscribes to changes of a resource.
     ResourcesSubscribe = "resources/subscribe" Request ToServer V2024_11_05..=V2025_11_25;
-    /// No longer.
+    /// Unsubscribes from changes of a resource.
     ResourcesUnsubscribe = "resources/unsubscribe" Request ToServer V2024_11_05..=V2025_11_25;
     /// Opens a stream of changes.
     SubscriptionsListen = "subscriptions/listen" Request ToServer V2026_07_28..=V2026_07_28;
@@ -174,56 +174,56 @@ methods! {
         V2026_07_28..=V2026_07_28;
     /// Suggests values for an argument.
     Complete = "completion/complete" Request ToServer V2024_11_05..=V2026_07_28;
-    /// The least severe log message wanted.
+    /// Sets the minimum severity of log messages.
     SetLevel = "logging/setLevel" Request ToServer V2024_11_05..=V2025_11_25;
     /// A log message.
     LogMessage = "notifications/message" Notification ToClient V2024_11_05..=V2026_07_28;
-    /// Asks the client's model.
+    /// Requests a completion from the client's model.
     CreateMessage = "sampling/createMessage" Request ToClient V2024_11_05..=V2025_11_25;
-    /// Asks for the client's roots.
+    /// Lists the client's roots.
     RootsList = "roots/list" Request ToClient V2024_11_05..=V2025_11_25;
-    /// Asks the person.
+    /// Asks the user for input.
     Elicit = "elicitation/create" Request ToClient V2025_06_18..=V2025_11_25;
-    /// A person finished what a URL elicitation opened.
+    /// Reports that a URL elicitation is complete.
     ElicitationComplete = "notifications/elicitation/complete" Notification ToClient V2025_11_25..=V2025_11_25;
-    /// The client's roots changed.
+    /// Reports that the client's roots have changed.
     RootsListChanged = "notifications/roots/list_changed" Notification ToServer V2024_11_05..=V2025_11_25;
-    /// The tools changed.
+    /// Reports that the list of tools has changed.
     ToolsListChanged = "notifications/tools/list_changed" Notification ToClient V2024_11_05..=V2026_07_28;
-    /// The prompts changed.
+    /// Reports that the list of prompts has changed.
     PromptsListChanged = "notifications/prompts/list_changed" Notification ToClient V2024_11_05..=V2026_07_28;
-    /// The resources changed.
+    /// Reports that the list of resources has changed.
     ResourcesListChanged = "notifications/resources/list_changed" Notification ToClient
         V2024_11_05..=V2026_07_28;
-    /// A resource changed.
+    /// Reports that a resource has changed.
     ResourceUpdated = "notifications/resources/updated" Notification ToClient V2024_11_05..=V2026_07_28;
     /// Reports the progress of a request.
     Progress = "notifications/progress" Notification Both V2024_11_05..=V2026_07_28;
-    /// The request is no longer wanted.
+    /// Cancels a request.
     Cancelled = "notifications/cancelled" Notification Both V2024_11_05..=V2026_07_28;
     /// Returns the state of a task.
     TasksGet = "tasks/get" Request Both V2025_11_25..=V2026_07_28
         { name_param: Some("taskId"), extension: Some(TASKS_EXTENSION) };
-    /// Ends a task.
+    /// Cancels a task.
     TasksCancel = "tasks/cancel" Request Both V2025_11_25..=V2026_07_28
         { name_param: Some("taskId"), extension: Some(TASKS_EXTENSION) };
-    /// A task's result (2025-11-25).
+    /// Returns the result of a task (2025-11-25).
     TasksResult = "tasks/result" Request Both V2025_11_25..=V2025_11_25;
-    /// The tasks, by pages (2025-11-25).
+    /// Lists tasks, page by page (2025-11-25).
     TasksList = "tasks/list" Request Both V2025_11_25..=V2025_11_25;
-    /// Answers a task's questions.
+    /// Responds to input requests of a task.
     TasksUpdate = "tasks/update" Request ToServer V2026_07_28..=V2026_07_28
         { name_param: Some("taskId"), extension: Some(TASKS_EXTENSION) };
-    /// A task changed (2025-11-25).
+    /// Reports the new status of a task (2025-11-25).
     TaskStatus = "notifications/tasks/status" Notification Both V2025_11_25..=V2025_11_25;
-    /// A task changed (2026-07-28).
+    /// Reports the new state of a task (2026-07-28).
     TasksChanged = "notifications/tasks" Notification ToClient V2026_07_28..=V2026_07_28
         { extension: Some(TASKS_EXTENSION) };
 }
 
 impl Method {
-    /// Returns true if the revision has this message as a separate message, not only embedded in a result. Every
-    /// revision has the names that the specification does not define: they belong to the two peers.
+    /// Returns true if the revision has this method as a message of its own, not only embedded in a result. Methods
+    /// that the specification does not define are allowed in every revision.
     #[must_use]
     pub fn in_revision(&self, revision: Revision) -> bool {
         self.info().is_none_or(|info| info.in_revision(revision))

@@ -9,7 +9,7 @@ use crate::revision::v2025_11_25::{NEWER_META, WireTask, WireTaskWithMeta};
 use crate::types::*;
 use crate::{Method, RawJson, RequestId, Revision, meta_key};
 
-/// A message that wants no answer, read.
+/// A decoded notification.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Notification {
@@ -17,39 +17,40 @@ pub enum Notification {
     Progress(ProgressParams),
     /// A log message.
     LogMessage(LogMessageParams),
-    /// The tools changed.
+    /// The list of tools has changed.
     ToolsListChanged,
-    /// The prompts changed.
+    /// The list of prompts has changed.
     PromptsListChanged,
-    /// The resources changed.
+    /// The list of resources has changed.
     ResourcesListChanged,
-    /// A resource changed.
+    /// A resource has changed.
     ResourceUpdated(ResourceUpdatedParams),
-    /// A request is no longer wanted.
+    /// A request is cancelled.
     Cancelled(CancelledParams),
-    /// A person finished what a URL elicitation opened (2025-11-25).
+    /// A URL elicitation is complete (2025-11-25).
     ElicitationComplete(ElicitationCompleteParams),
-    /// Changes that a stream will carry (2026-07-28).
+    /// Changes that a subscription stream will carry (2026-07-28).
     SubscriptionsAcknowledged(SubscriptionsAcknowledgedParams),
-    /// A task changed (2025-11-25).
+    /// Status of a task (2025-11-25).
     TaskStatus(Box<Task>),
-    /// A task changed, with what it has come to (2026-07-28).
+    /// State of a task, with its result or error (2026-07-28).
     TasksChanged(Box<GetTaskResult>),
-    /// The client's roots changed (up to 2025-11-25).
+    /// The client's roots have changed (up to 2025-11-25).
     RootsListChanged,
     /// The client is ready (up to 2025-11-25).
     Initialized,
-    /// One that the specification does not define.
+    /// A notification that the specification does not define.
     Other {
-        /// The method.
+        /// Method of the notification.
         method: Method,
-        /// The params as they came.
+        /// Params, unchanged.
         params: Option<RawJson>,
     },
 }
 
 impl Notification {
-    /// The method. Of a changed task it is that of 2026-07-28 or of 2025-11-25, as the variant says.
+    /// Returns the method. The two variants for tasks have different methods, one for 2025-11-25 and one for
+    /// 2026-07-28.
     #[must_use]
     pub fn method(&self) -> Method {
         match self {
@@ -70,13 +71,13 @@ impl Notification {
         }
     }
 
-    /// Appends the whole message as `to` has it, and says whether that revision can say it; if not, nothing is
-    /// appended.
+    /// Appends the whole message in revision `to`. Returns false and appends nothing if the revision has no such
+    /// notification.
     ///
     /// `subscription` is the id of the listen request whose stream carries it (SUBS-04).
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// If it cannot be serialized.
     pub fn encode(
         &self,
         to: Revision,
@@ -106,7 +107,7 @@ impl Notification {
         subscription: Option<&RequestId>,
         out: &mut Vec<u8>,
     ) -> Result<bool, serde_json::Error> {
-        /// Params without members of their own.
+        /// Params without members other than `_meta`.
         #[derive(Serialize)]
         struct MetaOnlyParams<'a> {
             #[serde(rename = "_meta")]
@@ -136,13 +137,13 @@ impl Notification {
         }
 
         match self {
-            // `message` came with 2025-03-26.
+            // `message` was added in 2025-03-26.
             Self::Progress(params) if to == Revision::V2024_11_05 && params.message.is_some() => {
                 let mut params = params.clone();
                 params.message = None;
                 with_meta!(&params)
             }
-            // Only 2025-11-25 lets a cancellation go without an id.
+            // Only 2025-11-25 allows a cancellation without an id.
             Self::Cancelled(params) if params.request_id.is_none() && to != Revision::V2025_11_25 => {
                 Ok(false)
             }
@@ -175,11 +176,11 @@ impl Notification {
         }
     }
 
-    /// Reads a notification of a peer.
+    /// Decodes a notification from a peer.
     ///
     /// # Errors
-    /// When the params do not have the shape that the method requires. Do not report this to the peer: a notification
-    /// is never answered (MSG-20).
+    /// If the params do not match the method. Do not report this to the peer: a notification is never answered
+    /// (MSG-20).
     pub fn decode(
         method: &Method,
         from: Revision,
@@ -208,7 +209,7 @@ impl Notification {
         })
     }
 
-    /// The listen request that a notification of a stream belongs to (SUBS-04).
+    /// Returns the id of the listen request that a notification of a stream belongs to (SUBS-04).
     #[must_use]
     pub fn subscription_of(params: Option<&RawJson>) -> Option<RequestId> {
         #[derive(serde::Deserialize)]
@@ -220,7 +221,7 @@ impl Notification {
     }
 }
 
-/// The metadata as `to` has it, with the id of the stream.
+/// Converts the metadata to `to` and adds the id of the stream.
 fn meta_for<'a>(meta: &'a Meta, to: Revision, subscription: Option<&RequestId>) -> Cow<'a, Meta> {
     let mut meta = Cow::Borrowed(meta);
     if to.is_legacy() {

@@ -1,4 +1,4 @@
-//! Params: lowered for older servers, written with what every request carries.
+//! Params of requests: conversion for older servers, and the metadata that every request carries.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::revision::{v2025_06_18, v2025_11_25};
 use crate::write::{write_rest, write_text};
 use crate::{Era, InitializeParams, Meta, Method, RawJson, Revision, meta_key};
 
-/// Client metadata that stands on every request of 2026-07-28, serialized once.
+/// Client metadata on every request of 2026-07-28, serialized once.
 #[derive(Clone, Debug)]
 pub struct ClientStamp {
     /// The members of `_meta`, without braces.
@@ -18,7 +18,8 @@ pub struct ClientStamp {
 }
 
 impl ClientStamp {
-    /// A client of 2026-07-28 that can do `capabilities`; without `info` it does not say who it is.
+    /// Creates the metadata of a client of 2026-07-28 with these capabilities. Without `info`, the client stays
+    /// anonymous.
     #[must_use]
     pub fn new(capabilities: &crate::ClientCapabilities, info: Option<&crate::Implementation>) -> Self {
         let to = Revision::LATEST;
@@ -28,7 +29,7 @@ impl ClientStamp {
                 members.push_str(&format!(",\"{key}\":{}", value.as_str()));
             }
         };
-        // Capabilities must be there, so what cannot be written becomes "none".
+        // The member is required, so capabilities that cannot be serialized are sent as none.
         let capabilities =
             RawJson::from_serialize(&capabilities.lowered(to)).unwrap_or_else(|_| RawJson::empty_object());
         member(meta_key::CLIENT_CAPABILITIES, Some(capabilities));
@@ -36,20 +37,20 @@ impl ClientStamp {
         Self { members }
     }
 
-    /// The members of `_meta`, without braces.
+    /// Returns the members of `_meta`, without braces.
     #[must_use]
     pub fn members(&self) -> &str {
         &self.members
     }
 }
 
-/// Appends params that say nothing in `_meta` themselves, with `meta` and, for 2026-07-28, the stamp.
+/// Appends params that have no `_meta` of their own, and adds `meta` and, in 2026-07-28, the stamp.
 ///
-/// The stamp wins over members of `meta` with the same key: what one leg of a conversation says of itself never
-/// crosses to another.
+/// The stamp takes precedence over members of `meta` with the same key, so a gateway never passes on the identity of
+/// another connection.
 ///
 /// # Errors
-/// When `params` is not an object, or cannot be written as JSON.
+/// If `params` is not an object, or cannot be serialized.
 pub fn write_params<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     params: &P,
@@ -78,7 +79,7 @@ pub fn write_params<P: Serialize + ?Sized>(
         out.extend_from_slice(b"},");
     }
     let written = write_rest(out, 1, params);
-    // The first byte is dropped by `write_rest`, so the last one shows whether it was an object.
+    // `write_rest` drops the first byte, so the last one shows whether it was an object.
     if written.is_err() || out.last() != Some(&b'}') {
         out.truncate(start);
         written?;
@@ -98,10 +99,10 @@ fn close_object(out: &mut Vec<u8>) {
     }
 }
 
-/// Params as `to` has them; the same memory where there is no difference.
+/// Converts params to revision `to`. Unchanged params share memory with the input.
 ///
-/// For requests and notifications of a client to a server. What a client says about itself on requests of
-/// 2026-07-28 is left out for older servers; it is [`write_params`] that puts it in for newer ones.
+/// Applies to messages from a client to a server. The client metadata of 2026-07-28 is removed for older servers;
+/// [`write_params`] adds it for newer ones.
 #[must_use]
 pub fn lower_params(method: &Method, to: Revision, params: RawJson) -> RawJson {
     if *method == Method::Initialize {
@@ -116,7 +117,7 @@ fn lower_initialize(to: Revision, params: &RawJson) -> Option<RawJson> {
     matches!(lowered, Cow::Owned(_)).then(|| RawJson::from_serialize(&lowered).ok()).flatten()
 }
 
-/// The members that stay, where not all do.
+/// Returns the remaining members, or `None` if all of them stay.
 fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJson> {
     params.edit_members(|member| {
         let changed = match &*member.key() {
@@ -128,7 +129,7 @@ fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJ
                 }
                 meta
             }
-            // `title` came with 2025-06-18.
+            // `title` was added in 2025-06-18.
             "ref" if *method == Method::Complete && to <= Revision::V2025_03_26 => {
                 member.value().without_members(|key| key == "title")
             }
@@ -229,7 +230,7 @@ mod tests {
         let modern = lowered(&call, Revision::V2026_07_28);
         assert!(modern.get("task").is_none() && modern.get("requestState").is_some());
         assert!(modern["_meta"].get(meta_key::RELATED_TASK).is_none());
-        // The same names mean nothing elsewhere.
+        // The same names have no meaning in other methods.
         let own = lowered(&Method::from_name("acme/do"), Revision::V2025_06_18);
         assert!(own.get("requestState").is_some() && own.get("task").is_some());
 

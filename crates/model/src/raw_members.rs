@@ -1,4 +1,4 @@
-//! Looking into JSON that is known to be well formed, without reading it.
+//! Access to the members of a validated JSON object without decoding it.
 
 use std::borrow::Cow;
 
@@ -7,29 +7,29 @@ use memchr::memchr2;
 
 use crate::RawJson;
 
-/// A member of an object, not decoded.
+/// An undecoded member of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct RawMember<'a> {
     owner: &'a Bytes,
-    /// With its quotes.
+    /// The key as JSON text, including its quotes.
     key: &'a [u8],
     value: &'a [u8],
 }
 
 impl<'a> RawMember<'a> {
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> Cow<'a, str> {
         text(self.key).unwrap_or_default()
     }
 
-    /// The value, sharing memory.
+    /// Returns the value, sharing memory.
     #[must_use]
     pub fn value(&self) -> RawJson {
         RawJson::from_trusted_bytes(self.owner.slice_ref(self.value))
     }
 
-    /// The value, if it is a string.
+    /// Returns the value if it is a string.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'a, str>> {
         text(self.value)
@@ -41,7 +41,7 @@ impl<'a> RawMember<'a> {
         self.value == b"null"
     }
 
-    /// Appends the member as it came, and a comma before it if anything but a brace precedes it.
+    /// Appends the member unchanged, preceded by a comma unless it is the first one.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_as(out, self.value);
     }
@@ -64,7 +64,8 @@ pub(crate) enum MemberEdit {
 }
 
 impl RawJson {
-    /// The members of this object in their order; none if it is no object. Values are passed over, not read.
+    /// Iterates over the members of this object in order. Yields nothing for other values. Member values are not
+    /// decoded.
     pub fn members(&self) -> impl Iterator<Item = RawMember<'_>> {
         let owner = self.bytes();
         let at = if owner.first() == Some(&b'{') { 1 } else { owner.len() };
@@ -81,12 +82,13 @@ impl RawJson {
         changed.unwrap_or_else(|| self.clone())
     }
 
-    /// The object without the members whose key is `left_out`; none if that changes nothing.
+    /// Returns the object without the members for whose keys `left_out` returns true. Returns `None` if that changes
+    /// nothing.
     pub(crate) fn without_members(&self, left_out: impl Fn(&str) -> bool) -> Option<Self> {
         self.edit_members(|member| if left_out(&member.key()) { MemberEdit::Goes } else { MemberEdit::Stays })
     }
 
-    /// The object with its members changed as `fate` says; none if that changes nothing.
+    /// Returns the object with each member edited as `fate` decides. Returns `None` if that changes nothing.
     pub(crate) fn edit_members(&self, mut fate: impl FnMut(&RawMember<'_>) -> MemberEdit) -> Option<Self> {
         let mut changed = false;
         let mut out = Vec::with_capacity(self.as_bytes().len());
@@ -129,7 +131,7 @@ impl<'a> Iterator for RawMemberIter<'a> {
     }
 }
 
-/// A JSON string; it borrows where nothing in it is escaped.
+/// Decodes a JSON string; borrows it unless it contains escapes.
 fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if memchr::memchr(b'\\', inner).is_none() {
@@ -143,7 +145,7 @@ fn skip(all: &[u8], from: usize, passed: impl Fn(u8) -> bool) -> usize {
     from + rest.iter().take_while(|byte| passed(**byte)).count()
 }
 
-/// Position of the end of the value that begins at `from`.
+/// Returns the position after the value that begins at `from`.
 fn value_end(all: &[u8], from: usize) -> Option<usize> {
     match all.get(from)? {
         b'"' => string_end(all, from),
@@ -176,7 +178,7 @@ fn string_end(all: &[u8], from: usize) -> Option<usize> {
         if all[found] == b'"' {
             return Some(found + 1);
         }
-        // Past the escaped byte as well, which may be a quote.
+        // Skips the escaped byte as well, which may be a quote.
         at = found + 2;
     }
 }

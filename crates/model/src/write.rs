@@ -1,11 +1,12 @@
-//! Writing JSON objects into a buffer that begins before they do.
+//! Writing of JSON objects whose first bytes are already in the buffer.
 
 use serde::Serialize;
 
-/// Appends an object without its first `skip` bytes: the brace, or the opening of `_meta`, stands in the buffer already.
+/// Appends an object without its first `skip` bytes: the brace, or the opening of `_meta`, which are already in the
+/// buffer.
 ///
-/// Everything is written by one kind of writer and then moved, so that a program has each type's encoder once. What is
-/// long and frequent (texts, lists) does not come this way.
+/// All values are written by the same writer type and then moved, so that a program contains each type's encoder once.
+/// Long and frequent values (texts, lists) do not use this function.
 pub(crate) fn write_rest<T: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     skip: usize,
@@ -18,7 +19,7 @@ pub(crate) fn write_rest<T: Serialize + ?Sized>(
     Ok(())
 }
 
-/// Appends a JSON string, as serde_json writes it, but looks for what must be escaped many bytes at a time.
+/// Appends a JSON string with the same result as serde_json, but searches for bytes to escape in blocks.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -42,7 +43,7 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
         b'\r' => b'r',
         b'\t' => b't',
         _ => {
-            // Only control characters get here, and all of them fit two digits.
+            // Only control characters get here, which fit in two digits.
             out.extend_from_slice(b"\\u00");
             out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
             return;
@@ -51,9 +52,9 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// Position of the first byte that a JSON string must escape.
+/// Returns the position of the first byte that a JSON string must escape.
 fn find_escape(bytes: &[u8]) -> Option<usize> {
-    /// Looked at without a branch in between, which compilers turn into vector instructions.
+    /// Number of bytes checked without a branch, so that compilers use vector instructions.
     const BLOCK: usize = 16;
 
     let clean = bytes

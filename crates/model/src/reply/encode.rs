@@ -1,4 +1,4 @@
-//! Writing results, once, into one buffer.
+//! Encoding of results, in one pass into one buffer.
 
 use std::borrow::Cow;
 
@@ -21,14 +21,14 @@ pub struct ServerStamp {
 }
 
 impl ServerStamp {
-    /// Names the server (DISC-05) and allows no caching of results.
+    /// Creates a stamp that names the server (DISC-05) and allows no caching of results.
     #[must_use]
     pub fn new(server_info: &RawJson) -> Self {
         let member = format!("\"{}\":{}", meta_key::SERVER_INFO, server_info.as_str());
         Self { server_info: Some(member.into_bytes().into()), ..Self::anonymous() }
     }
 
-    /// Does not say who the server is.
+    /// Creates a stamp without a server name.
     #[must_use]
     pub const fn anonymous() -> Self {
         Self { server_info: None, ttl_ms: 0, cache_scope: CacheScope::Private }
@@ -47,21 +47,21 @@ impl ServerStamp {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// It is not JSON: a map with keys that are not strings, or a failing `Serialize`.
+    /// The value cannot be serialized: a map has keys that are not strings, or its `Serialize` implementation fails.
     #[error("cannot serialize the result as JSON")]
     Json(#[from] serde_json::Error),
     /// The peer's revision has no such result.
     #[error(transparent)]
     Unsayable(#[from] LoweringError),
-    /// It asks for nothing and has no state to come back with (MRTR-03).
+    /// An input-required result has neither input requests nor a state (MRTR-03).
     #[error("an input_required result must have inputRequests or requestState")]
     NothingAsked,
-    /// It came from a peer of another revision, and is not what its method says.
+    /// A result from a peer of another revision does not match its method.
     #[error("the forwarded result cannot be read")]
     Foreign(#[from] PeerResultError),
 }
 
-/// A result that the encoder knows the inside of. `_meta` is its first member wherever it is written.
+/// A result whose members the encoder knows. `_meta` always comes first.
 trait EncodableResult: Lower + Serialize {
     fn meta(&self) -> &Meta;
 
@@ -101,14 +101,13 @@ cached_body!(DiscoverResult ListToolsResult ListPromptsResult ListResourcesResul
 cached_body!(ListResourceTemplatesResult ReadResourceResult);
 
 impl Reply {
-    /// Appends the value of `result` as `to` has it.
+    /// Appends the value of `result` in revision `to`.
     ///
-    /// For 2026-07-28 that is with `resultType`, the server's name from `stamp`, and for how long it may be kept
-    /// (MSG-25, DISC-05, CACHE-01); for older revisions without them. What needs no change for `to` is not
-    /// copied. Where it fails nothing is left behind.
+    /// In 2026-07-28, `resultType`, the server's name from `stamp` and the cache settings are added (MSG-25, DISC-05,
+    /// CACHE-01). Parts that need no conversion are not copied. On error, `out` is unchanged.
     ///
     /// # Errors
-    /// When the revision has no such result, or it cannot be written as JSON.
+    /// If the revision has no such result, or it cannot be serialized.
     pub fn encode(
         &self,
         method: &Method,
@@ -157,7 +156,7 @@ impl Reply {
                 only(!to.is_legacy())?;
                 body(result.as_ref(), to, stamp, out)
             }
-            // Inside a request of 2026-07-28 they are answers to questions: `InputResponse` writes those.
+            // Inside a request of 2026-07-28 these are responses to input requests, which `InputResponse` encodes.
             Self::CreateMessage(result) => {
                 only(to.is_legacy())?;
                 body(result.as_ref(), to, stamp, out)
@@ -171,7 +170,7 @@ impl Reply {
                 body(result.as_ref(), to, stamp, out)
             }
             Self::CreateTask(_) | Self::GetTask(_) | Self::ListTasks(_) => self.write_task(to, stamp, out),
-            // Within a revision nothing is read, so that everything stays as it came.
+            // Within one revision nothing is decoded, so that the result stays unchanged.
             Self::Raw { revision, json, .. } if *revision == to => {
                 out.extend_from_slice(json.as_bytes());
                 Ok(())
@@ -220,8 +219,8 @@ impl InputRequiredResult {
     /// Appends the value of `result`, with `resultType` and the server's name from `stamp` (2026-07-28 only).
     ///
     /// # Errors
-    /// When there is neither an input request nor a state, or when an input request is of an unknown method. Also when
-    /// it cannot be written as JSON. Nothing is left behind then.
+    /// If there is neither an input request nor a state, if an input request has an unknown method, or if it cannot be
+    /// serialized. On error, `out` is unchanged.
     pub fn encode(&self, stamp: &ServerStamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         #[derive(Serialize, Clone)]
         #[serde(rename_all = "camelCase")]
@@ -258,7 +257,7 @@ impl InputRequiredResult {
     }
 }
 
-/// The values of `resultType` that we send.
+/// Values of `resultType` that this crate writes.
 #[derive(Clone, Copy)]
 enum ResultType {
     Complete,
@@ -291,8 +290,8 @@ fn modern<T: EncodableResult>(
     write_modern(value, value.meta(), cache, result_type, stamp, out)
 }
 
-/// Writes what every result of 2026-07-28 begins with, then the value behind its brace, or behind the opening of
-/// its `_meta` where that must hold the server's name too.
+/// Writes the members common to all results of 2026-07-28, then the rest of the value: after its brace, or after the
+/// opening of its `_meta` if the server's name has to be added there.
 fn write_modern<T: Serialize>(
     value: &T,
     meta: &Meta,
@@ -309,7 +308,7 @@ fn write_modern<T: Serialize>(
     });
     if let Some((ttl_ms, scope)) = cache {
         use std::io::Write as _;
-        // Writing into memory cannot fail.
+        // Writing to memory cannot fail.
         let _ = write!(out, "\"ttlMs\":{ttl_ms},\"cacheScope\":\"{}\",", scope.as_str());
     }
     let name = stamp.server_info.as_deref().filter(|_| !meta.contains_key(meta_key::SERVER_INFO));
@@ -336,7 +335,7 @@ fn write_modern<T: Serialize>(
     Ok(())
 }
 
-/// The questions of a task, as 2026-07-28 has them.
+/// Converts the input requests of a task from 2026-07-28.
 fn lower_input_requests(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(), LoweringError> {
     if result.input_requests.is_empty() {
         return Ok(());
@@ -351,7 +350,7 @@ fn lower_input_requests(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Re
     Ok(())
 }
 
-/// Writes a result of another revision: read by its method and lifted, then lowered.
+/// Converts a result of another revision: decodes it by its method, lifts it to the newest revision, and lowers it.
 pub(super) fn write_foreign_result(
     method: &Method,
     from: Revision,
@@ -361,11 +360,11 @@ pub(super) fn write_foreign_result(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     match PeerResult::decode(method, from, json)? {
-        // A method whose result only the two peers know: nothing but the frame is ours.
+        // Only the two peers know the result of such a method, so only `resultType` is rewritten.
         PeerResult::Complete(Reply::Raw { json, .. }) => rewrite_result_type(from, &json, to, stamp, out),
         PeerResult::Complete(reply) => reply.write(method, to, stamp, out),
         PeerResult::Task(task) => Reply::from(task).write(method, to, stamp, out),
-        // One revision alone has these, and within a revision results are forwarded as they came.
+        // Only one revision has these results, and within a revision results are forwarded unchanged.
         PeerResult::InputRequired(_) => Err(LoweringError::new(to, LoweringErrorKind::InputRequired).into()),
     }
 }
@@ -377,7 +376,7 @@ fn rewrite_result_type(
     stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    // The frame (`resultType`) is all that is known here, and it only differs between the eras.
+    // Only `resultType` is known here, and it differs only between the eras.
     if from.is_legacy() == to.is_legacy() {
         out.extend_from_slice(json.as_bytes());
         return Ok(());
@@ -395,14 +394,14 @@ fn rewrite_result_type(
         #[serde(default, rename = "_meta", deserialize_with = "crate::types::lenient::or_default")]
         meta: Meta,
     }
-    // Where it has metadata of its own, that stays as it is: it need not be the first member.
+    // Existing metadata stays unchanged; it need not be the first member.
     let has_meta = !json.decode::<ResultMetaPeek>()?.meta.is_empty();
     let anonymous = ServerStamp::anonymous();
     let stamp = if has_meta { &anonymous } else { stamp };
     write_modern(json, &Meta::new(), None, ResultType::Complete, stamp, out)
 }
 
-/// The way of all results, for the test that the short way does the same.
+/// Encodes a result by the general path. A test compares the fast path with it.
 #[cfg(test)]
 pub(super) fn general(
     result: &CallToolResult,

@@ -1,4 +1,4 @@
-//! Results: encoded as any revision has them, decoded by their method.
+//! Results: encoded for any revision, decoded by their method.
 
 mod encode;
 mod peer_result;
@@ -16,56 +16,56 @@ pub use translator::ResultTranslator;
 use crate::types::*;
 use crate::{RawJson, Revision};
 
-/// A complete result, in the shape of the newest revision.
+/// A complete result, in the form of the newest revision.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Nothing but that it was done.
+    /// An empty result.
     Empty,
-    /// To `initialize`.
+    /// Result of `initialize`.
     Initialize(Box<InitializeResult>),
-    /// To `server/discover`.
+    /// Result of `server/discover`.
     Discover(Box<DiscoverResult>),
-    /// To `tools/list`.
+    /// Result of `tools/list`.
     ListTools(Box<ListToolsResult>),
-    /// To `tools/call`.
+    /// Result of `tools/call`.
     CallTool(CallToolResult),
-    /// To `prompts/list`.
+    /// Result of `prompts/list`.
     ListPrompts(Box<ListPromptsResult>),
-    /// To `prompts/get`.
+    /// Result of `prompts/get`.
     GetPrompt(Box<GetPromptResult>),
-    /// To `resources/list`.
+    /// Result of `resources/list`.
     ListResources(Box<ListResourcesResult>),
-    /// To `resources/templates/list`.
+    /// Result of `resources/templates/list`.
     ListResourceTemplates(Box<ListResourceTemplatesResult>),
-    /// To `resources/read`.
+    /// Result of `resources/read`.
     ReadResource(Box<ReadResourceResult>),
-    /// To `completion/complete`.
+    /// Result of `completion/complete`.
     Complete(Box<CompleteResult>),
-    /// To `subscriptions/listen`, when the stream ends.
+    /// Result of `subscriptions/listen`, sent when the stream ends.
     Listen(Box<SubscriptionsListenResult>),
-    /// To `sampling/createMessage` (up to 2025-11-25).
+    /// Result of `sampling/createMessage` (up to 2025-11-25).
     CreateMessage(Box<CreateMessageResult>),
-    /// To `roots/list` (up to 2025-11-25).
+    /// Result of `roots/list` (up to 2025-11-25).
     ListRoots(Box<ListRootsResult>),
-    /// To `elicitation/create` (up to 2025-11-25).
+    /// Result of `elicitation/create` (up to 2025-11-25).
     Elicit(Box<ElicitResult>),
-    /// To a request that became a task.
+    /// Result of a request that became a task.
     CreateTask(Box<CreateTaskResult>),
-    /// To `tasks/get`, and to `tasks/cancel` in 2025-11-25.
+    /// Result of `tasks/get`, and of `tasks/cancel` in 2025-11-25.
     GetTask(Box<GetTaskResult>),
-    /// To `tasks/list` (2025-11-25).
+    /// Result of `tasks/list` (2025-11-25).
     ListTasks(Box<ListTasksResult>),
-    /// A result as it came from a peer, or of a method that the specification does not define.
+    /// A result received from a peer, unchanged, or the result of a method that the specification does not define.
     Raw {
-        /// The revision it is written in.
+        /// Revision of the JSON.
         revision: Revision,
         /// The result.
         json: RawJson,
         /// Translator into other revisions; set by [`Reply::raw`].
         bridge: ResultTranslator,
     },
-    /// A result that is written once and sent often.
+    /// A result that is encoded once and sent many times.
     Prepared(Arc<PreparedResult>),
 }
 

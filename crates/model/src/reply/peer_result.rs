@@ -1,4 +1,4 @@
-//! Reading results: the method says the type, `resultType` says what it is instead.
+//! Decoding of results. The method determines the type, unless `resultType` names another one.
 
 use std::fmt;
 
@@ -19,11 +19,11 @@ use crate::{Method, RawJson, Revision};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PeerResult {
-    /// The result, as ours.
+    /// The complete result, in the form of the newest revision.
     Complete(Reply),
-    /// Questions first (2026-07-28).
+    /// Input requests that come before the result (2026-07-28).
     InputRequired(InputRequiredResult),
-    /// It became a task.
+    /// The request became a task.
     Task(CreateTaskResult),
 }
 
@@ -31,7 +31,7 @@ pub enum PeerResult {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerResultError {
-    /// It does not have the shape that the method says.
+    /// The result does not match the method.
     #[error("invalid result of {method}")]
     Shape {
         /// The method.
@@ -40,21 +40,21 @@ pub enum PeerResultError {
         #[source]
         source: serde_json::Error,
     },
-    /// The `resultType` is not one that the method may have (MSG-27, MRTR-02, TSKX-03).
+    /// The `resultType` is not valid for the method (MSG-27, MRTR-02, TSKX-03).
     #[error("the result of {method} cannot have the resultType {result_type:?}")]
     ResultType {
         /// The method.
         method: Method,
-        /// The type.
+        /// The `resultType`.
         result_type: Box<str>,
     },
 }
 
 impl PeerResult {
-    /// Reads the result of a request with this method; one without `resultType` is complete (MSG-26).
+    /// Decodes the result of a request with this method. A result without `resultType` is complete (MSG-26).
     ///
     /// # Errors
-    /// When it has not the method's shape, or a `resultType` that the method may not have.
+    /// If the result does not match the method, or its `resultType` is not valid for it.
     pub fn decode(method: &Method, from: Revision, json: &RawJson) -> Result<Self, PeerResultError> {
         match method {
             Method::Ping
@@ -90,15 +90,16 @@ impl PeerResult {
                 (result.meta, result.next_cursor) = (wire.meta, wire.next_cursor);
                 Ok(Self::Complete(result.into()))
             }
-            // The result of tasks/result is that of another method; and of all others only the peers know.
+            // The result of tasks/result has the type of another method, and unknown methods have a type that only the
+            // peers know.
             _ => other(method, from, json),
         }
     }
 
-    /// Reads the result of a request that asked for a task (2025-11-25, TASK-09).
+    /// Decodes the result of a request that asked for a task (2025-11-25, TASK-09).
     ///
     /// # Errors
-    /// When it is no task.
+    /// If the result is not a task.
     pub fn decode_task(method: &Method, json: &RawJson) -> Result<CreateTaskResult, PeerResultError> {
         let wire: WireCreateTask = decode(method, json)?;
         Ok(CreateTaskResult::new(wire.task.into()).with_meta(wire.meta))
@@ -121,8 +122,8 @@ where
     if from.is_legacy() {
         return decode(method, json).map(complete);
     }
-    // The value is read as if it were complete, which it nearly always is, and `resultType` is picked up on the
-    // way. Only where that fails is it read again.
+    // The value is decoded as a complete result, which it nearly always is, and `resultType` is captured on the way.
+    // Only if that fails is it decoded again.
     let mut result_type = None;
     let value = T::deserialize(ResultTypeDeserializer {
         inner: &mut serde_json::Deserializer::from_slice(json.as_bytes()),
@@ -131,7 +132,7 @@ where
     match (value, result_type.as_deref()) {
         (Ok(value), None | Some("complete")) => Ok(complete(value)),
         (Err(source), Some("complete")) => Err(PeerResultError::Shape { method: method.clone(), source }),
-        // The reading may have failed before it came to `resultType`.
+        // Decoding may have failed before it reached `resultType`.
         (Err(source), None) => match peek(json) {
             None => Err(PeerResultError::Shape { method: method.clone(), source }),
             Some(result_type) if &*result_type == "complete" => {
@@ -153,7 +154,7 @@ fn incomplete(method: &Method, json: &RawJson, result_type: &str) -> Result<Peer
     }
 }
 
-/// A result that we do not know the inside of.
+/// Decodes a result whose type is unknown.
 fn other(method: &Method, from: Revision, json: &RawJson) -> Result<PeerResult, PeerResultError> {
     match (!from.is_legacy()).then(|| peek(json)).flatten() {
         Some(result_type) if &*result_type != "complete" => incomplete(method, json, &result_type),
@@ -170,7 +171,7 @@ fn peek(json: &RawJson) -> Option<Box<str>> {
     json.decode::<ResultTypeField>().ok()?.result_type
 }
 
-/// A deserializer that takes `resultType` out of the object it reads.
+/// Deserializer that captures `resultType` from the object it reads.
 struct ResultTypeDeserializer<'w, D> {
     inner: D,
     result_type: &'w mut Option<Box<str>>,

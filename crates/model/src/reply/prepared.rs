@@ -1,4 +1,4 @@
-//! A result that is written once and sent often: a list of tools.
+//! Results that are encoded once and sent many times, such as a list of tools.
 
 use std::sync::OnceLock;
 
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::{EncodeError, Reply, ServerStamp};
 use crate::{Method, Revision};
 
-/// A result with the bytes it has in each revision, written when they are first asked for.
+/// A result and its bytes in each revision, encoded on first use.
 ///
-/// The bytes hold the stamp of that first time: a prepared result belongs to one server and to one method.
+/// The bytes include the stamp of the first use, so a prepared result belongs to one server and one method.
 #[derive(Debug)]
 pub struct PreparedResult {
     reply: Reply,
@@ -17,28 +17,28 @@ pub struct PreparedResult {
 }
 
 impl PreparedResult {
-    /// Keeps a result; nothing is written yet.
+    /// Wraps a result. Nothing is encoded yet.
     #[must_use]
     pub fn new(reply: impl Into<Reply>) -> Self {
         Self { reply: reply.into(), bytes: Default::default() }
     }
 
-    /// The result itself.
+    /// Returns the result.
     #[must_use]
     pub fn reply(&self) -> &Reply {
         &self.reply
     }
 
-    /// The value of `result` as `to` has it, sharing memory with every other answer.
+    /// Returns the value of `result` in revision `to`. All responses share the same memory.
     ///
     /// # Errors
-    /// As [`Reply::encode`]; a failure is not remembered.
+    /// The errors of [`Reply::encode`]. A failure is not cached.
     pub fn bytes(&self, method: &Method, to: Revision, stamp: &ServerStamp) -> Result<Bytes, EncodeError> {
         let slot = &self.bytes[to.index()];
         if let Some(bytes) = slot.get() {
             return Ok(bytes.clone());
         }
-        // Written outside of the slot, because it may fail. Two threads may do so at once; the first bytes
+        // Encoded outside the slot, because encoding may fail. If two threads do so at the same time, the first bytes
         // stay.
         let mut out = Vec::new();
         self.reply.encode(method, to, stamp, &mut out)?;

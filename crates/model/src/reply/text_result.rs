@@ -10,7 +10,7 @@ use super::ServerStamp;
 /// Appends `result` if it consists of texts only, exactly as the general encoder would. Otherwise leaves `out`
 /// unchanged.
 ///
-/// No revision has anything to change about such a result.
+/// Such a result is the same in all revisions.
 pub(super) fn write_text_result(
     result: &CallToolResult,
     to: Revision,
@@ -24,7 +24,7 @@ pub(super) fn write_text_result(
     if !meta.is_empty() {
         return false;
     }
-    // Room for everything at once, because growing would copy long texts again.
+    // Reserves the whole length, because growing would copy long texts again.
     let mut length = AROUND + stamp.server_info.as_ref().map_or(0, |info| info.len());
     for block in content {
         let Some(text) = plain(block) else { return false };

@@ -1,4 +1,4 @@
-//! From the words of one revision into those of another.
+//! Translation of results between revisions.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use super::encode::write_foreign_result;
 use super::{EncodeError, PeerResult, PeerResultError, Reply, ServerStamp};
 use crate::{Method, RawJson, Revision};
 
-/// Writes a raw result of one revision as another has it.
+/// Translates raw results from one revision to another.
 ///
-/// It reads every kind of result. A program that forwards none, as most servers do, never makes one, and so does not
-/// carry the code: half a megabyte.
+/// The code for all kinds of results takes half a megabyte. A program that forwards no results, as most servers do,
+/// never creates a translator and does not contain that code.
 #[derive(Clone, Copy)]
 pub struct ResultTranslator {
     write: WriteRawResultFn,
@@ -21,7 +21,8 @@ type WriteRawResultFn =
     fn(&Method, Revision, &RawJson, Revision, &ServerStamp, &mut Vec<u8>) -> Result<(), EncodeError>;
 
 impl Reply {
-    /// A result as it came from a peer that speaks `revision`, or of a method that the specification does not define.
+    /// Creates a result from JSON received from a peer with `revision`, or for a method that the specification does not
+    /// define.
     #[must_use]
     pub fn raw(revision: Revision, json: RawJson) -> Self {
         Self::Raw {
@@ -34,7 +35,7 @@ impl Reply {
     /// Decodes the result if it is raw.
     ///
     /// # Errors
-    /// As [`PeerResult::decode`].
+    /// The errors of [`PeerResult::decode`].
     pub fn resolved(self, method: &Method) -> Result<PeerResult, PeerResultError> {
         match self {
             Self::Raw { revision, json, bridge } => (bridge.read)(method, revision, &json),
@@ -57,7 +58,7 @@ impl ResultTranslator {
 }
 
 impl PartialEq for ResultTranslator {
-    /// There is only one way.
+    /// All translators are equal.
     fn eq(&self, _: &Self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Error codes, as the revisions differ in them.
+//! Differences of error codes between revisions.
 
 use serde::Deserialize;
 
@@ -7,16 +7,16 @@ use crate::{Method, RawJson, Revision, RpcError, code};
 
 /// Converts an error from the newest revision to `to`.
 ///
-/// Not found and bad params are one code in 2026-07-28; for older revisions `data.uri` tells them apart
-/// ([`RpcError::resource_not_found`] puts it there). What 2026-07-28 alone defines becomes an internal error for
-/// older peers, with the original in `data`.
+/// In 2026-07-28, a missing resource and invalid params have the same code; `data.uri`, set by
+/// [`RpcError::resource_not_found`], distinguishes them for older revisions. Codes that only 2026-07-28 defines become
+/// internal errors for older peers, with the original in `data`.
 #[must_use]
 pub fn encode_error(method: &Method, to: Revision, error: RpcError) -> RpcError {
     match (to.is_legacy(), error.code) {
         (true, code::INVALID_PARAMS) if *method == Method::ResourcesRead && has_uri_data(&error) => {
             RpcError { code: code::RESOURCE_NOT_FOUND, ..error }
         }
-        // The handshake of older revisions says the same with another code (ERR-02).
+        // The handshake of older revisions has another code for this (ERR-02).
         (true, code::UNSUPPORTED_VERSION) if *method == Method::Initialize => {
             RpcError { code: code::INVALID_PARAMS, ..error }
         }
@@ -26,16 +26,15 @@ pub fn encode_error(method: &Method, to: Revision, error: RpcError) -> RpcError 
         (false, code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION) => error,
         (false, code::PARSE_ERROR | code::INVALID_REQUEST | code::METHOD_NOT_FOUND) => error,
         (false, code::INVALID_PARAMS | code::INTERNAL_ERROR) => error,
-        // Codes that JSON-RPC and the specification keep for themselves, or ask not to use (ERR-04 to ERR-06, ERR-08,
-        // ERR-09).
+        // Codes that JSON-RPC and the specification reserve or discourage (ERR-04 to ERR-06, ERR-08, ERR-09).
         (false, -32768..=-32000) => to_internal_error(error),
         _ => error,
     }
 }
 
-/// An error of a peer as ours.
+/// Converts an error from a peer to the newest revision.
 ///
-/// `-32042` of 2025-11-25 is kept: it is a question, and [`RpcError::url_elicitations`] reads it.
+/// `-32042` of 2025-11-25 is kept, because it asks for input: [`RpcError::url_elicitations`] reads it.
 #[must_use]
 pub fn decode_error(method: &Method, from: Revision, error: RpcError) -> RpcError {
     match (from, error.code) {
@@ -62,14 +61,14 @@ fn has_uri_data(error: &RpcError) -> bool {
     error.data.as_ref().is_some_and(|data| data.decode::<UriDataPeek>().is_ok())
 }
 
-/// An internal error that says the same, with the original where its data was.
+/// Creates an internal error with the same message and the original error in `data`.
 fn to_internal_error(error: RpcError) -> RpcError {
     let original = RawJson::from_serialize(&error).ok();
     RpcError { code: code::INTERNAL_ERROR, message: error.message, data: original }
 }
 
 impl RpcError {
-    /// There is no such resource; in the code of 2026-07-28, which [`encode_error`] turns into that of older
+    /// Creates an error for a missing resource, with the code of 2026-07-28. [`encode_error`] converts it for older
     /// revisions.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
@@ -80,7 +79,7 @@ impl RpcError {
         Self::invalid_params(format!("resource not found: {uri}")).with_data(&ResourceNotFoundData { uri })
     }
 
-    /// The request needs what the client did not declare (CAP-13).
+    /// Creates an error for a request that needs capabilities the client did not declare (CAP-13).
     #[must_use]
     pub fn missing_client_capability(required: &ClientCapabilities) -> Self {
         #[derive(serde::Serialize)]
@@ -89,8 +88,8 @@ impl RpcError {
             required_capabilities: &'a RawJson,
         }
         let required = RawJson::from_serialize(required).unwrap_or_else(|_| RawJson::empty_object());
-        // By name in the words too: those are what people see.
-        // What is wanted inside of a capability is named with it, for the capability itself may well be declared.
+        // The message names the missing capabilities too, because people see only the message. Members of a capability
+        // are named with it, because the capability itself may be declared.
         let mut names = Vec::new();
         for member in required.members() {
             let (capability, inside) = (member.key(), member.value());
@@ -113,7 +112,7 @@ impl RpcError {
             .with_data(&MissingCapabilityData { required_capabilities: &required })
     }
 
-    /// The revision asked for is not spoken here (VER-12).
+    /// Creates an error for a requested revision that is not supported (VER-12).
     #[must_use]
     pub fn unsupported_version(requested: &str, supported: &[Revision]) -> Self {
         #[derive(serde::Serialize)]
@@ -125,7 +124,7 @@ impl RpcError {
             .with_data(&UnsupportedVersionData { supported, requested })
     }
 
-    /// The URLs that `-32042` of 2025-11-25 wants the person to go to; none for any other error.
+    /// Returns the URL elicitations of a `-32042` error of 2025-11-25. `None` for any other error.
     #[must_use]
     pub fn url_elicitations(&self) -> Option<Vec<ElicitUrlParams>> {
         #[derive(Deserialize)]

@@ -1,10 +1,10 @@
-//! From what a peer sent to ours.
+//! Conversion of received values to the newest revision.
 
 use super::{v2024_11_05, v2025_11_25};
 use crate::Revision;
 use crate::types::*;
 
-/// A value that is read differently in some revision. The default is: it is not.
+/// A value that has a different form in some revision. By default, nothing is converted.
 pub(crate) trait Lift {
     fn lift(&mut self, _from: Revision) {}
 }

@@ -1,9 +1,9 @@
-//! The dated revisions of the specification, and how the newest one's types are written in the older ones.
+//! The dated revisions of the specification, and the conversion of the newest one's types to older ones.
 //!
-//! The domain types have the shape of [`Revision::LATEST`]. Every older revision has one module here, and that
-//! module knows only its difference from the next newer one: *lower* goes down step by step, *lift* reads what came
-//! from a peer as ours. What a revision cannot say is lowered to something that it can, and never sent anyway.
-//! A difference that is not written in these modules is a bug.
+//! The domain types have the form of [`Revision::LATEST`]. Every older revision has one module here with its
+//! differences from the next newer one. *Lowering* converts a value to an older revision step by step, *lifting*
+//! converts a received value to the newest one. Values that a revision does not support are never sent: they are
+//! lowered to the nearest supported form or left out. A difference that is missing in these modules is a bug.
 //!
 //! # What is lost
 //!
@@ -49,8 +49,8 @@
 //! | `completions` among the capabilities | 2024-11-05 | left out; lifted as present |
 //! | the message of a progress notification | 2024-11-05 | left out |
 //!
-//! Error codes are in [`encode_error`](crate::encode_error) and [`decode_error`](crate::decode_error), messages that
-//! a revision does not have in [`METHODS`](crate::METHODS).
+//! Error codes are in [`encode_error`](crate::encode_error) and [`decode_error`](crate::decode_error), messages that a
+//! revision does not have in [`METHODS`](crate::METHODS).
 
 pub(crate) mod errors;
 pub(crate) mod lift;
@@ -69,7 +69,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One dated revision of the Model Context Protocol, oldest first.
 ///
-/// A string that names no revision we speak never becomes a `Revision`: parsing fails instead.
+/// Parsing fails for a string that is not a supported revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(
     clippy::exhaustive_enums,
@@ -94,20 +94,20 @@ pub enum Revision {
 pub enum Era {
     /// Up to 2025-11-25: `initialize`, a session, requests in both directions.
     Legacy,
-    /// From 2026-07-28: each request carries all it needs.
+    /// From 2026-07-28: every request is complete in itself.
     Modern,
 }
 
 impl Revision {
-    /// Every revision, oldest first.
+    /// All revisions, oldest first.
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
-    /// The newest revision, whose shape the domain types have.
+    /// Newest revision, whose form the domain types have.
     pub const LATEST: Self = Self::V2026_07_28;
-    /// The newest revision that is opened by `initialize`.
+    /// Newest revision that is opened by `initialize`.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
-    /// The date that stands on the wire, `YYYY-MM-DD`.
+    /// Returns the date used in messages, `YYYY-MM-DD`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl Revision {
         }
     }
 
-    /// The era this revision belongs to.
+    /// Returns the era of the revision.
     #[must_use]
     pub const fn era(self) -> Era {
         match self {
@@ -134,14 +134,14 @@ impl Revision {
         matches!(self.era(), Era::Legacy)
     }
 
-    /// The position in [`Revision::ALL`].
+    /// Returns the index in [`Revision::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// The string is not a revision of the specification that we speak.
+/// Error for a string that is not a supported revision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown protocol version {0:?}")]
 pub struct UnknownRevision(pub(crate) String);
@@ -173,7 +173,7 @@ impl<'de> Deserialize<'de> for Revision {
     }
 }
 
-/// A revision has no way to say something.
+/// Error for a value that a revision cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("protocol revision {revision} does not support {kind}")]
 #[non_exhaustive]
@@ -194,28 +194,28 @@ impl LoweringError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoweringErrorKind {
-    /// A question to the person, before 2025-06-18.
+    /// Elicitation, before 2025-06-18.
     #[error("elicitation")]
     Elicitation,
-    /// A URL for the person to go to, before 2025-11-25.
+    /// URL elicitation, before 2025-11-25.
     #[error("URL elicitation")]
     ElicitationByUrl,
-    /// A URL for the person to go to, without the id that 2025-11-25 asks for.
+    /// URL elicitation without the id that 2025-11-25 requires.
     #[error("URL elicitation without an elicitation id")]
     ElicitationWithoutId,
-    /// A form with a multi-select field that must be filled in, before 2025-11-25.
+    /// A form with a required multi-select field, before 2025-11-25.
     #[error("required multi-select fields")]
     MultiSelect,
     /// Sampling with tools, before 2025-11-25.
     #[error("sampling with tools")]
     SamplingWithTools,
-    /// A question that no revision has.
+    /// An input request that no revision defines.
     #[error("this request")]
     Question,
     /// A task, before 2025-11-25.
     #[error("tasks")]
     Task,
-    /// A question inside a result, before 2026-07-28.
+    /// An input-required result, before 2026-07-28.
     #[error("input_required results")]
     InputRequired,
     /// A result that belongs to another revision.

@@ -1,6 +1,6 @@
-//! One step from a revision to the next older one, and the walk that brings a step to every part of a message.
+//! Steps from a revision to the next older one, and the traversal that applies a step to every part of a message.
 //!
-//! A step edits parts through [`Cow`]: what needs no change is neither copied nor written to.
+//! A step edits parts through [`Cow`], so that unchanged parts are not copied.
 
 use std::borrow::{Borrow, Cow};
 
@@ -10,23 +10,23 @@ use crate::{RawJson, Revision};
 
 /// Changes from the next newer revision to one revision, part by part. By default, nothing changes.
 pub(crate) trait RevisionStep: Sync {
-    /// `_meta` of a result.
+    /// Edits `_meta` of a result.
     fn result_meta(&self, _meta: &mut Cow<'_, Meta>) {}
-    /// `_meta` of a tool, a prompt, a resource, a content block.
+    /// Edits `_meta` of a tool, a prompt, a resource or a content block.
     fn inner_meta(&self, _meta: &mut Cow<'_, Meta>) {}
     fn annotations(&self, _annotations: &mut Cow<'_, Annotations>) {}
     fn tool(&self, _tool: &mut Cow<'_, Tool>) {}
     fn prompt(&self, _prompt: &mut Cow<'_, Prompt>) {}
     fn resource(&self, _resource: &mut Cow<'_, Resource>) {}
     fn template(&self, _template: &mut Cow<'_, ResourceTemplate>) {}
-    /// A content block; `index` tells it from the others of the same result.
+    /// Edits a content block. `index` is its position in the result.
     fn block(&self, _block: &mut Cow<'_, ContentBlock>, _index: usize) {}
     fn call_result(&self, _result: &mut Cow<'_, CallToolResult>) {}
     fn implementation(&self, _implementation: &mut Cow<'_, Implementation>) {}
     fn client_capabilities(&self, _capabilities: &mut Cow<'_, ClientCapabilities>) {}
     fn server_capabilities(&self, _capabilities: &mut Cow<'_, ServerCapabilities>) {}
 
-    // From here on: what a person or a model is asked. It is rare, so it is edited in place.
+    // Input requests, from here on. They are rare, so they are edited in place.
 
     fn sampling_block(&self, _block: &mut SamplingMessageContentBlock) {}
     fn create_message(&self, _params: &mut CreateMessageParams) -> Result<(), LoweringErrorKind> {
@@ -41,7 +41,7 @@ pub(crate) trait RevisionStep: Sync {
     fn list_roots_result(&self, _result: &mut ListRootsResult) {}
 }
 
-/// The steps that lead from our types to a revision, the newest first.
+/// Returns the steps from the newest revision to `to`, newest first.
 pub(crate) fn steps(to: Revision) -> &'static [&'static dyn RevisionStep] {
     const OLDER: &[&dyn RevisionStep] = &[
         &v2025_11_25::StepTo2025_11_25,
@@ -58,12 +58,12 @@ pub(crate) fn steps(to: Revision) -> &'static [&'static dyn RevisionStep] {
     }
 }
 
-/// A value that is written differently in some revision.
+/// A value that has a different form in some revision.
 pub(crate) trait Lower: Clone {
     /// Applies one step.
     fn step(this: &mut Cow<'_, Self>, step: &dyn RevisionStep);
 
-    /// The value as `to` has it: itself, where there is no difference.
+    /// Converts the value to revision `to`. Borrows it if nothing changes.
     fn lowered(&self, to: Revision) -> Cow<'_, Self> {
         let mut value = Cow::Borrowed(self);
         for step in steps(to) {
@@ -156,7 +156,7 @@ impl Lower for Prompt {
 }
 
 fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn RevisionStep) {
-    // The block itself first: it may become another kind, whose parts are then walked.
+    // The block itself first: it may be replaced by another kind, whose parts are then traversed.
     s.block(block, index);
     let new = match block.as_ref() {
         ContentBlock::Text(c) => changed(c, |c| annotated_text(c, s)).map(ContentBlock::Text),
@@ -180,7 +180,7 @@ fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn RevisionStep) 
 
 impl Lower for CallToolResult {
     fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
-        // The whole result first: the step may add blocks, which the loop below walks as well.
+        // The whole result first: the step may add blocks, which the loop below traverses as well.
         s.call_result(this);
         edit!(this.meta, |m| s.result_meta(m));
         for index in 0..this.content.len() {
@@ -346,7 +346,7 @@ impl Lower for ListRootsResult {
     }
 }
 
-/// Lowers what a server asks the client's model.
+/// Lowers the params of `sampling/createMessage`.
 pub(crate) fn create_message(
     params: &mut CreateMessageParams,
     to: Revision,
@@ -363,12 +363,12 @@ pub(crate) fn create_message(
     Ok(())
 }
 
-/// Lowers what a server asks the person.
+/// Lowers the params of `elicitation/create`.
 pub(crate) fn elicit(params: &mut ElicitParams, to: Revision) -> Result<(), LoweringErrorKind> {
     steps(to).iter().try_for_each(|s| s.elicit(params))
 }
 
-/// Lowers the question for roots.
+/// Lowers the params of `roots/list`.
 pub(crate) fn list_roots(params: &mut ListRootsParams, to: Revision) {
     steps(to).iter().for_each(|s| s.list_roots(params));
 }
@@ -396,14 +396,14 @@ fn sampling_block(block: &mut SamplingMessageContentBlock, s: &dyn RevisionStep)
     }
 }
 
-/// Leaves out the members with these keys.
+/// Removes the members with these keys.
 pub(crate) fn remove_keys(meta: &mut Cow<'_, Meta>, keys: &[&str]) {
     if keys.iter().any(|key| meta.contains_key(key)) {
         meta.to_mut().retain(|key| !keys.contains(&key));
     }
 }
 
-/// A text block in place of what a revision cannot say.
+/// Returns the text that replaces a block which the revision does not support.
 pub(crate) fn placeholder_text(raw: &RawJson) -> String {
     raw.as_str().to_owned()
 }

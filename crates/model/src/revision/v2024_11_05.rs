@@ -1,4 +1,4 @@
-//! 2024-11-05, as it differs from 2025-03-26.
+//! Differences of 2024-11-05 from 2025-03-26.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ impl step::RevisionStep for StepTo2024_11_05 {
         }
     }
 
-    /// A sound becomes a resource with its bytes: nothing of it is lost, and old clients show or offer it.
+    /// Converts audio to an embedded resource with its bytes, which old clients can show or offer for download.
     fn block(&self, block: &mut Cow<'_, ContentBlock>, index: usize) {
         if !matches!(block.as_ref(), ContentBlock::Audio(_)) {
             return;
         }
-        // The empty text only stands in for the block, whose bytes are not copied if it is owned already.
+        // The empty text is only a placeholder for the block, so that owned bytes are moved instead of copied.
         let ContentBlock::Audio(audio) =
             std::mem::replace(block, Cow::Owned(ContentBlock::text(""))).into_owned()
         else {
@@ -39,7 +39,7 @@ impl step::RevisionStep for StepTo2024_11_05 {
         }
     }
 
-    /// Sampling has no embedded resources: a sound is only named.
+    /// Replaces audio by a text that names it, because sampling has no embedded resources.
     fn sampling_block(&self, block: &mut SamplingMessageContentBlock) {
         if let SamplingMessageContentBlock::Audio(audio) = block {
             *block = SamplingMessageContentBlock::text(format!("[audio: {}]", audio.mime_type));
@@ -47,7 +47,7 @@ impl step::RevisionStep for StepTo2024_11_05 {
     }
 }
 
-/// Reads the capabilities of a server as ours: completion had no capability, so it may be tried (COMP-01).
+/// Adds the completions capability, which did not exist: completion may be tried (COMP-01).
 pub(crate) fn lift_server_capabilities(capabilities: &mut ServerCapabilities) {
     if capabilities.completions.is_none() {
         capabilities.completions = Some(RawJson::empty_object());

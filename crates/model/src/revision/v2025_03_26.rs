@@ -1,4 +1,4 @@
-//! 2025-03-26, as it differs from 2025-06-18.
+//! Differences of 2025-03-26 from 2025-06-18.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ impl step::RevisionStep for StepTo2025_03_26 {
         }
     }
 
-    /// The title had its first home in the annotations.
+    /// Moves the title into the annotations, where this revision has it.
     fn tool(&self, tool: &mut Cow<'_, Tool>) {
         if tool.title.is_some() || tool.output_schema.is_some() {
             let tool = tool.to_mut();

@@ -1,4 +1,4 @@
-//! 2025-06-18, as it differs from 2025-11-25.
+//! Differences of 2025-06-18 from 2025-11-25.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::RawJson;
 use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
 use crate::types::*;
 
-/// The keys of `_meta` that tasks brought.
+/// Keys of `_meta` that were added with tasks.
 pub(crate) const NEWER_META: &[&str] = &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE];
 
-/// The params that came with tasks.
+/// Params that were added with tasks.
 pub(crate) const NEWER_PARAMS: &[&str] = &["task"];
 
 pub(crate) struct StepTo2025_06_18;
@@ -69,7 +69,7 @@ impl step::RevisionStep for StepTo2025_06_18 {
             sampling.tools = None;
             sampling.context = None;
         }
-        // Here the capability means forms; a client that only opens URLs has none of it.
+        // In this revision the capability means forms, so a client that only opens URLs does not have it.
         if capabilities.elicitation.as_ref().is_some_and(|e| e.form.is_some() || e.url.is_some()) {
             let forms = capabilities.elicits_forms();
             let capabilities = capabilities.to_mut();
@@ -103,7 +103,8 @@ impl step::RevisionStep for StepTo2025_06_18 {
         *block = SamplingMessageContentBlock::text(text);
     }
 
-    /// A message holds one block here: several become as many messages. Tools cannot be had (SAMP-31).
+    /// Splits messages of several blocks, because a message has one block in this revision. Tools are not supported
+    /// (SAMP-31).
     fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), LoweringErrorKind> {
         if !params.tools.is_empty() || params.tool_choice.is_some() {
             return Err(LoweringErrorKind::SamplingWithTools);
@@ -125,7 +126,8 @@ impl step::RevisionStep for StepTo2025_06_18 {
         Ok(())
     }
 
-    /// An answer holds one block here: texts are joined, and what stands beside them is named.
+    /// Joins the text blocks of a result, because it has one block in this revision. Other blocks are replaced by a
+    /// text that names them.
     fn create_message_result(&self, result: &mut CreateMessageResult) {
         if result.content.len() == 1 {
             return;
@@ -176,9 +178,9 @@ impl step::RevisionStep for StepTo2025_06_18 {
         Ok(())
     }
 
-    /// Values are primitive here: a list of strings becomes one string.
+    /// Joins a list of strings to one string, because values are primitive in this revision.
     fn elicit_result(&self, result: &mut ElicitResult) {
-        // Few answers hold a list, and only those need to be parsed.
+        // Few results contain a list, and only those need to be parsed.
         let Some(serde_json::Value::Object(mut content)) =
             result.content.as_ref().filter(|c| c.as_str().contains('[')).and_then(|c| c.to_value().ok())
         else {

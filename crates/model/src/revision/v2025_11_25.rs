@@ -1,4 +1,4 @@
-//! 2025-11-25, as it differs from 2026-07-28.
+//! Differences of 2025-11-25 from 2026-07-28.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use crate::types::lenient;
 use crate::types::*;
 use crate::{RawJson, TASKS_EXTENSION};
 
-/// The keys of `_meta` that stateless requests and results brought.
+/// Keys of `_meta` that were added with stateless requests and results.
 pub(crate) const NEWER_META: &[&str] =
     &[CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID];
 
-/// The params that came with questions inside results.
+/// Params that were added with input requests inside results.
 pub(crate) const NEWER_PARAMS: &[&str] = &["inputResponses", "requestState"];
 
 pub(crate) struct StepTo2025_11_25;
@@ -34,8 +34,8 @@ impl step::RevisionStep for StepTo2025_11_25 {
         if let Some(schema) = object_schema(&tool.input_schema) {
             tool.to_mut().input_schema = schema;
         }
-        // The schema of structured output has an object at its root up to here; other values are put into one. Where that
-        // cannot be told of the schema it is left out (TOOL-35).
+        // Up to this revision the schema of structured output has an object at its root. Other values are wrapped in
+        // one. If the schema does not tell, it is left out (TOOL-35).
         if let Some(schema) = &tool.output_schema {
             if !is_object_schema(schema) {
                 let wrapped = wrapped_output::schema(schema);
@@ -134,7 +134,7 @@ fn object_schema(schema: &RawJson) -> Option<RawJson> {
                 "false" => "{\"not\":{}}",
                 _ => return None,
             };
-            // The raw values point into `text`, so the distance of the pointers is their place in it.
+            // The raw values point into `text`, so pointer distances are offsets in it.
             let start = property.get().as_ptr().addr() - text.as_ptr().addr();
             Some((start..start + property.get().len(), object))
         })
@@ -142,7 +142,7 @@ fn object_schema(schema: &RawJson) -> Option<RawJson> {
     if places.is_empty() {
         return None;
     }
-    // The map is in the order of the names, but the text is put together from front to back.
+    // The map is sorted by name, but the text is assembled from front to back.
     places.sort_by_key(|(place, _)| place.start);
     let mut new = String::with_capacity(text.len() + places.len() * 8);
     let mut from = 0;
@@ -155,8 +155,9 @@ fn object_schema(schema: &RawJson) -> Option<RawJson> {
     RawJson::parse(new).ok()
 }
 
-/// Reads the capabilities of a client as ours: an empty `elicitation` means forms (ELIC-02). Extensions are read although
-/// the schema does not list them: the set of capabilities is open, and tasks alone have another place here.
+/// Converts client capabilities to the newest revision: an empty `elicitation` means forms (ELIC-02). Extensions are
+/// read although the schema does not list them, because the set of capabilities is open; only tasks have another place
+/// in this revision.
 pub(crate) fn lift_client_capabilities(capabilities: &mut ClientCapabilities) {
     capabilities.extensions.remove(TASKS_EXTENSION);
     if let Some(elicitation) = &mut capabilities.elicitation
@@ -167,7 +168,7 @@ pub(crate) fn lift_client_capabilities(capabilities: &mut ClientCapabilities) {
     }
 }
 
-/// Reads the capabilities of a server as ours.
+/// Converts server capabilities to the newest revision.
 pub(crate) fn lift_server_capabilities(capabilities: &mut ServerCapabilities) {
     capabilities.extensions.remove(TASKS_EXTENSION);
 }
@@ -178,7 +179,7 @@ pub(crate) fn lift_call_result(result: &mut CallToolResult) {
     result.structured_content.take_if(|value| value.is_null());
 }
 
-/// A task as it stands on the wire in this revision.
+/// A task in the form of this revision.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireTask {
@@ -209,7 +210,8 @@ impl From<&Task> for WireTask {
 }
 
 impl From<&GetTaskResult> for WireTask {
-    /// A tool that failed has failed its task here (TASK-23); in 2026-07-28 such a task is completed.
+    /// Converts the state of a task. A task whose tool failed has failed in this revision (TASK-23), but is completed
+    /// in 2026-07-28.
     fn from(result: &GetTaskResult) -> Self {
         let mut wire = Self::from(&result.task);
         let failure = match (&result.task.status, &result.result, &result.error) {
@@ -219,7 +221,7 @@ impl From<&GetTaskResult> for WireTask {
         };
         if let Some(why) = failure {
             wire.status = TaskStatus::Failed;
-            // What the server says about the task stays; this is for tasks without a word.
+            // A status message from the server is kept; this one is for tasks without any.
             wire.status_message.get_or_insert(why);
         }
         wire
@@ -236,7 +238,7 @@ fn tool_failure_message(result: &RawJson) -> Option<String> {
         #[serde(borrow, default)]
         content: Vec<ContentBlockPeek<'a>>,
     }
-    // No more of a block than is wanted here: programs that read no content shall not carry its reader.
+    // Only the needed part of a block, so that programs that decode no content do not contain its decoder.
     #[derive(Deserialize)]
     struct ContentBlockPeek<'a> {
         #[serde(borrow)]
@@ -244,7 +246,7 @@ fn tool_failure_message(result: &RawJson) -> Option<String> {
         #[serde(borrow, default)]
         text: Option<Cow<'a, str>>,
     }
-    /// Enough for a line; the whole is the task's result.
+    /// Long enough for one line; the whole text is in the task's result.
     const MAX_MESSAGE_CHARS: usize = 200;
     let failure: ToolFailurePeek<'_> =
         result.decode().ok().filter(|failure: &ToolFailurePeek<'_>| failure.is_error)?;
@@ -267,7 +269,7 @@ impl From<WireTask> for Task {
     }
 }
 
-/// The answer to a request that became a task: the task is wrapped here.
+/// Result of a request that became a task, with the task in a member of its own.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WireCreateTask {
     #[serde(
@@ -280,7 +282,7 @@ pub(crate) struct WireCreateTask {
     pub(crate) task: WireTask,
 }
 
-/// A task with metadata: tasks/get, tasks/cancel, `notifications/tasks/status`.
+/// A task with metadata: results of tasks/get and tasks/cancel, params of `notifications/tasks/status`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WireTaskWithMeta {
     #[serde(
@@ -294,7 +296,7 @@ pub(crate) struct WireTaskWithMeta {
     pub(crate) task: WireTask,
 }
 
-/// A page of tasks.
+/// One page of tasks.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireTasks {

@@ -1,4 +1,4 @@
-//! 2026-07-28 has what our types have, less what only older revisions had.
+//! Differences of 2026-07-28 from the domain types: members that only older revisions have are removed.
 
 use std::borrow::Cow;
 

@@ -1,24 +1,24 @@
-//! Structured output that is no object, in revisions where it has to be one: an object whose member `result` it is. Other
-//! SDKs do the same, and [`CallToolResult::parse`](crate::CallToolResult::parse) finds the value there.
+//! Structured output that is not an object, for revisions that require one. The value is wrapped in an object as its
+//! member `result`. Other SDKs do the same, and [`CallToolResult::parse`](crate::CallToolResult::parse) unwraps it.
 
 use serde_json::{Map, Value, json};
 
 use crate::RawJson;
 
-/// The members of a schema's root that stay at the root: what references name, and what tells its dialect.
+/// Keywords that stay at the root of the schema: targets of references, and the dialect.
 const OF_THE_ROOT: [&str; 3] = ["$schema", "$defs", "definitions"];
 
-/// The object with this value.
+/// Wraps the value in an object.
 pub(super) fn value(value: &RawJson) -> RawJson {
     let text = format!("{{\"result\":{}}}", value.as_str());
     RawJson::parse(text).unwrap_or_else(|_| RawJson::empty_object())
 }
 
-/// The schema of the object, from that of the value. None where the value may be an object, which would not be wrapped; or
-/// where a reference names a place that the schema would not have any more.
+/// Returns the schema of the wrapping object. `None` if the value may be an object, which would not be wrapped, or if a
+/// reference would no longer point to its target.
 pub(super) fn schema(schema: &RawJson) -> Option<RawJson> {
     let Value::Object(mut inner) = schema.to_value().ok()? else { return None };
-    // With `$id`, references start from another base than the root of the new schema.
+    // With `$id`, references are relative to another base than the new root.
     if !excludes_objects(inner.get("type")?) || inner.contains_key("$id") {
         return None;
     }

@@ -9,15 +9,15 @@ use crate::types::lenient;
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "whatever else a peer may say must be read as private")]
 pub enum CacheScope {
-    /// Only the same authorization context.
+    /// Shared only within the same authorization context.
     #[default]
     Private,
-    /// Anybody.
+    /// Shared with any client.
     Public,
 }
 
 impl CacheScope {
-    /// The string on the wire.
+    /// Returns the string used in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl CacheScope {
 }
 
 impl<'de> Deserialize<'de> for CacheScope {
-    /// A scope that we do not know is private: the careful reading.
+    /// Decodes a scope. An unknown scope is private, which is the safe interpretation.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         lenient::text(deserializer, |text| if text == "public" { Self::Public } else { Self::Private })
     }

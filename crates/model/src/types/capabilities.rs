@@ -8,7 +8,7 @@ use super::ExtraMembers;
 use crate::types::lenient::or_default;
 use crate::{RawJson, TASKS_EXTENSION};
 
-/// Settings by name, each kept as it came.
+/// Settings by name, each unchanged JSON.
 pub type CapabilitySettings = BTreeMap<String, RawJson>;
 
 /// Capabilities of a client.
@@ -19,20 +19,20 @@ pub struct ClientCapabilities {
     /// Experimental capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub experimental: CapabilitySettings,
-    /// It has roots (deprecated in 2026-07-28).
+    /// The client has roots (deprecated in 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<RootsCapability>,
-    /// It has a model (deprecated in 2026-07-28).
+    /// The client supports sampling (deprecated in 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<SamplingCapability>,
-    /// It can ask a person (from 2025-06-18).
+    /// The client supports elicitation (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationCapability>,
-    /// It runs requests as tasks (2025-11-25 only).
+    /// The client runs requests as tasks (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<ClientTasksCapability>,
-    /// The extensions it has, by identifier, each with an object of settings. The schemas list them from 2026-07-28 on;
-    /// they are negotiated with `initialize`, too.
+    /// Supported extensions by identifier, each with an object of settings. The schemas define this member from
+    /// 2026-07-28 on, but it is negotiated with `initialize` too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub extensions: CapabilitySettings,
     /// Members that the specification does not define.
@@ -41,7 +41,7 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// With nothing in it.
+    /// Creates an empty `ClientCapabilities`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -82,7 +82,7 @@ impl ClientCapabilities {
         self.extensions.get(identifier).is_some_and(RawJson::is_object)
     }
 
-    /// True if the client has an extension other than tasks, which the library carries out itself.
+    /// Returns true if the client has an extension other than tasks, which the library implements itself.
     #[must_use]
     pub fn has_own_extensions(&self) -> bool {
         self.extensions
@@ -91,12 +91,12 @@ impl ClientCapabilities {
     }
 }
 
-/// The client has roots.
+/// Roots capability of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RootsCapability {
-    /// It tells when they change (up to 2025-11-25).
+    /// True if the client reports changes of its roots (up to 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
@@ -105,7 +105,7 @@ pub struct RootsCapability {
 }
 
 impl RootsCapability {
-    /// With nothing in it.
+    /// Creates an empty `RootsCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -116,7 +116,7 @@ setters!(RootsCapability {
     some with_list_changed(list_changed: bool);
 });
 
-/// The client has a model.
+/// Sampling capability of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -133,7 +133,7 @@ pub struct SamplingCapability {
 }
 
 impl SamplingCapability {
-    /// With nothing in it.
+    /// Creates an empty `SamplingCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -145,15 +145,15 @@ setters!(SamplingCapability {
     some with_context(context: RawJson);
 });
 
-/// The client can ask a person.
+/// Elicitation capability of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ElicitationCapability {
-    /// By a form (from 2025-11-25; before, the only way).
+    /// Elicitation by form (from 2025-11-25; the only kind before that).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<RawJson>,
-    /// By sending them to a URL (from 2025-11-25).
+    /// Elicitation by URL (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<RawJson>,
     /// Members that the specification does not define.
@@ -162,7 +162,7 @@ pub struct ElicitationCapability {
 }
 
 impl ElicitationCapability {
-    /// With nothing in it.
+    /// Creates an empty `ElicitationCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -174,15 +174,15 @@ setters!(ElicitationCapability {
     some with_url(url: RawJson);
 });
 
-/// The client runs requests as tasks (2025-11-25 only).
+/// Tasks capability of a client (2025-11-25 only).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClientTasksCapability {
-    /// It has tasks/list.
+    /// Support for tasks/list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<RawJson>,
-    /// It has tasks/cancel.
+    /// Support for tasks/cancel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<RawJson>,
     /// Requests that can become tasks.
@@ -194,7 +194,7 @@ pub struct ClientTasksCapability {
 }
 
 impl ClientTasksCapability {
-    /// With nothing in it.
+    /// Creates an empty `ClientTasksCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -207,7 +207,7 @@ setters!(ClientTasksCapability {
     some with_requests(requests: ClientTaskRequests);
 });
 
-/// The requests that a client runs as tasks.
+/// Requests that a client can run as tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -224,7 +224,7 @@ pub struct ClientTaskRequests {
 }
 
 impl ClientTaskRequests {
-    /// With nothing in it.
+    /// Creates an empty `ClientTaskRequests`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -236,12 +236,12 @@ setters!(ClientTaskRequests {
     some with_elicitation(elicitation: ElicitationTaskRequests);
 });
 
-/// The sampling requests that a client runs as tasks.
+/// Sampling requests that a client can run as tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SamplingTaskRequests {
-    /// sampling/createMessage.
+    /// Support for sampling/createMessage as a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_message: Option<RawJson>,
     /// Members that the specification does not define.
@@ -250,7 +250,7 @@ pub struct SamplingTaskRequests {
 }
 
 impl SamplingTaskRequests {
-    /// With nothing in it.
+    /// Creates an empty `SamplingTaskRequests`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -261,12 +261,12 @@ setters!(SamplingTaskRequests {
     some with_create_message(create_message: RawJson);
 });
 
-/// The elicitation requests that a client runs as tasks.
+/// Elicitation requests that a client can run as tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ElicitationTaskRequests {
-    /// elicitation/create.
+    /// Support for elicitation/create as a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<RawJson>,
     /// Members that the specification does not define.
@@ -275,7 +275,7 @@ pub struct ElicitationTaskRequests {
 }
 
 impl ElicitationTaskRequests {
-    /// With nothing in it.
+    /// Creates an empty `ElicitationTaskRequests`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -294,26 +294,26 @@ pub struct ServerCapabilities {
     /// Experimental capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub experimental: CapabilitySettings,
-    /// It has tools.
+    /// The server offers tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolsCapability>,
-    /// It has prompts.
+    /// The server offers prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<PromptsCapability>,
-    /// It has resources.
+    /// The server offers resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourcesCapability>,
-    /// It completes arguments (from 2025-03-26).
+    /// The server completes arguments (from 2025-03-26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions: Option<RawJson>,
-    /// It sends log messages (deprecated in 2026-07-28).
+    /// The server sends log messages (deprecated in 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<RawJson>,
-    /// It runs requests as tasks (2025-11-25 only).
+    /// The server runs requests as tasks (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<ServerTasksCapability>,
-    /// The extensions it has, by identifier, each with an object of settings. The schemas list them from 2026-07-28 on;
-    /// they are negotiated with `initialize`, too.
+    /// Supported extensions by identifier, each with an object of settings. The schemas define this member from
+    /// 2026-07-28 on, but it is negotiated with `initialize` too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub extensions: CapabilitySettings,
     /// Members that the specification does not define.
@@ -322,7 +322,7 @@ pub struct ServerCapabilities {
 }
 
 impl ServerCapabilities {
-    /// With nothing in it.
+    /// Creates an empty `ServerCapabilities`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -340,12 +340,12 @@ setters!(ServerCapabilities {
     set with_extensions(extensions: CapabilitySettings);
 });
 
-/// The server has tools.
+/// Tools capability of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolsCapability {
-    /// It tells when they change.
+    /// True if the server reports changes of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
@@ -354,7 +354,7 @@ pub struct ToolsCapability {
 }
 
 impl ToolsCapability {
-    /// With nothing in it.
+    /// Creates an empty `ToolsCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -365,12 +365,12 @@ setters!(ToolsCapability {
     some with_list_changed(list_changed: bool);
 });
 
-/// The server has prompts.
+/// Prompts capability of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PromptsCapability {
-    /// It tells when they change.
+    /// True if the server reports changes of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
@@ -379,7 +379,7 @@ pub struct PromptsCapability {
 }
 
 impl PromptsCapability {
-    /// With nothing in it.
+    /// Creates an empty `PromptsCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -390,15 +390,15 @@ setters!(PromptsCapability {
     some with_list_changed(list_changed: bool);
 });
 
-/// The server has resources.
+/// Resources capability of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourcesCapability {
-    /// It tells when one that was asked for changes.
+    /// True if clients can subscribe to changes of single resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribe: Option<bool>,
-    /// It tells when the list changes.
+    /// True if the server reports changes of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
@@ -407,7 +407,7 @@ pub struct ResourcesCapability {
 }
 
 impl ResourcesCapability {
-    /// With nothing in it.
+    /// Creates an empty `ResourcesCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -419,15 +419,15 @@ setters!(ResourcesCapability {
     some with_list_changed(list_changed: bool);
 });
 
-/// The server runs requests as tasks (2025-11-25 only).
+/// Tasks capability of a server (2025-11-25 only).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServerTasksCapability {
-    /// It has tasks/list.
+    /// Support for tasks/list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<RawJson>,
-    /// It has tasks/cancel.
+    /// Support for tasks/cancel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<RawJson>,
     /// Requests that can become tasks.
@@ -439,7 +439,7 @@ pub struct ServerTasksCapability {
 }
 
 impl ServerTasksCapability {
-    /// With nothing in it.
+    /// Creates an empty `ServerTasksCapability`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -452,7 +452,7 @@ setters!(ServerTasksCapability {
     some with_requests(requests: ServerTaskRequests);
 });
 
-/// The requests that a server runs as tasks.
+/// Requests that a server can run as tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -466,7 +466,7 @@ pub struct ServerTaskRequests {
 }
 
 impl ServerTaskRequests {
-    /// With nothing in it.
+    /// Creates an empty `ServerTaskRequests`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -477,12 +477,12 @@ setters!(ServerTaskRequests {
     some with_tools(tools: ToolTaskRequests);
 });
 
-/// The tool requests that a server runs as tasks.
+/// Tool requests that a server can run as tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolTaskRequests {
-    /// tools/call.
+    /// Support for tools/call as a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<RawJson>,
     /// Members that the specification does not define.
@@ -491,7 +491,7 @@ pub struct ToolTaskRequests {
 }
 
 impl ToolTaskRequests {
-    /// With nothing in it.
+    /// Creates an empty `ToolTaskRequests`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,4 +1,4 @@
-//! Completion: what an argument's value may become.
+//! Completion of argument values.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::types::lenient::or_default;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompleteParams {
-    /// The prompt or the template it is typed for.
+    /// Prompt or resource template that the argument belongs to.
     #[serde(rename = "ref")]
     pub reference: CompletionReference,
-    /// The argument, and what stands there so far.
+    /// The argument and the text typed so far.
     pub argument: CompleteArgument,
-    /// The arguments settled already (from 2025-06-18).
+    /// Arguments that already have a value (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CompleteContext>,
     /// Metadata.
@@ -31,7 +31,7 @@ pub struct CompleteParams {
 }
 
 impl CompleteParams {
-    /// With what is required.
+    /// Creates a `CompleteParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(reference: CompletionReference, argument: CompleteArgument) -> Self {
         Self { reference, argument, context: None, meta: Meta::new() }
@@ -51,50 +51,50 @@ pub enum CompletionReference {
     /// A prompt.
     #[serde(rename = "ref/prompt")]
     Prompt {
-        /// Its name.
+        /// Name of the prompt.
         name: String,
-        /// The name to show (from 2025-06-18).
+        /// Display name (from 2025-06-18).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
     /// A resource template.
     #[serde(rename = "ref/resource")]
     Resource {
-        /// The URI or the template.
+        /// URI of the resource, or its template.
         uri: String,
     },
 }
 
-/// An argument, and what stands there so far.
+/// An argument and the text typed so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompleteArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
     /// Text typed so far.
     pub value: String,
 }
 
 impl CompleteArgument {
-    /// With what is required.
+    /// Creates a `CompleteArgument` with the required members; all others are absent.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
 }
 
-/// The arguments settled already.
+/// Arguments that already have a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompleteContext {
-    /// Their values by name.
+    /// Values by argument name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub arguments: BTreeMap<String, String>,
 }
 
 impl CompleteContext {
-    /// With nothing in it.
+    /// Creates an empty `CompleteContext`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -118,12 +118,12 @@ pub struct CompleteResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The values.
+    /// Suggested values.
     pub completion: Completion,
 }
 
 impl CompleteResult {
-    /// With what is required.
+    /// Creates a `CompleteResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(completion: Completion) -> Self {
         Self { completion, meta: Meta::new() }
@@ -134,7 +134,7 @@ setters!(CompleteResult {
     set with_meta(meta: Meta);
 });
 
-/// Values, the best first.
+/// Suggested values, best first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -150,7 +150,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// With what is required.
+    /// Creates a `Completion` with the required members; all others are absent.
     #[must_use]
     pub fn new(values: Vec<String>) -> Self {
         Self { values, total: None, has_more: None }
@@ -163,6 +163,6 @@ setters!(Completion {
 });
 
 impl Completion {
-    /// The most values that one answer may hold.
+    /// Maximum number of values in one result.
     pub const MAX_VALUES: usize = 100;
 }

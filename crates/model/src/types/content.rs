@@ -1,4 +1,4 @@
-//! Content: what tools return, prompts say and models read.
+//! Content blocks of tool results, prompts and sampling messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use crate::{Meta, RawJson};
 open_enum! {
     /// Role of a speaker or of an audience.
     Role {
-        /// The person, or the application in their name.
+        /// The user, or the application on the user's behalf.
         User = "user",
         /// The model.
         Assistant = "assistant",
     }
 }
 
-/// Hints on how content is meant to be used; hints only (META-10).
+/// Annotations of content: hints only, without guarantee (META-10).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -42,7 +42,7 @@ setters!(Annotations {
 });
 
 impl Annotations {
-    /// No hints.
+    /// Creates annotations without hints.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -50,11 +50,11 @@ impl Annotations {
 }
 
 open_enum! {
-    /// Background that an icon is drawn for.
+    /// Background for which an icon is drawn.
     IconTheme {
-        /// A light one.
+        /// Light background.
         Light = "light",
-        /// A dark one.
+        /// Dark background.
         Dark = "dark",
     }
 }
@@ -66,19 +66,19 @@ open_enum! {
 pub struct Icon {
     /// An `https:` or `data:` URI of the icon.
     pub src: String,
-    /// Its media type, where the URI does not say.
+    /// Media type, which overrides that of the URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its sizes, as `48x48` or `any`.
+    /// Sizes, such as `48x48` or `any`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub sizes: Vec<String>,
-    /// The background it is drawn for.
+    /// Background for which the icon is drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<IconTheme>,
 }
 
 impl Icon {
-    /// An icon at a URI.
+    /// Creates an icon with this URI.
     pub fn new(src: impl Into<String>) -> Self {
         Self { src: src.into(), mime_type: None, sizes: Vec::new(), theme: None }
     }
@@ -90,14 +90,14 @@ setters!(Icon {
     some with_theme(theme: IconTheme);
 });
 
-/// Text.
+/// Text content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TextContent {
-    /// The text itself.
+    /// The text.
     pub text: String,
-    /// Hints.
+    /// Hints on how to use the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// Metadata.
@@ -111,7 +111,7 @@ pub struct TextContent {
 }
 
 impl TextContent {
-    /// Text without hints.
+    /// Creates text content without annotations.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), annotations: None, meta: Meta::new() }
     }
@@ -129,11 +129,11 @@ macro_rules! media {
         #[serde(rename_all = "camelCase")]
         #[non_exhaustive]
         pub struct $name {
-            /// The bytes in Base64.
+            /// The bytes, encoded in Base64.
             pub data: String,
-            /// The media type.
+            /// Media type of the bytes.
             pub mime_type: String,
-            /// Hints.
+            /// Hints on how to use the content.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub annotations: Option<Box<Annotations>>,
             /// Metadata.
@@ -147,12 +147,12 @@ macro_rules! media {
         }
 
         impl $name {
-            /// From bytes that are in Base64 already.
+            /// Creates content from bytes that are already encoded in Base64.
             pub fn new(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
                 Self { data: data.into(), mime_type: mime_type.into(), annotations: None, meta: Meta::new() }
             }
 
-            /// From the bytes themselves.
+            /// Creates content from bytes, which are encoded in Base64.
             pub fn from_bytes(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
                 use base64::Engine as _;
                 Self::new(base64::engine::general_purpose::STANDARD.encode(bytes), mime_type)
@@ -167,22 +167,22 @@ macro_rules! media {
 }
 
 media! {
-    /// A picture.
+    /// Image content.
     ImageContent
 }
 media! {
-    /// A sound (from 2025-03-26).
+    /// Audio content (from 2025-03-26).
     AudioContent
 }
 
-/// A resource's content, right here.
+/// The content of a resource, embedded in a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EmbeddedResource {
-    /// The content.
+    /// Content of the resource.
     pub resource: crate::ResourceContents,
-    /// Hints.
+    /// Hints on how to use the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// Metadata.
@@ -196,7 +196,7 @@ pub struct EmbeddedResource {
 }
 
 impl EmbeddedResource {
-    /// A resource's content without hints.
+    /// Creates an embedded resource without annotations.
     #[must_use]
     pub fn new(resource: crate::ResourceContents) -> Self {
         Self { resource, annotations: None, meta: Meta::new() }
@@ -208,53 +208,53 @@ setters!(EmbeddedResource {
     set with_meta(meta: Meta);
 });
 
-/// A piece of what a tool returns or a prompt says.
+/// Content block of a tool result or a prompt message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// Image.
     Image(ImageContent),
-    /// A sound (from 2025-03-26).
+    /// Audio (from 2025-03-26).
     Audio(AudioContent),
-    /// A resource, by its URI (from 2025-06-18).
+    /// Link to a resource (from 2025-06-18).
     ResourceLink(Box<crate::Resource>),
-    /// A resource's content.
+    /// Embedded content of a resource.
     Resource(Box<EmbeddedResource>),
-    /// A type that the specification does not define: the whole object as it came.
+    /// A block of a type that the specification does not define: the whole object, unchanged.
     Unknown(RawJson),
 }
 
 impl ContentBlock {
-    /// Text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// A picture, from its bytes.
+    /// Creates an image block from the bytes of the image.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image(ImageContent::from_bytes(bytes, mime_type))
     }
 
-    /// A sound, from its bytes.
+    /// Creates an audio block from the bytes of the audio.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio(AudioContent::from_bytes(bytes, mime_type))
     }
 
-    /// A resource, by its URI.
+    /// Creates a link to a resource.
     #[must_use]
     pub fn link(resource: crate::Resource) -> Self {
         Self::ResourceLink(Box::new(resource))
     }
 
-    /// A resource's content.
+    /// Creates a block with the content of a resource.
     #[must_use]
     pub fn embedded(contents: crate::ResourceContents) -> Self {
         Self::Resource(Box::new(EmbeddedResource::new(contents)))
     }
 
-    /// The text of a text block.
+    /// Returns the text if this is a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -308,7 +308,7 @@ tagged_enum!(ContentBlock {
     "resource" => Resource(Box<EmbeddedResource>),
 });
 
-/// The texts among the blocks, one under the other.
+/// Joins texts with line breaks.
 pub(crate) fn joined_text<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut joined = String::new();
     for (index, text) in texts.enumerate() {

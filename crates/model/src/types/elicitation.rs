@@ -1,4 +1,4 @@
-//! Elicitation: a server asks the person.
+//! Elicitation: a server asks the user for input.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -9,19 +9,19 @@ use crate::{ElicitSchema, Meta, RawJson, TaskMetadata};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElicitParams {
-    /// To fill in a form.
+    /// A form to fill in.
     Form(ElicitFormParams),
-    /// To go to a URL (from 2025-11-25).
+    /// A URL to open (from 2025-11-25).
     Url(ElicitUrlParams),
 }
 
 impl ElicitParams {
-    /// A form.
+    /// Creates the params of a form.
     pub fn form(message: impl Into<String>, requested_schema: ElicitSchema) -> Self {
         Self::Form(ElicitFormParams::new(message, requested_schema))
     }
 
-    /// A URL to go to.
+    /// Creates the params of a URL.
     pub fn url(message: impl Into<String>, url: impl Into<String>) -> Self {
         Self::Url(ElicitUrlParams::new(message, url))
     }
@@ -35,7 +35,7 @@ impl ElicitParams {
         }
     }
 
-    /// Metadata.
+    /// Returns the metadata.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         match self {
@@ -44,7 +44,7 @@ impl ElicitParams {
         }
     }
 
-    /// Metadata, to be changed.
+    /// Returns the metadata for modification.
     pub fn meta_mut(&mut self) -> &mut Meta {
         match self {
             Self::Form(form) => &mut form.meta,
@@ -52,7 +52,7 @@ impl ElicitParams {
         }
     }
 
-    /// Wants a task for an answer (2025-11-25 only), to be changed.
+    /// Returns the task settings for modification (2025-11-25 only).
     pub fn task_mut(&mut self) -> &mut Option<TaskMetadata> {
         match self {
             Self::Form(form) => &mut form.task,
@@ -67,16 +67,16 @@ impl ElicitParams {
 pub struct ElicitFormParams {
     /// Message shown to the user.
     pub message: String,
-    /// The fields.
+    /// Schema of the fields.
     pub requested_schema: ElicitSchema,
-    /// Wants a task for an answer (2025-11-25 only).
+    /// Asks the receiver to run the request as a task (2025-11-25 only).
     pub task: Option<TaskMetadata>,
     /// Metadata (up to 2025-11-25).
     pub meta: Meta,
 }
 
 impl ElicitFormParams {
-    /// A form with its question.
+    /// Creates a form with its message.
     pub fn new(message: impl Into<String>, requested_schema: ElicitSchema) -> Self {
         Self { message: message.into(), requested_schema, task: None, meta: Meta::new() }
     }
@@ -87,7 +87,7 @@ setters!(ElicitFormParams {
     set with_meta(meta: Meta);
 });
 
-/// A URL to go to.
+/// A URL that the user is asked to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElicitUrlParams {
@@ -97,14 +97,14 @@ pub struct ElicitUrlParams {
     pub url: String,
     /// Id that `notifications/elicitation/complete` refers to (2025-11-25 only, required there).
     pub elicitation_id: Option<String>,
-    /// Wants a task for an answer (2025-11-25 only).
+    /// Asks the receiver to run the request as a task (2025-11-25 only).
     pub task: Option<TaskMetadata>,
     /// Metadata (up to 2025-11-25).
     pub meta: Meta,
 }
 
 impl ElicitUrlParams {
-    /// A URL and why to go there.
+    /// Creates a URL with the reason to open it.
     pub fn new(message: impl Into<String>, url: impl Into<String>) -> Self {
         Self { message: message.into(), url: url.into(), elicitation_id: None, task: None, meta: Meta::new() }
     }
@@ -116,7 +116,7 @@ setters!(ElicitUrlParams {
     set with_meta(meta: Meta);
 });
 
-/// The members of both modes.
+/// Members of both modes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ElicitParamsParts {
@@ -167,9 +167,10 @@ impl<'de> Deserialize<'de> for ElicitParams {
 
 impl Serialize for ElicitParams {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A question is asked of a person: the copies made here do not matter.
+        // Copies do not matter here, because a person answers.
         match self.clone() {
-            // The mode of a form stays unsaid: 2025-06-18 knows no other, and later ones assume it.
+            // The mode of a form is left out: 2025-06-18 does not know the member, and later revisions default to
+            // forms.
             Self::Form(form) => ElicitParamsParts {
                 meta: form.meta,
                 mode: None,
@@ -196,11 +197,11 @@ impl Serialize for ElicitParams {
 open_enum! {
     /// Action of the user.
     ElicitAction {
-        /// Said yes.
+        /// The user accepted.
         Accept = "accept",
-        /// Said no.
+        /// The user declined.
         Decline = "decline",
-        /// Said nothing.
+        /// The user dismissed the request without a decision.
         Cancel = "cancel",
     }
 }
@@ -220,31 +221,31 @@ pub struct ElicitResult {
     pub meta: Meta,
     /// Action of the user.
     pub action: ElicitAction,
-    /// The form's fields, an object; only with [`ElicitAction::Accept`].
+    /// Values of the form's fields, an object. Present only with [`ElicitAction::Accept`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<RawJson>,
 }
 
 impl ElicitResult {
-    /// They did this, and filled in nothing.
+    /// Creates a result without content.
     #[must_use]
     pub fn new(action: ElicitAction) -> Self {
         Self { meta: Meta::new(), action, content: None }
     }
 
-    /// They filled in a form.
+    /// Creates a result with the values of a form.
     #[must_use]
     pub fn accept(content: RawJson) -> Self {
         Self::new(ElicitAction::Accept).with_content(content)
     }
 
-    /// They said no.
+    /// Creates a declined result.
     #[must_use]
     pub fn decline() -> Self {
         Self::new(ElicitAction::Decline)
     }
 
-    /// They said nothing.
+    /// Creates a cancelled result.
     #[must_use]
     pub fn cancel() -> Self {
         Self::new(ElicitAction::Cancel)
@@ -256,12 +257,12 @@ setters!(ElicitResult {
     set with_meta(meta: Meta);
 });
 
-/// A person finished what a URL elicitation opened (2025-11-25 only).
+/// Params of `notifications/elicitation/complete` (2025-11-25 only).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ElicitationCompleteParams {
-    /// The elicitation's id.
+    /// Id of the elicitation.
     pub elicitation_id: String,
     /// Metadata.
     #[serde(
@@ -274,7 +275,7 @@ pub struct ElicitationCompleteParams {
 }
 
 impl ElicitationCompleteParams {
-    /// The elicitation with this id.
+    /// Creates the params for the elicitation with this id.
     pub fn new(elicitation_id: impl Into<String>) -> Self {
         Self { elicitation_id: elicitation_id.into(), meta: Meta::new() }
     }

@@ -10,25 +10,25 @@ use serde_json::Number;
 use crate::RawJson;
 use crate::types::lenient::or_default;
 
-/// The fields of a form, in the order they are shown.
+/// The fields of a form, in display order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ElicitSchema {
-    /// The dialect of JSON Schema (from 2025-11-25).
+    /// JSON Schema dialect (from 2025-11-25).
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
     #[serde(default)]
     r#type: ObjectType,
     /// The fields.
     pub properties: FormProperties,
-    /// The names of those that must be filled in.
+    /// Names of the required fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub required: Vec<String>,
 }
 
 impl ElicitSchema {
-    /// A form without fields.
+    /// Creates a form without fields.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -59,7 +59,7 @@ impl ElicitSchema {
     }
 }
 
-/// The one type that a form's schema has.
+/// The type of every form schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ObjectType {
@@ -73,7 +73,7 @@ enum ObjectType {
 pub struct FormProperties(pub Vec<(String, PrimitiveSchemaDefinition)>);
 
 impl FormProperties {
-    /// The field with this name.
+    /// Returns the field with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&PrimitiveSchemaDefinition> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, field)| field)
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for FormProperties {
     }
 }
 
-/// A field of a form.
+/// Schema of a form field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PrimitiveSchemaDefinition {
@@ -116,13 +116,13 @@ pub enum PrimitiveSchemaDefinition {
     String(StringSchema),
     /// A number.
     Number(NumberSchema),
-    /// Yes or no.
+    /// A boolean.
     Boolean(BooleanSchema),
-    /// One of several values.
+    /// One value from a list.
     SingleSelect(SingleSelectSchema),
-    /// Some of several values (from 2025-11-25).
+    /// Several values from a list (from 2025-11-25).
     MultiSelect(MultiSelectSchema),
-    /// A kind of field that the specification does not define: the whole schema as it came.
+    /// A kind of field that the specification does not define: the whole schema, unchanged.
     Unknown(RawJson),
 }
 
@@ -144,28 +144,28 @@ from_kind!(
 open_enum! {
     /// Format of a text.
     StringFormat {
-        /// An e-mail address.
+        /// E-mail address.
         Email = "email",
-        /// A URI.
+        /// URI.
         Uri = "uri",
-        /// A day.
+        /// Date.
         Date = "date",
-        /// A moment.
+        /// Date and time.
         DateTime = "date-time",
     }
 }
 
-/// A field for text.
+/// Text field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StringSchema {
-    /// The name to show.
+    /// Display name.
     pub title: Option<String>,
     /// Description of the field.
     pub description: Option<String>,
-    /// The fewest characters.
+    /// Minimum number of characters.
     pub min_length: Option<u64>,
-    /// The most characters.
+    /// Maximum number of characters.
     pub max_length: Option<u64>,
     /// Format of the text.
     pub format: Option<StringFormat>,
@@ -174,7 +174,7 @@ pub struct StringSchema {
 }
 
 impl StringSchema {
-    /// Any text.
+    /// Creates a field for any text.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -190,32 +190,32 @@ setters!(StringSchema {
     some with_default(default: String);
 });
 
-/// A field for a number.
+/// Number field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NumberSchema {
     /// True if the number must be an integer.
     pub integer: bool,
-    /// The name to show.
+    /// Display name.
     pub title: Option<String>,
     /// Description of the field.
     pub description: Option<String>,
-    /// The least.
+    /// Minimum value.
     pub minimum: Option<Number>,
-    /// The greatest.
+    /// Maximum value.
     pub maximum: Option<Number>,
     /// Default value (from 2025-11-25).
     pub default: Option<Number>,
 }
 
 impl NumberSchema {
-    /// Any number.
+    /// Creates a field for any number.
     #[must_use]
     pub fn number() -> Self {
         Self::default()
     }
 
-    /// A whole number.
+    /// Creates a field for any integer.
     #[must_use]
     pub fn integer() -> Self {
         Self { integer: true, ..Self::default() }
@@ -230,11 +230,11 @@ setters!(NumberSchema {
     some with_default(default: Number);
 });
 
-/// A field for yes or no.
+/// Boolean field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BooleanSchema {
-    /// The name to show.
+    /// Display name.
     pub title: Option<String>,
     /// Description of the field.
     pub description: Option<String>,
@@ -243,7 +243,7 @@ pub struct BooleanSchema {
 }
 
 impl BooleanSchema {
-    /// Yes or no.
+    /// Creates a boolean field.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -256,13 +256,13 @@ setters!(BooleanSchema {
     some with_default(default: bool);
 });
 
-/// A value to choose.
+/// An option of a select field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnumOption {
     /// The value.
     pub value: String,
-    /// The name to show.
+    /// Display name.
     pub title: Option<String>,
 }
 
@@ -272,7 +272,7 @@ impl EnumOption {
         Self { value: value.into(), title: None }
     }
 
-    /// A value and the name to show.
+    /// Creates a value with a title to show.
     pub fn titled(value: impl Into<String>, title: impl Into<String>) -> Self {
         Self { value: value.into(), title: Some(title.into()) }
     }
@@ -284,15 +284,15 @@ impl From<&str> for EnumOption {
     }
 }
 
-/// A field for one of several values.
+/// Field to select one of several values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SingleSelectSchema {
-    /// The name to show.
+    /// Display name.
     pub title: Option<String>,
     /// Description of the field.
     pub description: Option<String>,
-    /// The values.
+    /// Available options.
     pub options: Vec<EnumOption>,
     /// True if titles are written as `enumNames`, the only form that 2025-06-18 has.
     pub legacy_names: bool,
@@ -301,7 +301,7 @@ pub struct SingleSelectSchema {
 }
 
 impl SingleSelectSchema {
-    /// One of these values.
+    /// Creates a field to select one of these options.
     #[must_use]
     pub fn new(options: Vec<EnumOption>) -> Self {
         Self { title: None, description: None, options, legacy_names: false, default: None }
@@ -314,26 +314,26 @@ setters!(SingleSelectSchema {
     some with_default(default: String);
 });
 
-/// A field for some of several values (from 2025-11-25).
+/// Field to select several values (from 2025-11-25).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MultiSelectSchema {
-    /// The name to show.
+    /// Display name.
     pub title: Option<String>,
     /// Description of the field.
     pub description: Option<String>,
-    /// The values.
+    /// Available options.
     pub options: Vec<EnumOption>,
-    /// The fewest to choose.
+    /// Minimum number of selected values.
     pub min_items: Option<u64>,
-    /// The most to choose.
+    /// Maximum number of selected values.
     pub max_items: Option<u64>,
     /// Values selected by default.
     pub default: Option<Vec<String>>,
 }
 
 impl MultiSelectSchema {
-    /// Some of these values.
+    /// Creates a field to select several of these options.
     #[must_use]
     pub fn new(options: Vec<EnumOption>) -> Self {
         Self { title: None, description: None, options, min_items: None, max_items: None, default: None }
@@ -361,7 +361,7 @@ impl From<TitledValue> for EnumOption {
     }
 }
 
-/// All keywords that a field's schema may have.
+/// All keywords that the schema of a field may have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FieldKeywords {
@@ -392,7 +392,7 @@ struct ItemsKeywords {
 impl PrimitiveSchemaDefinition {
     fn from_keywords(k: FieldKeywords) -> Option<Self> {
         fn default<T: de::DeserializeOwned>(raw: Option<&RawJson>) -> Option<Option<T>> {
-            // A default of another type makes the field unknown, so that it is passed on as it came.
+            // A default of another type makes the field unknown, so that it is passed on unchanged.
             raw.map_or(Some(None), |raw| raw.decode().ok().map(Some))
         }
         let (title, description) = (k.title, k.description);
@@ -503,8 +503,7 @@ impl Serialize for PrimitiveSchemaDefinition {
                 } else {
                     map.serialize_entry("enum", &values(&s.options))?;
                     if titled {
-                        // Names belong to values by their position, so a value without one must not be left
-                        // out.
+                        // Names belong to values by position, so a value without a name must not be left out.
                         let names: Vec<&str> =
                             s.options.iter().map(|o| o.title.as_deref().unwrap_or(&o.value)).collect();
                         map.serialize_entry("enumNames", &names)?;

@@ -1,4 +1,4 @@
-//! Questions inside a result, and their answers (2026-07-28).
+//! Input requests inside a result, and their responses (2026-07-28).
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::types::lenient::or_default;
 use crate::{CreateMessageParams, ElicitParams, ListRootsParams, Meta, RawJson};
 
-/// Questions by key; the keys are the asker's own and unique in the request.
+/// Input requests by key. The server chooses the keys, which are unique in the request.
 pub type InputRequests = BTreeMap<String, InputRequest>;
 
-/// Answers under the keys of their questions, not decoded: the question's method chooses the type
+/// Undecoded responses by the key of their input request. The request's method determines the type
 /// ([`InputResponse::decode`](crate::InputResponse::decode)).
 pub type InputResponses = BTreeMap<String, RawJson>;
 
-/// A question that a server has for the client, the model or the person.
+/// A request from the server for input: from the client, the model or the user.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum InputRequest {
-    /// `sampling/createMessage`: for the model.
+    /// `sampling/createMessage`: input from the model.
     CreateMessage(Box<CreateMessageParams>),
-    /// `elicitation/create`: for the person.
+    /// `elicitation/create`: input from the user.
     Elicit(Box<ElicitParams>),
-    /// `roots/list`: for the client.
+    /// `roots/list`: input from the client.
     ListRoots(ListRootsParams),
-    /// A request of an extension, as it came; or a method of the specification that is no question, which no revision
-    /// can say.
+    /// A request of an extension, unchanged. Also a method of the specification that is not an input request, which no
+    /// revision can express.
     Other {
         /// The method.
         method: String,
-        /// Its params.
+        /// Params of the request.
         params: RawJson,
     },
 }
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for InputRequest {
 }
 
 impl InputRequest {
-    /// The method's name.
+    /// Returns the name of the method.
     #[must_use]
     pub fn method(&self) -> &str {
         match self {
@@ -92,7 +92,7 @@ impl InputRequest {
     }
 }
 
-/// A result that is not the answer yet: questions, or state to come back with, or both (MRTR-03).
+/// A result that requires input first: input requests, a request state, or both (MRTR-03).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -105,16 +105,16 @@ pub struct InputRequiredResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The questions.
+    /// Input requests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub input_requests: InputRequests,
-    /// To be sent back byte for byte with the answers (MRTR-08).
+    /// Opaque state that the client returns byte for byte with the responses (MRTR-08).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
 }
 
 impl InputRequiredResult {
-    /// Nothing asked yet.
+    /// Creates a result without input requests.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

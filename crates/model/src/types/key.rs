@@ -1,41 +1,41 @@
-//! The rules for keys of `_meta` and for the identifiers of extensions.
+//! Validation of `_meta` keys and extension identifiers.
 
 use super::meta_key;
 
-/// A key that `_meta` may not have, or an identifier that no extension may have.
+/// Reason why a `_meta` key or an extension identifier is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadMetaKey {
-    /// The part before the slash is not dot-separated labels.
+    /// The prefix before the slash does not consist of dot-separated labels.
     #[error(
         "invalid `_meta` key {0:?}: the prefix before the `/` must consist of labels separated by dots; each label \
          starts with a letter, ends with a letter or digit, and contains only letters, digits and hyphens"
     )]
     Prefix(String),
-    /// The part after the slash begins or ends with something else than a letter or digit, or has other characters.
+    /// The name does not start and end with a letter or digit, or contains other characters than allowed.
     #[error(
         "invalid `_meta` key {0:?}: the name must start and end with a letter or digit and contain only letters, \
          digits, `-`, `_` and `.`"
     )]
     Name(String),
-    /// The prefix belongs to the specification, which defines no such key.
+    /// The prefix is reserved, and the specification defines no such key.
     #[error("invalid `_meta` key {0:?}: its prefix is reserved for the specification")]
     Reserved(String),
-    /// An extension without a prefix.
+    /// The identifier of an extension has no prefix.
     #[error("invalid extension identifier {0:?}: it must have a prefix, such as `com.example/`")]
     NoPrefix(String),
 }
 
-/// Checks that a key of `_meta` has the form of one: an optional prefix and a name (META-03, META-04).
+/// Checks the syntax of a `_meta` key: an optional prefix and a name (META-03, META-04).
 ///
 /// # Errors
-/// Which part of it has another form.
+/// The invalid part.
 pub(super) fn check(key: &str) -> Result<(), BadMetaKey> {
     let (prefix, name) = split(key);
     if !prefix.is_none_or(|prefix| prefix.split('.').all(is_label)) {
         return Err(BadMetaKey::Prefix(key.to_owned()));
     }
-    // After a prefix there may be nothing at all.
+    // After a prefix, the name may be empty.
     if !(is_name(name) || prefix.is_some() && name.is_empty()) {
         return Err(BadMetaKey::Name(key.to_owned()));
     }
@@ -55,7 +55,7 @@ pub(super) fn is_reserved(key: &str) -> bool {
 /// because the official extensions use them.
 ///
 /// # Errors
-/// It has another form, or a prefix that is reserved.
+/// If the syntax is invalid or the prefix is reserved.
 pub(super) fn check_chosen(key: &str) -> Result<(), BadMetaKey> {
     check(key)?;
     if is_reserved(key) && !key.starts_with(meta_key::OFFICIAL_PREFIX) {
@@ -67,7 +67,7 @@ pub(super) fn check_chosen(key: &str) -> Result<(), BadMetaKey> {
 /// Checks the identifier of an extension: a key with a prefix (CAP-14).
 ///
 /// # Errors
-/// As [`check_chosen`]; and for an identifier without a prefix, or with nothing after it.
+/// The errors of [`check_chosen`]; also if the prefix or the name is missing.
 pub(super) fn check_extension(identifier: &str) -> Result<(), BadMetaKey> {
     match split(identifier) {
         (None, _) => Err(BadMetaKey::NoPrefix(identifier.to_owned())),
@@ -134,7 +134,7 @@ mod tests {
     /// covers: META-05 META-06
     #[test]
     fn prefixes_of_the_specification_cannot_be_chosen() {
-        // 2025-06-18: before the last label; 2025-11-25 and later: the second.
+        // 2025-06-18 reserves by the label before the last, 2025-11-25 and later by the second.
         let older =
             ["modelcontextprotocol.io/a", "mcp.dev/a", "api.modelcontextprotocol.org/a", "tools.mcp.com/a"];
         let newer = ["dev.mcp/a", "org.modelcontextprotocol.api/a", "com.mcp.tools/a"];
@@ -143,7 +143,7 @@ mod tests {
             let chosen = meta_key::check_chosen(reserved);
             assert_eq!(chosen, Err(BadMetaKey::Reserved(reserved.into())), "{reserved}");
         }
-        // What the specification's official extensions have.
+        // Prefix of the specification's official extensions.
         assert!(meta_key::is_reserved("io.modelcontextprotocol/ui"));
         assert_eq!(meta_key::check_chosen("io.modelcontextprotocol/ui"), Ok(()));
         for free in ["com.example.mcp/a", "mcp/a", "mcp", "com.mcpx.tools/a", "com.example/mcp.io"] {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serializer, ser};
 
 use crate::RawJson;
 
-/// `null` means the default.
+/// Decodes `null` as the default.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -17,12 +17,12 @@ where
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Any value that is present, `null` too.
+/// Decodes any value that is present, including `null`.
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(deserializer).map(Some)
 }
 
-/// A count of milliseconds; what is negative or too large to count is stale at once (CACHE-03).
+/// Decodes a number of milliseconds. A negative or too large number counts as 0, that is, immediately stale (CACHE-03).
 pub(crate) fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     struct MillisVisitor;
     impl<'de> Visitor<'de> for MillisVisitor {
@@ -80,10 +80,10 @@ where
     deserializer.deserialize_str(StrVisitor(make))
 }
 
-/// A whole number without a fraction, as peers that count in integers expect it.
+/// Writes a whole number without a fraction, as peers with integer types expect.
 pub(crate) fn plain_number<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    // serde_json would write `null`, which no peer takes for a number.
+    // serde_json would write `null`, which peers do not accept as a number.
     if !number.is_finite() {
         return Err(ser::Error::custom("a number that JSON cannot represent"));
     }

@@ -1,4 +1,4 @@
-//! Implementation details and the opening of a session.
+//! Implementation details and the handshake.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +6,22 @@ use super::ExtraMembers;
 use crate::types::lenient::{self, or_default};
 use crate::{CacheScope, ClientCapabilities, Icon, Meta, ServerCapabilities};
 
-/// The name and version of a program.
+/// Name and version of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Implementation {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// The name to show (from 2025-06-18).
+    /// Display name (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
     /// Description (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Pictures of it (from 2025-11-25).
+    /// Icons (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
     /// URL of the website (from 2025-11-25).
@@ -33,7 +33,7 @@ pub struct Implementation {
 }
 
 impl Implementation {
-    /// With what is required.
+    /// Creates an `Implementation` with the required members; all others are absent.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -55,19 +55,19 @@ setters!(Implementation {
 });
 
 impl Implementation {
-    /// The name to show: the title, else the name (META-09).
+    /// Returns the display name: the title, or the name if there is no title (META-09).
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// Opens a legacy session.
+/// Params of `initialize`, which opens a legacy session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InitializeParams {
-    /// The revision the client wants, by its date.
+    /// Revision that the client requests, by its date.
     pub protocol_version: String,
     /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
@@ -84,7 +84,7 @@ pub struct InitializeParams {
 }
 
 impl InitializeParams {
-    /// With what is required.
+    /// Creates an `InitializeParams` with the required members; all others are absent.
     pub fn new(
         protocol_version: impl Into<String>,
         capabilities: ClientCapabilities,
@@ -98,7 +98,7 @@ setters!(InitializeParams {
     set with_meta(meta: Meta);
 });
 
-/// The server's side of the handshake.
+/// Result of `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -111,7 +111,7 @@ pub struct InitializeResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The revision the session has from here on.
+    /// Revision of the session, by its date.
     pub protocol_version: String,
     /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
@@ -123,7 +123,7 @@ pub struct InitializeResult {
 }
 
 impl InitializeResult {
-    /// With what is required.
+    /// Creates an `InitializeResult` with the required members; all others are absent.
     pub fn new(
         protocol_version: impl Into<String>,
         capabilities: ServerCapabilities,
@@ -157,7 +157,7 @@ pub struct DiscoverResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The revisions it speaks, by their dates.
+    /// Supported revisions, by their dates.
     pub supported_versions: Vec<String>,
     /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
@@ -174,7 +174,7 @@ pub struct DiscoverResult {
 }
 
 impl DiscoverResult {
-    /// With what is required.
+    /// Creates a `DiscoverResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(supported_versions: Vec<String>, capabilities: ServerCapabilities) -> Self {
         Self {
@@ -195,7 +195,7 @@ setters!(DiscoverResult {
     some with_cache_scope(cache_scope: CacheScope);
 });
 
-/// Params that hold nothing but metadata (ping, server/discover).
+/// Params without members other than `_meta` (ping, server/discover).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -211,7 +211,7 @@ pub struct EmptyParams {
 }
 
 impl EmptyParams {
-    /// With nothing in it.
+    /// Creates an empty `EmptyParams`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -222,7 +222,7 @@ setters!(EmptyParams {
     set with_meta(meta: Meta);
 });
 
-/// A result that holds nothing but metadata.
+/// A result without members other than `_meta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -238,7 +238,7 @@ pub struct EmptyResult {
 }
 
 impl EmptyResult {
-    /// With nothing in it.
+    /// Creates an empty `EmptyResult`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -268,7 +268,7 @@ pub struct PaginatedParams {
 }
 
 impl PaginatedParams {
-    /// With nothing in it.
+    /// Creates an empty `PaginatedParams`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

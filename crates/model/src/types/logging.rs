@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::lenient::or_default;
 use crate::{Meta, RawJson};
 
-/// Severity of a log message, after RFC 5424; the least severe comes first.
+/// Severity of a log message (RFC 5424), in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "RFC 5424 has exactly these eight")]
@@ -19,20 +19,20 @@ pub enum LoggingLevel {
     Info,
     /// Ordinary but significant events.
     Notice,
-    /// Something may go wrong.
+    /// Warning conditions.
     Warning,
-    /// Something went wrong.
+    /// Error conditions.
     Error,
-    /// A part has failed.
+    /// Critical conditions, such as the failure of a component.
     Critical,
-    /// Somebody must act at once.
+    /// Action must be taken immediately.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
 impl LoggingLevel {
-    /// Every level, the least severe first.
+    /// All levels, least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -44,7 +44,7 @@ impl LoggingLevel {
         Self::Emergency,
     ];
 
-    /// The string on the wire.
+    /// Returns the string used in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl LoggingLevel {
     }
 }
 
-/// The string is not a level of RFC 5424.
+/// Error for a string that is not a severity level of RFC 5424.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown log level {0:?}")]
 pub struct UnknownLoggingLevel(String);
@@ -89,12 +89,12 @@ impl fmt::Display for LoggingLevel {
     }
 }
 
-/// The least severe log message wanted (up to 2025-11-25).
+/// Params of `logging/setLevel` (up to 2025-11-25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SetLevelParams {
-    /// That level.
+    /// Minimum severity of messages to send.
     pub level: LoggingLevel,
     /// Metadata.
     #[serde(
@@ -107,7 +107,7 @@ pub struct SetLevelParams {
 }
 
 impl SetLevelParams {
-    /// With what is required.
+    /// Creates a `SetLevelParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(level: LoggingLevel) -> Self {
         Self { level, meta: Meta::new() }
@@ -118,7 +118,7 @@ setters!(SetLevelParams {
     set with_meta(meta: Meta);
 });
 
-/// A log message.
+/// Params of `notifications/message`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -141,7 +141,7 @@ pub struct LogMessageParams {
 }
 
 impl LogMessageParams {
-    /// With what is required.
+    /// Creates a `LogMessageParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(level: LoggingLevel, data: RawJson) -> Self {
         Self { level, data, logger: None, meta: Meta::new() }

@@ -1,6 +1,6 @@
-//! The two shapes that most types here have: open enumerations, and setters for what is optional.
+//! Macros for the two patterns of most types here: open enumerations, and setters of optional members.
 
-/// An enumeration of strings that keeps a string it does not know.
+/// Defines an enumeration of strings that preserves unknown strings.
 macro_rules! open_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -8,12 +8,12 @@ macro_rules! open_enum {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)+
-            /// A string that the specification does not define, as it came.
+            /// A string that the specification does not define, unchanged.
             Other(Box<str>),
         }
 
         impl $name {
-            /// The string on the wire.
+            /// Returns the string used in messages.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -52,7 +52,7 @@ macro_rules! open_enum {
     };
 }
 
-/// Setters that take and return the value: `some` for `Option` fields, `set` for the others.
+/// Defines setters that take and return the value: `some` for `Option` fields, `set` for the others.
 macro_rules! setters {
     ($name:ty { $($kind:ident $method:ident($field:ident: $type:ty);)+ }) => {
         impl $name {

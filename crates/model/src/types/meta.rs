@@ -1,4 +1,4 @@
-//! `_meta`: what travels with a message without being part of it.
+//! `_meta`: metadata of messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub mod meta_key {
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     /// Name and version of the client, on a request (2026-07-28).
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// The least severe log message wanted, on a request (2026-07-28, deprecated).
+    /// Minimum severity of log messages, on a request (2026-07-28, deprecated).
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// Name and version of the server, on a result (2026-07-28).
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -43,10 +43,10 @@ pub mod meta_key {
 
     use crate::types::key::{self, BadMetaKey};
 
-    /// Checks that a key has the form of one: an optional prefix of dot-separated labels with a `/`, and a name.
+    /// Checks the syntax of a key: an optional prefix of dot-separated labels with a `/`, and a name.
     ///
     /// # Errors
-    /// Which part of it has another form.
+    /// The invalid part.
     pub fn check(key: &str) -> Result<(), BadMetaKey> {
         key::check(key)
     }
@@ -61,27 +61,27 @@ pub mod meta_key {
     /// [`OFFICIAL_PREFIX`] is allowed for the official extensions of the specification.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the key is not allowed.
     pub fn check_chosen(key: &str) -> Result<(), BadMetaKey> {
         key::check_chosen(key)
     }
 
-    /// Checks the identifier of an extension: a key whose prefix is not left out.
+    /// Checks the identifier of an extension: a key with a prefix.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the identifier is not allowed.
     pub fn check_extension(identifier: &str) -> Result<(), BadMetaKey> {
         key::check_extension(identifier)
     }
 }
 
-/// The members of a `_meta` object, each kept as it came.
+/// Members of a `_meta` object, each as unchanged JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Meta(BTreeMap<String, RawJson>);
 
 impl Meta {
-    /// No members.
+    /// Creates an empty `_meta` object.
     #[must_use]
     pub const fn new() -> Self {
         Self(BTreeMap::new())
@@ -93,19 +93,19 @@ impl Meta {
         self.0.is_empty()
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The member with this key.
+    /// Returns the member with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&RawJson> {
         self.0.get(key)
     }
 
-    /// The member with this key, decoded; none if it is absent or of another shape.
+    /// Returns the member with this key, decoded. `None` if it is absent or has another type.
     #[must_use]
     pub fn read<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Option<T> {
         self.0.get(key).and_then(|value| value.decode().ok())
@@ -117,7 +117,7 @@ impl Meta {
         self.0.contains_key(key)
     }
 
-    /// Sets a member and returns what it replaces.
+    /// Sets a member and returns the previous value.
     pub fn insert(&mut self, key: impl Into<String>, value: RawJson) -> Option<RawJson> {
         self.0.insert(key.into(), value)
     }
@@ -127,7 +127,7 @@ impl Meta {
         self.0.remove(key)
     }
 
-    /// Adds a member; a value that cannot be written as JSON is left out.
+    /// Adds a member. A value that cannot be serialized is left out.
     #[must_use]
     pub fn with<T: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &T) -> Self {
         if let Ok(value) = RawJson::from_serialize(value) {
@@ -144,17 +144,17 @@ impl Meta {
         self.0.keys().try_for_each(|key| meta_key::check_chosen(key))
     }
 
-    /// The members in the order of their keys.
+    /// Iterates over the members in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Keeps the members for which `keep` says so.
+    /// Keeps the members for whose keys `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.0.retain(|key, _| keep(key));
     }
 
-    /// The progress token of a request.
+    /// Returns the progress token of a request.
     #[must_use]
     pub fn progress_token(&self) -> Option<ProgressToken> {
         self.read(meta_key::PROGRESS_TOKEN)
@@ -188,7 +188,8 @@ impl IntoIterator for Meta {
     }
 }
 
-/// Token that links progress notifications to their request: a string or an integer, chosen by the requestor.
+/// Token that links progress notifications to their request: a string or an integer, chosen by the sender of the
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 #[expect(clippy::exhaustive_structs, reason = "a newtype of what the specification allows")]
@@ -206,22 +207,22 @@ impl From<&str> for ProgressToken {
     }
 }
 
-/// The `_meta` of a request, borrowed: what the specification reserves, each in its own place, and the rest.
+/// The borrowed `_meta` of a request: one field for each reserved key, and the other members.
 ///
-/// Nothing that is an object is decoded until it is asked for. A reserved member of the wrong shape is in
-/// [`RequestMeta::malformed`] and otherwise treated as absent.
+/// Objects are decoded on demand. A reserved member of the wrong type is reported in [`RequestMeta::malformed`] and
+/// treated as absent.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RequestMeta<'a> {
     /// Token for progress notifications.
     pub progress_token: Option<ProgressToken>,
-    /// The revision's name as it stands there, which may be none that we speak.
+    /// Name of the revision, which may be unsupported.
     pub protocol_version: Option<Cow<'a, str>>,
     /// Name and version of the client ([`Implementation`](crate::Implementation)), not decoded.
     pub client_info: Option<&'a RawValue>,
     /// Capabilities of the client ([`ClientCapabilities`](crate::ClientCapabilities)), not decoded.
     pub client_capabilities: Option<&'a RawValue>,
-    /// Least severe level of log messages to send.
+    /// Minimum severity of log messages to send.
     pub log_level: Option<crate::LoggingLevel>,
     /// W3C Trace Context.
     pub traceparent: Option<Cow<'a, str>>,
@@ -231,7 +232,7 @@ pub struct RequestMeta<'a> {
     pub baggage: Option<Cow<'a, str>>,
     /// All other members.
     pub rest: Vec<(Cow<'a, str>, &'a RawValue)>,
-    /// The first reserved key whose value had the wrong shape.
+    /// First reserved key whose value has the wrong type.
     pub malformed: Option<&'static str>,
 }
 
@@ -239,7 +240,7 @@ impl RequestMeta<'_> {
     /// Decodes the name and version of the client.
     ///
     /// # Errors
-    /// When the member has another shape.
+    /// If the member has another type.
     pub fn decode_client_info(&self) -> Result<Option<crate::Implementation>, serde_json::Error> {
         self.client_info.map(|raw| serde_json::from_str(raw.get())).transpose()
     }
@@ -247,7 +248,7 @@ impl RequestMeta<'_> {
     /// Decodes the capabilities of the client.
     ///
     /// # Errors
-    /// When the member has another shape.
+    /// If the member has another type.
     pub fn decode_client_capabilities(&self) -> Result<Option<crate::ClientCapabilities>, serde_json::Error> {
         self.client_capabilities.map(|raw| serde_json::from_str(raw.get())).transpose()
     }
@@ -255,7 +256,7 @@ impl RequestMeta<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Any kind of value, because some peers write `null` where they have no metadata.
+        // Accepts any value, because some peers write `null` instead of omitting the metadata.
         deserializer.deserialize_any(RequestMetaVisitor).map(Option::unwrap_or_default)
     }
 }
@@ -303,7 +304,7 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
     }
 }
 
-/// Reads a member and says whether it has the wrong shape.
+/// Decodes a member. Returns true if it has the wrong type.
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, into: &mut Option<T>) -> bool {
     *into = serde_json::from_str(raw.get()).ok();
     into.is_none()

@@ -1,4 +1,4 @@
-//! The domain types, one file per subject, all in the shape of the newest revision.
+//! Domain types, one file for each subject, in the form of the newest revision.
 
 #[macro_use]
 mod macros;
@@ -51,5 +51,5 @@ pub use subscription::*;
 pub use task::*;
 pub use tool::*;
 
-/// Members of an open type that the specification does not define; they survive a round trip.
+/// Members of an open type that the specification does not define. They survive a round trip.
 pub type ExtraMembers = serde_json::Map<String, serde_json::Value>;

@@ -1,4 +1,4 @@
-//! A tool's result as a value of the caller's.
+//! Parsing of tool results as values of the caller's type.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,10 +9,10 @@ use crate::{CallToolResult, RawJson};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseResultError {
-    /// The tool failed; this is what it said.
+    /// The tool failed, with this text.
     #[error("the tool failed: {0}")]
     Failed(String),
-    /// It has another shape.
+    /// The result does not match the type.
     #[error("the tool's result does not have the expected type")]
     Shape(#[source] serde_json::Error),
 }

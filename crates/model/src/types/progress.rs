@@ -10,7 +10,7 @@ use crate::{Meta, ProgressToken, RequestId};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ProgressParams {
-    /// The token that came with the request.
+    /// Progress token of the request.
     pub progress_token: ProgressToken,
     /// Progress so far; grows with every notification.
     #[serde(serialize_with = "lenient::plain_number")]
@@ -36,7 +36,7 @@ pub struct ProgressParams {
 }
 
 impl ProgressParams {
-    /// With what is required.
+    /// Creates a `ProgressParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(progress_token: ProgressToken, progress: f64) -> Self {
         Self { progress_token, progress, total: None, message: None, meta: Meta::new() }
@@ -49,7 +49,7 @@ setters!(ProgressParams {
     set with_meta(meta: Meta);
 });
 
-/// A request is no longer wanted.
+/// Params of `notifications/cancelled`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -71,7 +71,7 @@ pub struct CancelledParams {
 }
 
 impl CancelledParams {
-    /// With nothing in it.
+    /// Creates an empty `CancelledParams`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,4 +1,4 @@
-//! Prompts: what a person may pick to start from.
+//! Prompts: templates that a user can select.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::{CacheScope, ContentBlock, Icon, InputResponses, Meta, Role};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Prompt {
-    /// The name it is asked for by.
+    /// Name with which the prompt is requested.
     pub name: String,
-    /// The name to show (from 2025-06-18).
+    /// Display name (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the prompt.
@@ -24,7 +24,7 @@ pub struct Prompt {
     /// Arguments of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub arguments: Vec<PromptArgument>,
-    /// Pictures of it (from 2025-11-25).
+    /// Icons (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
     /// Metadata.
@@ -41,7 +41,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// With what is required.
+    /// Creates a `Prompt` with the required members; all others are absent.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -64,21 +64,21 @@ setters!(Prompt {
 });
 
 impl Prompt {
-    /// The name to show: the title, else the name (META-09).
+    /// Returns the display name: the title, or the name if there is no title (META-09).
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// Something that fills in a prompt.
+/// Argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PromptArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
-    /// The name to show (from 2025-06-18).
+    /// Display name (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the argument.
@@ -90,7 +90,7 @@ pub struct PromptArgument {
 }
 
 impl PromptArgument {
-    /// With what is required.
+    /// Creates a `PromptArgument` with the required members; all others are absent.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), title: None, description: None, required: None }
     }
@@ -103,14 +103,14 @@ setters!(PromptArgument {
 });
 
 impl PromptArgument {
-    /// The name to show: the title, else the name (META-09).
+    /// Returns the display name: the title, or the name if there is no title (META-09).
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// A page of prompts.
+/// Result of `prompts/list`: one page of prompts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -123,7 +123,7 @@ pub struct ListPromptsResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The prompts.
+    /// Prompts of this page.
     pub prompts: Vec<Prompt>,
     /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub struct ListPromptsResult {
 }
 
 impl ListPromptsResult {
-    /// With what is required.
+    /// Creates a `ListPromptsResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(prompts: Vec<Prompt>) -> Self {
         Self { prompts, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
@@ -157,15 +157,15 @@ setters!(ListPromptsResult {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct GetPromptParams {
-    /// The prompt's name.
+    /// Name of the prompt.
     pub name: String,
     /// Arguments by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub arguments: BTreeMap<String, String>,
-    /// Answers to the questions of the round before (2026-07-28).
+    /// Responses to the input requests of the previous round (2026-07-28).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub input_responses: InputResponses,
-    /// The state that came with those questions, as it came (2026-07-28).
+    /// Request state received with those input requests, unchanged (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
     /// Metadata.
@@ -179,7 +179,7 @@ pub struct GetPromptParams {
 }
 
 impl GetPromptParams {
-    /// With what is required.
+    /// Creates a `GetPromptParams` with the required members; all others are absent.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -198,7 +198,7 @@ setters!(GetPromptParams {
     set with_meta(meta: Meta);
 });
 
-/// A prompt, filled in.
+/// Result of `prompts/get`: the messages of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -219,7 +219,7 @@ pub struct GetPromptResult {
 }
 
 impl GetPromptResult {
-    /// With what is required.
+    /// Creates a `GetPromptResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(messages: Vec<PromptMessage>) -> Self {
         Self { messages, meta: Meta::new(), description: None }
@@ -243,7 +243,7 @@ pub struct PromptMessage {
 }
 
 impl PromptMessage {
-    /// With what is required.
+    /// Creates a `PromptMessage` with the required members; all others are absent.
     #[must_use]
     pub fn new(role: Role, content: ContentBlock) -> Self {
         Self { role, content }

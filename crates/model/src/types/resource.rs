@@ -1,4 +1,4 @@
-//! Resources: what can be read, by URI.
+//! Resources: content that can be read by URI.
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -7,31 +7,31 @@ use super::ExtraMembers;
 use crate::types::lenient::{self, or_default};
 use crate::{Annotations, CacheScope, Icon, InputResponses, Meta};
 
-/// A resource as a server lists it, or links to it.
+/// A resource as listed or linked by a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Resource {
-    /// URI to read it by.
+    /// URI of the resource.
     pub uri: String,
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// The name to show (from 2025-06-18).
+    /// Display name (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its media type.
+    /// Media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its size in bytes.
+    /// Size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Hints.
+    /// Hints on how to use the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
-    /// Pictures of it (from 2025-11-25).
+    /// Icons (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
     /// Metadata.
@@ -48,7 +48,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// With what is required.
+    /// Creates a `Resource` with the required members; all others are absent.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -76,35 +76,35 @@ setters!(Resource {
 });
 
 impl Resource {
-    /// The name to show: the title, else the name (META-09).
+    /// Returns the display name: the title, or the name if there is no title (META-09).
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// A family of resources, by an RFC 6570 template.
+/// A family of resources, described by an RFC 6570 URI template.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceTemplate {
-    /// The template of their URIs.
+    /// URI template.
     pub uri_template: String,
-    /// Its name.
+    /// Name of the template.
     pub name: String,
-    /// The name to show (from 2025-06-18).
+    /// Display name (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Their media type, if all have the same.
+    /// Media type, if all resources have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Hints.
+    /// Hints on how to use the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
-    /// Pictures of it (from 2025-11-25).
+    /// Icons (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
     /// Metadata.
@@ -121,7 +121,7 @@ pub struct ResourceTemplate {
 }
 
 impl ResourceTemplate {
-    /// With what is required.
+    /// Creates a `ResourceTemplate` with the required members; all others are absent.
     pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri_template: uri_template.into(),
@@ -147,14 +147,14 @@ setters!(ResourceTemplate {
 });
 
 impl ResourceTemplate {
-    /// The name to show: the title, else the name (META-09).
+    /// Returns the display name: the title, or the name if there is no title (META-09).
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// A page of resources.
+/// Result of `resources/list`: one page of resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -167,7 +167,7 @@ pub struct ListResourcesResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The resources.
+    /// Resources of this page.
     pub resources: Vec<Resource>,
     /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +182,7 @@ pub struct ListResourcesResult {
 }
 
 impl ListResourcesResult {
-    /// With what is required.
+    /// Creates a `ListResourcesResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(resources: Vec<Resource>) -> Self {
         Self { resources, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
@@ -196,7 +196,7 @@ setters!(ListResourcesResult {
     some with_cache_scope(cache_scope: CacheScope);
 });
 
-/// A page of resource templates.
+/// Result of `resources/templates/list`: one page of resource templates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -209,7 +209,7 @@ pub struct ListResourceTemplatesResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The templates.
+    /// Templates of this page.
     pub resource_templates: Vec<ResourceTemplate>,
     /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,7 +224,7 @@ pub struct ListResourceTemplatesResult {
 }
 
 impl ListResourceTemplatesResult {
-    /// With what is required.
+    /// Creates a `ListResourceTemplatesResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(resource_templates: Vec<ResourceTemplate>) -> Self {
         Self { resource_templates, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
@@ -243,12 +243,12 @@ setters!(ListResourceTemplatesResult {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReadResourceParams {
-    /// The resource's URI.
+    /// URI of the resource.
     pub uri: String,
-    /// Answers to the questions of the round before (2026-07-28).
+    /// Responses to the input requests of the previous round (2026-07-28).
     #[serde(default, skip_serializing_if = "InputResponses::is_empty", deserialize_with = "or_default")]
     pub input_responses: InputResponses,
-    /// The state that came with those questions, as it came (2026-07-28).
+    /// Request state received with those input requests, unchanged (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
     /// Metadata.
@@ -262,7 +262,7 @@ pub struct ReadResourceParams {
 }
 
 impl ReadResourceParams {
-    /// With what is required.
+    /// Creates a `ReadResourceParams` with the required members; all others are absent.
     pub fn new(uri: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -292,7 +292,7 @@ pub struct ReadResourceResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The contents; several where the URI names a collection.
+    /// Contents; several if the URI names a collection.
     pub contents: Vec<ResourceContents>,
     /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
     /// [`Reply::encode`](crate::Reply::encode).
@@ -304,7 +304,7 @@ pub struct ReadResourceResult {
 }
 
 impl ReadResourceResult {
-    /// With what is required.
+    /// Creates a `ReadResourceResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(contents: Vec<ResourceContents>) -> Self {
         Self { contents, meta: Meta::new(), ttl_ms: None, cache_scope: None }
@@ -317,12 +317,12 @@ setters!(ReadResourceResult {
     some with_cache_scope(cache_scope: CacheScope);
 });
 
-/// Whose changes to hear of (resources/subscribe and resources/unsubscribe, up to 2025-11-25).
+/// Params of `resources/subscribe` and `resources/unsubscribe` (up to 2025-11-25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubscribeParams {
-    /// The resource's URI.
+    /// URI of the resource.
     pub uri: String,
     /// Metadata.
     #[serde(
@@ -335,7 +335,7 @@ pub struct SubscribeParams {
 }
 
 impl SubscribeParams {
-    /// With what is required.
+    /// Creates a `SubscribeParams` with the required members; all others are absent.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), meta: Meta::new() }
     }
@@ -345,12 +345,12 @@ setters!(SubscribeParams {
     set with_meta(meta: Meta);
 });
 
-/// A resource changed.
+/// Params of `notifications/resources/updated`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceUpdatedParams {
-    /// Its URI, or that of something below it.
+    /// URI of the resource, or of a part of it.
     pub uri: String,
     /// Metadata.
     #[serde(
@@ -363,7 +363,7 @@ pub struct ResourceUpdatedParams {
 }
 
 impl ResourceUpdatedParams {
-    /// With what is required.
+    /// Creates a `ResourceUpdatedParams` with the required members; all others are absent.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), meta: Meta::new() }
     }
@@ -373,49 +373,49 @@ setters!(ResourceUpdatedParams {
     set with_meta(meta: Meta);
 });
 
-/// A resource's content: text, or bytes in Base64.
+/// Content of a resource: text, or bytes in Base64.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "ContentsParts")]
 #[non_exhaustive]
 pub struct ResourceContents {
-    /// Its URI.
+    /// URI of the resource.
     pub uri: String,
-    /// Its media type.
+    /// Media type.
     pub mime_type: Option<String>,
-    /// The content itself.
+    /// The text or bytes.
     pub body: ResourceBody,
     /// Metadata (from 2025-06-18).
     pub meta: Meta,
 }
 
-/// The content of a resource.
+/// Body of a resource's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every revision has exactly these two")]
 pub enum ResourceBody {
     /// Text.
     Text(String),
-    /// Bytes in Base64.
+    /// Bytes, encoded in Base64.
     Blob(String),
 }
 
 impl ResourceContents {
-    /// Text.
+    /// Creates text content.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self { uri: uri.into(), mime_type: None, body: ResourceBody::Text(text.into()), meta: Meta::new() }
     }
 
-    /// Bytes that are in Base64 already.
+    /// Creates content from bytes that are already encoded in Base64.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
         Self { uri: uri.into(), mime_type: None, body: ResourceBody::Blob(base64.into()), meta: Meta::new() }
     }
 
-    /// Bytes.
+    /// Creates content from bytes, which are encoded in Base64.
     pub fn bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         use base64::Engine as _;
         Self::blob(uri, base64::engine::general_purpose::STANDARD.encode(bytes))
     }
 
-    /// The text, if it is text.
+    /// Returns the text if the content is text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.body {

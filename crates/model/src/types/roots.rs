@@ -1,18 +1,18 @@
-//! Roots: what a server may look at.
+//! Roots: folders that a client makes accessible to servers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Meta;
 use crate::types::lenient::or_default;
 
-/// A place a server may look at.
+/// A folder or file that a server may access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Root {
-    /// A `file:` URI.
+    /// URI with the scheme `file:`.
     pub uri: String,
-    /// The name to show.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Metadata.
@@ -26,7 +26,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// With what is required.
+    /// Creates a `Root` with the required members; all others are absent.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: None, meta: Meta::new() }
     }
@@ -37,7 +37,7 @@ setters!(Root {
     set with_meta(meta: Meta);
 });
 
-/// Nothing but metadata.
+/// Params of `roots/list`, without members other than `_meta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -53,7 +53,7 @@ pub struct ListRootsParams {
 }
 
 impl ListRootsParams {
-    /// With nothing in it.
+    /// Creates an empty `ListRootsParams`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -64,7 +64,7 @@ setters!(ListRootsParams {
     set with_meta(meta: Meta);
 });
 
-/// The client's roots.
+/// Result of `roots/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -77,12 +77,12 @@ pub struct ListRootsResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The roots.
+    /// The client's roots.
     pub roots: Vec<Root>,
 }
 
 impl ListRootsResult {
-    /// With what is required.
+    /// Creates a `ListRootsResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(roots: Vec<Root>) -> Self {
         Self { roots, meta: Meta::new() }

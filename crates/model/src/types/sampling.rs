@@ -1,4 +1,4 @@
-//! Sampling: a server asks the client's model.
+//! Sampling: a server requests a completion from the client's model.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -12,35 +12,35 @@ use crate::{AudioContent, ContentBlock, ImageContent, Meta, RawJson, Role, TaskM
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateMessageParams {
-    /// The conversation.
+    /// Messages of the conversation.
     pub messages: Vec<SamplingMessage>,
     /// Preferences for the choice of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preferences: Option<ModelPreferences>,
-    /// The system prompt; the client may change or drop it.
+    /// System prompt. The client may change or drop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Whose context to add; the client may ignore it.
+    /// Servers whose context to include. The client may ignore it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_context: Option<IncludeContext>,
-    /// The temperature.
+    /// Sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The most tokens to generate.
+    /// Maximum number of tokens to generate.
     pub max_tokens: u64,
     /// Sequences at which the model stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub stop_sequences: Vec<String>,
-    /// Metadata that the provider of the model defines, an object.
+    /// Metadata defined by the provider of the model, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
-    /// The tools that the model may ask for (from 2025-11-25).
+    /// Tools that the model may use (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub tools: Vec<Tool>,
     /// Mode in which the model chooses among the tools (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// Wants a task for an answer (2025-11-25 only).
+    /// Asks the receiver to run the request as a task (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskMetadata>,
     /// Metadata.
@@ -54,7 +54,7 @@ pub struct CreateMessageParams {
 }
 
 impl CreateMessageParams {
-    /// With what is required.
+    /// Creates a `CreateMessageParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(messages: Vec<SamplingMessage>, max_tokens: u64) -> Self {
         Self {
@@ -88,13 +88,13 @@ setters!(CreateMessageParams {
 });
 
 open_enum! {
-    /// Whose context to add to a prompt.
+    /// Servers whose context is included in a prompt.
     IncludeContext {
         /// Context of no server.
         None = "none",
-        /// The asking server's (deprecated in 2026-07-28).
+        /// Context of the requesting server (deprecated in 2026-07-28).
         ThisServer = "thisServer",
-        /// All servers' (deprecated in 2026-07-28).
+        /// Context of all servers (deprecated in 2026-07-28).
         AllServers = "allServers",
     }
 }
@@ -104,7 +104,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ModelPreferences {
-    /// Parts of models' names, the best first.
+    /// Parts of model names, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hints: Vec<ModelHint>,
     /// Importance of cost, from 0 to 1.
@@ -119,7 +119,7 @@ pub struct ModelPreferences {
 }
 
 impl ModelPreferences {
-    /// With nothing in it.
+    /// Creates an empty `ModelPreferences`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -133,18 +133,18 @@ setters!(ModelPreferences {
     some with_intelligence_priority(intelligence_priority: f64);
 });
 
-/// A hint at a model.
+/// A hint for the choice of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ModelHint {
-    /// A part of its name.
+    /// Part of the model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl ModelHint {
-    /// With nothing in it.
+    /// Creates an empty `ModelHint`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -160,13 +160,13 @@ setters!(ModelHint {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolChoice {
-    /// Absent means [`ToolChoiceMode::Auto`].
+    /// Mode of the choice; absent means [`ToolChoiceMode::Auto`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ToolChoiceMode>,
 }
 
 impl ToolChoice {
-    /// With nothing in it.
+    /// Creates an empty `ToolChoice`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -180,16 +180,16 @@ setters!(ToolChoice {
 open_enum! {
     /// Modes in which the model chooses among the tools.
     ToolChoiceMode {
-        /// It may call some, or none.
+        /// The model may use tools or not.
         Auto = "auto",
-        /// It calls at least one.
+        /// The model uses at least one tool.
         Required = "required",
-        /// It calls none.
+        /// The model uses no tool.
         None = "none",
     }
 }
 
-/// A message of the conversation.
+/// A message of a sampling conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -210,12 +210,12 @@ pub struct SamplingMessage {
 }
 
 impl SamplingMessage {
-    /// A message of one block.
+    /// Creates a message of one block.
     pub fn new(role: Role, content: impl Into<SamplingMessageContentBlock>) -> Self {
         Self { role, content: vec![content.into()], meta: Meta::new() }
     }
 
-    /// A message of several blocks.
+    /// Creates a message of several blocks.
     #[must_use]
     pub fn of(role: Role, content: Vec<SamplingMessageContentBlock>) -> Self {
         Self { role, content, meta: Meta::new() }
@@ -254,7 +254,7 @@ pub struct CreateMessageResult {
     /// Content of the message: one block, or several (from 2025-11-25).
     #[serde(serialize_with = "one_or_many", deserialize_with = "many_of_one")]
     pub content: Vec<SamplingMessageContentBlock>,
-    /// The model's name.
+    /// Name of the model.
     pub model: String,
     /// Reason the model stopped, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,23 +262,23 @@ pub struct CreateMessageResult {
 }
 
 impl CreateMessageResult {
-    /// An answer of one block from the model with this name.
+    /// Creates a result of one block from the model with this name.
     pub fn new(model: impl Into<String>, content: impl Into<SamplingMessageContentBlock>) -> Self {
         Self::of(model, vec![content.into()])
     }
 
-    /// An answer of several blocks.
+    /// Creates a result of several blocks from the model with this name.
     pub fn of(model: impl Into<String>, content: Vec<SamplingMessageContentBlock>) -> Self {
         Self { meta: Meta::new(), role: Role::Assistant, content, model: model.into(), stop_reason: None }
     }
 
-    /// The texts among the blocks, one under the other.
+    /// Returns the text blocks, joined by line breaks.
     #[must_use]
     pub fn text(&self) -> String {
         joined_text(self.content.iter().filter_map(SamplingMessageContentBlock::as_text))
     }
 
-    /// The tools that the model asks for.
+    /// Iterates over the tool uses that the model requests.
     pub fn tool_uses(&self) -> impl Iterator<Item = &ToolUseContent> {
         self.content.iter().filter_map(|block| match block {
             SamplingMessageContentBlock::ToolUse(tool_use) => Some(tool_use),
@@ -296,27 +296,27 @@ setters!(CreateMessageResult {
 open_enum! {
     /// Reasons a model stopped.
     StopReason {
-        /// It had said all.
+        /// The model finished its turn.
         EndTurn = "endTurn",
-        /// It met a stop sequence.
+        /// The model generated a stop sequence.
         StopSequence = "stopSequence",
-        /// It reached the most tokens allowed.
+        /// The maximum number of tokens was reached.
         MaxTokens = "maxTokens",
-        /// It waits for a tool (from 2025-11-25).
+        /// The model waits for the result of a tool (from 2025-11-25).
         ToolUse = "toolUse",
     }
 }
 
-/// The model asks for a tool (from 2025-11-25).
+/// A tool use requested by the model (from 2025-11-25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolUseContent {
     /// Id that the result of the tool refers to.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments, an object.
+    /// Arguments, an object.
     pub input: RawJson,
     /// Metadata.
     #[serde(
@@ -329,7 +329,7 @@ pub struct ToolUseContent {
 }
 
 impl ToolUseContent {
-    /// With what is required.
+    /// Creates a `ToolUseContent` with the required members; all others are absent.
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: RawJson) -> Self {
         Self { id: id.into(), name: name.into(), input, meta: Meta::new() }
     }
@@ -344,7 +344,7 @@ setters!(ToolUseContent {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResultContent {
-    /// The id of the block that asked for it.
+    /// Id of the tool use block that this responds to.
     pub tool_use_id: String,
     /// Content that the tool returned.
     pub content: Vec<ContentBlock>,
@@ -365,7 +365,7 @@ pub struct ToolResultContent {
 }
 
 impl ToolResultContent {
-    /// With what is required.
+    /// Creates a `ToolResultContent` with the required members; all others are absent.
     pub fn new(tool_use_id: impl Into<String>, content: impl Into<Vec<ContentBlock>>) -> Self {
         Self {
             tool_use_id: tool_use_id.into(),
@@ -389,25 +389,25 @@ setters!(ToolResultContent {
 pub enum SamplingMessageContentBlock {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// Image.
     Image(ImageContent),
-    /// A sound (from 2025-03-26).
+    /// Audio (from 2025-03-26).
     Audio(AudioContent),
-    /// The model asks for a tool (from 2025-11-25).
+    /// A tool use requested by the model (from 2025-11-25).
     ToolUse(ToolUseContent),
     /// Result of a tool, passed to the model (from 2025-11-25).
     ToolResult(ToolResultContent),
-    /// A type that the specification does not define: the whole object as it came.
+    /// A block of a type that the specification does not define: the whole object, unchanged.
     Unknown(RawJson),
 }
 
 impl SamplingMessageContentBlock {
-    /// Text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// The text of a text block.
+    /// Returns the text if this is a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -467,7 +467,7 @@ tagged_enum!(SamplingMessageContentBlock {
     "tool_result" => ToolResult(ToolResultContent),
 });
 
-/// One block stands alone, as every revision has it; only several make an array.
+/// Writes one block alone, as every revision accepts it, and several as an array.
 fn one_or_many<S: Serializer>(
     content: &[SamplingMessageContentBlock],
     serializer: S,

@@ -1,4 +1,4 @@
-//! Subscriptions: one stream of changes (2026-07-28).
+//! Subscriptions: one stream of change notifications (2026-07-28).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,25 +10,25 @@ use crate::types::lenient::or_default;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
-    /// The tools.
+    /// Changes of the list of tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
     pub tools_list_changed: bool,
-    /// The prompts.
+    /// Changes of the list of prompts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
     pub prompts_list_changed: bool,
-    /// The list of resources.
+    /// Changes of the list of resources.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
     pub resources_list_changed: bool,
-    /// These resources, by URI.
+    /// Changes of these resources, by URI.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub resource_subscriptions: Vec<String>,
-    /// These tasks (tasks extension).
+    /// Changes of these tasks, by id (tasks extension).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub task_ids: Vec<String>,
 }
 
 impl SubscriptionFilter {
-    /// With nothing in it.
+    /// Creates an empty `SubscriptionFilter`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -51,7 +51,7 @@ impl SubscriptionFilter {
     }
 }
 
-/// Opens a stream of changes.
+/// Params of `subscriptions/listen`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -69,7 +69,7 @@ pub struct SubscriptionsListenParams {
 }
 
 impl SubscriptionsListenParams {
-    /// With what is required.
+    /// Creates a `SubscriptionsListenParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(notifications: SubscriptionFilter) -> Self {
         Self { notifications, meta: Meta::new() }
@@ -80,7 +80,7 @@ setters!(SubscriptionsListenParams {
     set with_meta(meta: Meta);
 });
 
-/// The end of the stream; its `_meta` says of which.
+/// Result of `subscriptions/listen`, sent at the end of the stream, which its `_meta` names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -96,7 +96,7 @@ pub struct SubscriptionsListenResult {
 }
 
 impl SubscriptionsListenResult {
-    /// With nothing in it.
+    /// Creates an empty `SubscriptionsListenResult`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -125,7 +125,7 @@ pub struct SubscriptionsAcknowledgedParams {
 }
 
 impl SubscriptionsAcknowledgedParams {
-    /// With what is required.
+    /// Creates a `SubscriptionsAcknowledgedParams` with the required members; all others are absent.
     #[must_use]
     pub fn new(notifications: SubscriptionFilter) -> Self {
         Self { notifications, meta: Meta::new() }

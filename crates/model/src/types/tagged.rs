@@ -1,6 +1,6 @@
-//! Enumerations tagged by the member `type`, decoded in one pass if it stands first.
+//! Enumerations tagged by the member `type`, decoded in one pass if it comes first.
 //!
-//! serde's own internally tagged enumerations buffer the whole object, and no raw JSON survives that buffer.
+//! Internally tagged enumerations of serde buffer the whole object, which loses raw JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::RawJson;
 
 /// Trait that [`tagged_enum`] implements.
 pub(crate) trait Tagged: Sized {
-    /// Decodes the members that follow the tag; `None` gives the deserializer back for an unknown tag.
+    /// Decodes the members that follow the tag. Returns `None` with the deserializer for an unknown tag.
     fn decode<'de, D: Deserializer<'de>>(tag: &str, members: D) -> Result<Decoded<Self, D>, D::Error>;
 
     /// Wraps an object with an unknown tag.
@@ -57,7 +57,7 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
                 }
             };
         }
-        // The unusual order: gather the members as text, then decode that.
+        // The tag is not first: collects the members as text, then decodes that.
         let mut raw = TaggedMembers::default();
         raw.push(&first.0, map.next_value::<RawJson>()?.as_str());
         (&mut raw).visit_map(map)?;
@@ -72,7 +72,7 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
     }
 }
 
-/// A string that borrows where it can.
+/// A string that is borrowed if possible.
 pub(crate) struct BorrowedText<'de>(pub(crate) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for BorrowedText<'de> {
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for BorrowedText<'de> {
     }
 }
 
-/// Members of an object, put together again as text, the tag apart from the others.
+/// Members of an object, reassembled as text, and the tag separate from them.
 #[derive(Default)]
 struct TaggedMembers {
     tag: Option<String>,
@@ -127,7 +127,7 @@ impl TaggedMembers {
 }
 
 fn push_text(out: &mut String, text: &str) {
-    // Writing a string as JSON cannot fail.
+    // Serializing a string cannot fail.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::lenient::{self, or_default};
 use crate::{InputRequests, InputResponses, Meta, RawJson, RpcError};
 
-/// Wants a task for an answer (2025-11-25 only).
+/// Request to run as a task (2025-11-25 only).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -16,7 +16,7 @@ pub struct TaskMetadata {
 }
 
 impl TaskMetadata {
-    /// With nothing in it.
+    /// Creates an empty `TaskMetadata`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -32,12 +32,12 @@ setters!(TaskMetadata {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RelatedTask {
-    /// Its id.
+    /// Id of the task.
     pub task_id: String,
 }
 
 impl RelatedTask {
-    /// With what is required.
+    /// Creates a `RelatedTask` with the required members; all others are absent.
     pub fn new(task_id: impl Into<String>) -> Self {
         Self { task_id: task_id.into() }
     }
@@ -46,15 +46,15 @@ impl RelatedTask {
 open_enum! {
     /// Status of a task.
     TaskStatus {
-        /// It is being worked on.
+        /// The task is running.
         Working = "working",
-        /// It waits for answers.
+        /// The task waits for responses to input requests.
         InputRequired = "input_required",
-        /// It is done.
+        /// The task is completed.
         Completed = "completed",
-        /// It failed.
+        /// The task failed.
         Failed = "failed",
-        /// It was cancelled.
+        /// The task was cancelled.
         Cancelled = "cancelled",
     }
 }
@@ -72,18 +72,18 @@ impl TaskStatus {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Task {
-    /// Its id, chosen by the receiver of the request.
+    /// Id, chosen by the receiver of the request.
     pub task_id: String,
     /// Status of the task.
     pub status: TaskStatus,
-    /// More on how it stands, for people.
+    /// Additional description of the status, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
     /// Time of creation, in ISO 8601.
     pub created_at: String,
     /// Time of the last change, in ISO 8601.
     pub last_updated_at: String,
-    /// Time for which the task is kept after its creation, in milliseconds; `None` means without limit.
+    /// Time for which the task is kept after its creation, in milliseconds. `None` means no limit.
     #[serde(default, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
     /// Recommended time between polls, in milliseconds.
@@ -92,7 +92,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task that is being worked on.
+    /// Creates a running task.
     pub fn new(task_id: impl Into<String>, created_at: impl Into<String>) -> Self {
         let created_at = created_at.into();
         Self {
@@ -115,7 +115,7 @@ setters!(Task {
     some with_poll_interval_ms(poll_interval_ms: u64);
 });
 
-/// The answer to a request that became a task.
+/// Result of a request that became a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -128,13 +128,13 @@ pub struct CreateTaskResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The task.
+    /// The created task.
     #[serde(flatten)]
     pub task: Task,
 }
 
 impl CreateTaskResult {
-    /// A task.
+    /// Creates the result for a task.
     #[must_use]
     pub fn new(task: Task) -> Self {
         Self { meta: Meta::new(), task }
@@ -145,12 +145,12 @@ setters!(CreateTaskResult {
     set with_meta(meta: Meta);
 });
 
-/// Params that name a task (tasks/get, tasks/cancel, tasks/result).
+/// Params with a task id (tasks/get, tasks/cancel, tasks/result).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TaskParams {
-    /// Its id.
+    /// Id of the task.
     pub task_id: String,
     /// Metadata.
     #[serde(
@@ -163,7 +163,7 @@ pub struct TaskParams {
 }
 
 impl TaskParams {
-    /// With what is required.
+    /// Creates a `TaskParams` with the required members; all others are absent.
     pub fn new(task_id: impl Into<String>) -> Self {
         Self { task_id: task_id.into(), meta: Meta::new() }
     }
@@ -201,7 +201,7 @@ pub struct GetTaskResult {
 }
 
 impl GetTaskResult {
-    /// A task that has come to nothing yet.
+    /// Creates the state of a task without result, error or input requests.
     #[must_use]
     pub fn new(task: Task) -> Self {
         Self { meta: Meta::new(), input_requests: InputRequests::new(), result: None, error: None, task }
@@ -209,7 +209,7 @@ impl GetTaskResult {
 }
 
 impl GetTaskResult {
-    /// The task alone, as 2025-11-25 counts: one whose tool failed has failed (TASK-23).
+    /// Returns the task with its status in 2025-11-25, where a task whose tool failed has failed (TASK-23).
     #[must_use]
     pub fn to_legacy(&self) -> Task {
         crate::revision::v2025_11_25::WireTask::from(self).into()
@@ -223,14 +223,14 @@ setters!(GetTaskResult {
     set with_meta(meta: Meta);
 });
 
-/// Answers to a task's questions (2026-07-28).
+/// Params of `tasks/update`: responses to a task's input requests (2026-07-28).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UpdateTaskParams {
-    /// Its id.
+    /// Id of the task.
     pub task_id: String,
-    /// The answers, under the keys of the questions.
+    /// Responses by the key of their input request.
     pub input_responses: InputResponses,
     /// Metadata.
     #[serde(
@@ -243,7 +243,7 @@ pub struct UpdateTaskParams {
 }
 
 impl UpdateTaskParams {
-    /// With what is required.
+    /// Creates an `UpdateTaskParams` with the required members; all others are absent.
     pub fn new(task_id: impl Into<String>, input_responses: InputResponses) -> Self {
         Self { task_id: task_id.into(), input_responses, meta: Meta::new() }
     }
@@ -253,7 +253,7 @@ setters!(UpdateTaskParams {
     set with_meta(meta: Meta);
 });
 
-/// A page of tasks (2025-11-25 only).
+/// Result of `tasks/list`: one page of tasks (2025-11-25 only).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -266,7 +266,7 @@ pub struct ListTasksResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The tasks.
+    /// Tasks of this page.
     pub tasks: Vec<Task>,
     /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,7 +274,7 @@ pub struct ListTasksResult {
 }
 
 impl ListTasksResult {
-    /// With what is required.
+    /// Creates a `ListTasksResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(tasks: Vec<Task>) -> Self {
         Self { tasks, meta: Meta::new(), next_cursor: None }

@@ -1,4 +1,4 @@
-//! Tools: what a model may call.
+//! Tools: functions that a model can call.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,23 +12,23 @@ use crate::{CacheScope, ContentBlock, Icon, InputResponses, Meta, RawJson, TaskM
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Tool {
-    /// The name it is called by.
+    /// Name with which the tool is called.
     pub name: String,
-    /// The name to show (from 2025-06-18).
+    /// Display name (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the tool, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments, an object, exactly as written.
+    /// JSON Schema of the arguments, exactly as written by the server.
     pub input_schema: RawJson,
-    /// The JSON Schema of its structured output (from 2025-06-18; before 2026-07-28 with an object at the root).
+    /// JSON Schema of the structured output (from 2025-06-18; before 2026-07-28 with an object at the root).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<RawJson>,
-    /// Hints on its behaviour (from 2025-03-26).
+    /// Hints on the tool's behaviour (from 2025-03-26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<ToolAnnotations>>,
-    /// Pictures of it (from 2025-11-25).
+    /// Icons (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
     /// Execution settings (2025-11-25 only).
@@ -48,7 +48,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// With what is required.
+    /// Creates a `Tool` with the required members; all others are absent.
     pub fn new(name: impl Into<String>, input_schema: RawJson) -> Self {
         Self {
             name: name.into(),
@@ -76,7 +76,7 @@ setters!(Tool {
 });
 
 impl Tool {
-    /// The name to show: the title, else the annotations' title, else the name (META-09).
+    /// Returns the display name: the title, else the title in the annotations, else the name (META-09).
     #[must_use]
     pub fn display_name(&self) -> &str {
         let annotated = || self.annotations.as_ref().and_then(|a| a.title.as_deref());
@@ -84,24 +84,25 @@ impl Tool {
     }
 }
 
-/// Hints on a tool's behaviour; from a server that is not trusted, worth nothing (TOOL-29).
+/// Hints on a tool's behaviour. Those of an untrusted server must not be relied on (TOOL-29).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolAnnotations {
-    /// The name to show.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// It changes nothing (default false).
+    /// The tool changes nothing (default false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// It may destroy something (default true; means something only if it is not read-only).
+    /// The tool may make destructive changes (default true; meaningful only if it is not read-only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// A second call with the same arguments changes nothing more (default false; likewise).
+    /// Repeated calls with the same arguments have no further effect (default false; meaningful only if it is not
+    /// read-only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches things outside a closed set (default true).
+    /// The tool interacts with external entities, such as the web (default true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
     /// Members that the specification does not define.
@@ -110,7 +111,7 @@ pub struct ToolAnnotations {
 }
 
 impl ToolAnnotations {
-    /// With nothing in it.
+    /// Creates an empty `ToolAnnotations`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -128,11 +129,11 @@ setters!(ToolAnnotations {
 open_enum! {
     /// Support of a tool for running as a task (2025-11-25).
     TaskSupport {
-        /// Never; the default.
+        /// The tool never runs as a task (default).
         Forbidden = "forbidden",
-        /// The caller may choose.
+        /// The tool may run as a task.
         Optional = "optional",
-        /// Only so.
+        /// The tool always runs as a task.
         Required = "required",
     }
 }
@@ -148,7 +149,7 @@ pub struct ToolExecution {
 }
 
 impl ToolExecution {
-    /// With nothing in it.
+    /// Creates an empty `ToolExecution`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -159,7 +160,7 @@ setters!(ToolExecution {
     some with_task_support(task_support: TaskSupport);
 });
 
-/// A page of tools.
+/// Result of `tools/list`: one page of tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -172,7 +173,7 @@ pub struct ListToolsResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// The tools.
+    /// Tools of this page.
     pub tools: Vec<Tool>,
     /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,7 +188,7 @@ pub struct ListToolsResult {
 }
 
 impl ListToolsResult {
-    /// With what is required.
+    /// Creates a `ListToolsResult` with the required members; all others are absent.
     #[must_use]
     pub fn new(tools: Vec<Tool>) -> Self {
         Self { tools, meta: Meta::new(), next_cursor: None, ttl_ms: None, cache_scope: None }
@@ -206,18 +207,18 @@ setters!(ListToolsResult {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CallToolParams {
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments, an object.
+    /// Arguments, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<RawJson>,
-    /// Answers to the questions of the round before (2026-07-28).
+    /// Responses to the input requests of the previous round (2026-07-28).
     #[serde(default, skip_serializing_if = "InputResponses::is_empty", deserialize_with = "or_default")]
     pub input_responses: InputResponses,
-    /// The state that came with those questions, as it came (2026-07-28).
+    /// Request state received with those input requests, unchanged (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
-    /// Wants a task for an answer (2025-11-25 only).
+    /// Asks the receiver to run the request as a task (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskMetadata>,
     /// Metadata.
@@ -231,7 +232,7 @@ pub struct CallToolParams {
 }
 
 impl CallToolParams {
-    /// With what is required.
+    /// Creates a `CallToolParams` with the required members; all others are absent.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -276,7 +277,7 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// With what is required.
+    /// Creates a `CallToolResult` with the required members; all others are absent.
     pub fn new(content: impl Into<Vec<ContentBlock>>) -> Self {
         Self { content: content.into(), meta: Meta::new(), structured_content: None, is_error: None }
     }
@@ -295,7 +296,7 @@ impl Default for CallToolResult {
 }
 
 impl CallToolResult {
-    /// One block of text.
+    /// Creates a result with one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(vec![ContentBlock::text(text)])
     }
@@ -305,11 +306,11 @@ impl CallToolResult {
         Self::text(text).with_is_error(true)
     }
 
-    /// A value as structured content, and the same as a block of text for peers that do not read the former
-    /// (TOOL-34).
+    /// Creates a result with a value as structured content, repeated as a text block for peers that do not read
+    /// structured content (TOOL-34).
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    /// If the value cannot be serialized.
     pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let json = RawJson::from_serialize(value)?;
         Ok(Self::text(json.as_str()).with_structured_content(json))
@@ -321,7 +322,7 @@ impl CallToolResult {
         self.is_error == Some(true)
     }
 
-    /// The texts among the blocks, one under the other.
+    /// Returns the text blocks, joined by line breaks.
     #[must_use]
     pub fn all_text(&self) -> String {
         joined_text(self.content.iter().filter_map(ContentBlock::as_text))
