@@ -1,7 +1,8 @@
 //! Authentication of callers, and the checks of host and origin that precede all routes.
 //!
-//! A browser sends a cookie of `127.0.0.1` to every port there, and takes every port there for the same site. So the cookie
-//! alone opens nothing: with it goes a key, which lies where only pages of our own origin find it, port and all.
+//! A browser sends a cookie of `127.0.0.1` to every port of that address and treats all its ports as the same site. So
+//! the cookie alone authenticates nothing: requests also need a key, which is stored where only pages of the console's
+//! own origin, including its port, can read it.
 
 use std::sync::Arc;
 
@@ -24,9 +25,9 @@ pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";
 /// Authenticated caller.
 #[derive(Clone, Debug)]
 pub(crate) enum ConsoleCaller {
-    /// A browser, by its session.
+    /// A browser, identified by its session.
     Browser(String),
-    /// A program of the same user, over the Unix socket: who it is, as the system says it and not the program.
+    /// A program of the same user, over the Unix socket. The system reports its identity, not the program.
     Program(Arc<Decider>),
 }
 
@@ -47,10 +48,11 @@ impl ConsoleCaller {
     }
 }
 
-/// Turns away what does not come from our own pages: other names (DNS rebinding), other origins, other sites.
+/// Rejects requests that do not come from the console's own pages: other host names (DNS rebinding), other origins,
+/// other sites.
 pub(crate) async fn check_origin(request: Request, next: Next) -> Result<Response, ApiError> {
     let path = request.uri().path();
-    // To open a page one may come from anywhere: a link in an application, a bookmark.
+    // A page may be opened from anywhere, such as a link in an application or a bookmark.
     let is_page =
         request.method() == Method::GET && !path.starts_with("/api/") && !path.starts_with("/assets/");
     check_headers(&request, is_page)?;
@@ -61,13 +63,13 @@ fn check_headers(request: &Request, is_page: bool) -> Result<(), ApiError> {
     let headers = request.headers();
     let host =
         single_header(headers, HOST.as_str())?.ok_or(ApiError::Elsewhere("the `Host` header is missing"))?;
-    // A request line with another authority means two things to two readers.
+    // A request line with another authority than `Host` would be ambiguous.
     if request.uri().authority().is_some_and(|named| named.as_str() != host)
         || !AllowedHosts::loopback().allows(host)
     {
         return Err(ApiError::Elsewhere("the `Host` header must be localhost or a loopback address"));
     }
-    // Compared with the port, because another port of this machine is another origin.
+    // Compared including the port, because another port of this machine is another origin.
     if let Some(origin) = single_header(headers, ORIGIN.as_str())?
         && origin.strip_prefix("http://") != Some(host)
     {
@@ -91,7 +93,8 @@ pub(crate) async fn authenticate_browser(
     let headers = request.headers();
     let secret = session_cookie(headers, &console).ok_or(ApiError::NoSession)?;
     let key = single_header(headers, SESSION_KEY_HEADER)?;
-    // What opens the stream of news (the path is that below `/api`) cannot send headers; there is nothing in it but that something is new.
+    // The browser API that opens the event stream (the path is relative to `/api`) cannot send headers. The stream only
+    // says that something has changed.
     if key.is_none() && request.uri().path() != "/events" {
         return Err(ApiError::NoSession);
     }
@@ -119,7 +122,7 @@ impl FromRequestParts<Console> for AuthorizedDecider {
         let caller = parts.extensions.get::<ConsoleCaller>().ok_or(ApiError::NoSession)?;
         let ConsoleCaller::Program(decider) = caller else { return Ok(Self(caller.describe())) };
         let deciders = console.deciders();
-        // A token that does not hold is refused even if its bearer could decide without one.
+        // An invalid token is refused even if the caller could decide without one.
         let token = match (bearer_token(&parts.headers)?, &deciders.tokens) {
             (Some(secret), Some(tokens)) => Some(tokens.name_of(secret).ok_or(ApiError::NoToken)?),
             (Some(_), None) => return Err(ApiError::NoToken),
@@ -131,18 +134,18 @@ impl FromRequestParts<Console> for AuthorizedDecider {
     }
 }
 
-/// The secret that a program shows.
+/// Returns the bearer token of a program.
 fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let Some(text) = single_header(headers, AUTHORIZATION.as_str())? else { return Ok(None) };
     let (scheme, secret) = text.split_once(' ').ok_or(ApiError::NoToken)?;
-    // The names of schemes are case-insensitive (RFC 9110 §11.1).
+    // Scheme names are case-insensitive (RFC 9110 §11.1).
     scheme.eq_ignore_ascii_case("bearer").then_some(Some(secret.trim())).ok_or(ApiError::NoToken)
 }
 
-/// The client of a connection over the Unix socket; none for those it does not serve: another user, or a server that a host has
-/// started.
+/// Identifies the client of a connection over the Unix socket. Returns `None` for clients that are not served: other
+/// users, and servers that a host has started.
 pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<ConsoleCaller> {
-    // Root is let in, because it can do everything as this user anyway.
+    // Root is admitted, because it can act as this user anyway.
     if uid != own && uid != 0 {
         return None;
     }
@@ -153,18 +156,18 @@ pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<Cons
             return None;
         }
         Ok(known) => Decider::of(&known),
-        // Nothing says it on this system.
+        // This system does not report the process.
         Err(CallerLookupError::System) => Decider::Unidentified,
-        // It is gone already, or hides.
+        // The process has ended or is hidden.
         Err(_) => return None,
     };
     Some(ConsoleCaller::Program(Arc::new(decider)))
 }
 
-/// A header that stands at most once and is text.
+/// Returns a header that may appear at most once and must be text.
 fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ApiError> {
     let mut values = headers.get_all(name).iter();
-    // Of two values two readers may take different ones, which is how checks are bypassed.
+    // With two values, two readers may use different ones, which is a way to bypass checks.
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(one), None) => {

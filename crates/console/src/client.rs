@@ -1,4 +1,4 @@
-//! A program of the same user that asks the console, over its Unix socket.
+//! Client of the console's API for programs of the same user, over the Unix socket.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,44 +16,44 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
-/// Maximum time to wait for an answer.
+/// Maximum time to wait for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest answer, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Error of a request to the console.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No server answers at the socket, or its answer is not as expected.
+    /// No server answers at the socket, or its response is invalid.
     #[error("no console answers at {}", .socket.display())]
     Unreachable {
-        /// The path.
+        /// Path of the socket.
         socket: PathBuf,
         /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// It said no.
+    /// The console refused the request.
     #[error("{message}")]
     Refused {
-        /// A stable word: `nothing`, `misread`, …
+        /// Stable error code: `nothing`, `misread`, …
         code: String,
-        /// A sentence.
+        /// Message for people.
         message: String,
     },
 }
 
-/// The console of a running host, as programs of the same user see it.
+/// Client of the console of a running host, for programs of the same user.
 #[derive(Clone, Debug)]
 pub struct LocalConsole {
     socket: PathBuf,
-    /// The token for decisions, for the header; marked as a secret.
+    /// Value of the `Authorization` header with the decision token, marked as sensitive.
     token: Option<HeaderValue>,
 }
 
 impl LocalConsole {
-    /// At this socket.
+    /// Creates a client for the console at this socket.
     #[must_use]
     pub fn at(socket: impl AsRef<Path>) -> Self {
         Self { socket: socket.as_ref().to_owned(), token: None }
@@ -73,16 +73,16 @@ impl LocalConsole {
     /// Reads the resource at a path below `/api/`, such as `servers`.
     ///
     /// # Errors
-    /// When the console is not there, or says no.
+    /// If the console cannot be reached or refuses the request.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = Request::get(format!("/api/{path}"));
         self.request_json(request, Bytes::new()).await
     }
 
-    /// Has something done.
+    /// Posts a request to a path below `/api/`.
     ///
     /// # Errors
-    /// When the console is not there, or says no.
+    /// If the console cannot be reached or refuses the request.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -93,10 +93,10 @@ impl LocalConsole {
         self.request_json(request, body.into()).await
     }
 
-    /// Follows what is new.
+    /// Subscribes to events.
     ///
     /// # Errors
-    /// When the console is not there.
+    /// If the console cannot be reached.
     pub async fn follow(&self) -> Result<ConsoleEventStream, ClientError> {
         let (body, connection) = self.send(Request::get("/api/events"), Bytes::new()).await?;
         Ok(ConsoleEventStream { body, connection, text: Vec::new() })
@@ -127,13 +127,13 @@ impl LocalConsole {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
         let (mut sender, connection) =
             http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(wrong)?;
-        // hyper wants the connection polled beside the request.
+        // hyper needs the connection to be polled beside the request.
         let connection = tokio::spawn(connection).abort_handle();
         let request = match &self.token {
             Some(token) => request.header(AUTHORIZATION, token),
             None => request,
         };
-        // HTTP/1.1 requires a `Host` (RFC 9112 §3.2), and a socket has no name to put there.
+        // HTTP/1.1 requires a `Host` (RFC 9112 §3.2), but a socket has no name.
         let request = request.header(HOST, "localhost").body(Full::new(body));
         let request = request.map_err(|error| self.unreachable(io::Error::other(error)))?;
         let response = sender.send_request(request).await.map_err(wrong)?;
@@ -158,7 +158,7 @@ impl LocalConsole {
     }
 }
 
-/// A stream of news. It ends when this is dropped.
+/// A stream of event names. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct ConsoleEventStream {
     body: Incoming,
@@ -167,20 +167,21 @@ pub struct ConsoleEventStream {
 }
 
 impl ConsoleEventStream {
-    /// The name of what is new next: `hello` first, then as in the table above. None when the console is gone.
+    /// Waits for the next event and returns its name: `hello` first, then the names in the table above. Returns `None`
+    /// when the console is gone.
     pub async fn next(&mut self) -> Option<String> {
         loop {
             // A frame may hold a part of a line or several of them.
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.text.drain(..=end).collect();
-                // Our own events, and nothing else, stand on this stream.
+                // The stream has only events of the console.
                 if let Some(name) = line.strip_prefix(b"event: ") {
                     return Some(String::from_utf8_lossy(name).trim().to_owned());
                 }
                 continue;
             }
             let frame = self.body.frame().await?.ok()?;
-            // A frame without data holds trailers, which are the end of the response.
+            // A frame without data holds trailers, which end the response.
             self.text.extend_from_slice(frame.data_ref()?);
         }
     }

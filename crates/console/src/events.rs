@@ -31,7 +31,7 @@ impl EventTopic {
     }
 }
 
-/// Counts what the console itself changes.
+/// Counters of changes that the console itself makes.
 #[derive(Debug)]
 pub(crate) struct ConsoleEvents {
     sessions: watch::Sender<u64>,
@@ -53,16 +53,16 @@ impl ConsoleEvents {
         self.sessions.subscribe()
     }
 
-    /// A place among the streams that are open; none where there are `most` already.
+    /// Reserves one of at most `most` open streams. Returns `None` if all of them are in use.
     pub(crate) fn open_stream(&self, most: usize) -> Option<StreamPermit> {
-        // Counted first and given back by dropping `place`, so that two cannot both take the last one.
+        // Counted first and released by dropping `place`, so that two requests cannot both take the last one.
         let open = self.streams.fetch_add(1, Ordering::AcqRel);
         let place = StreamPermit(Arc::clone(&self.streams));
         (open < most).then_some(place)
     }
 }
 
-/// The place of one stream.
+/// Permit for one open stream, released on drop.
 pub(crate) struct StreamPermit(Arc<AtomicUsize>);
 
 impl Drop for StreamPermit {

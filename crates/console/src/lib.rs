@@ -1,8 +1,8 @@
-//! The web console of the host: what happens, and who decides.
+//! The web console of the host: shows what happens and lets a person decide.
 //!
 //! A [`Console`] is a few pages, and the JSON behind them, on an origin of its own. It is never the origin that
-//! applications connect to, so they cannot approve their own calls. A one-time [`ConsoleLink`] signs a browser in. The same
-//! JSON is served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
+//! applications connect to, so they cannot approve their own calls. A one-time [`ConsoleLink`] signs a browser in. The
+//! same JSON is served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
 //!
 //! ```no_run
 //! # async fn example(host: hospes_host::Host) -> std::io::Result<()> {
@@ -44,18 +44,18 @@ use sessions::BrowserSessions;
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7338);
 
-/// From where decisions are taken, and the tokens with which programs may make them.
+/// Settings for decisions: where they may be made, and the tokens of programs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DeciderSettings {
-    /// From where.
+    /// Source from which decisions are accepted.
     pub from: DecisionSource,
-    /// The tokens; without, none holds.
+    /// Tokens of programs. Without them no token is valid.
     pub tokens: Option<DecisionTokenStore>,
 }
 
 impl DeciderSettings {
-    /// Decisions from there alone, without tokens.
+    /// Creates settings that accept decisions from this source, without tokens.
     #[must_use]
     pub fn new(from: DecisionSource) -> Self {
         Self { from, tokens: None }
@@ -81,12 +81,12 @@ struct ConsoleInner {
     sessions: BrowserSessions,
     news: ConsoleEvents,
     deciders: DeciderSettings,
-    /// Address of the listener, once there is one.
+    /// Address of the listener, once it is listening.
     address: OnceLock<SocketAddr>,
 }
 
 impl Console {
-    /// The console of this host, with what the host records.
+    /// Creates the console of this host.
     #[must_use]
     pub fn new(host: &Host) -> Self {
         Self::with(host, SessionLifetimes::default(), DeciderSettings::default())
@@ -112,19 +112,19 @@ impl Console {
     /// Serves at a loopback address until the returned value is dropped. Port 0 selects any free port.
     ///
     /// # Errors
-    /// When the address is not of this machine alone, or cannot be taken.
+    /// If the address is not a loopback address, or cannot be bound.
     pub async fn listen(self, address: SocketAddr) -> io::Result<ConsoleServer> {
         ConsoleServer::bind(self, address).await
     }
 
-    /// A new link that lets one browser in.
+    /// Creates a link that signs in one browser.
     fn link(&self) -> ConsoleLink {
         let (token, lifetime) = self.sessions().create_link();
         ConsoleLink::new(&format!("http://{}", self.address()), &token, lifetime)
     }
 
     fn address(&self) -> SocketAddr {
-        // It is set before the first route is served, so that the default is never shown.
+        // Set before the first route is served, so the default is never shown.
         self.0.address.get().copied().unwrap_or(DEFAULT_LISTEN)
     }
 

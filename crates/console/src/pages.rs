@@ -1,4 +1,4 @@
-//! The pages: a frame, a style and modules, all part of the program.
+//! The pages of the console: HTML, a style sheet and JavaScript modules, all embedded in the program.
 
 use axum::Router;
 use axum::response::{Html, IntoResponse, Response};
@@ -11,12 +11,13 @@ use http::{HeaderName, HeaderValue};
 
 use crate::Console;
 
-/// The frame of all pages; what is in it is made by `app.js`.
+/// HTML of all pages; `app.js` renders the content.
 const INDEX_PAGE: &str = include_str!("../pages/index.html");
-/// The page of a link.
+/// HTML of the page that opens a link.
 const OPEN_PAGE: &str = include_str!("../pages/open.html");
 
-/// Nothing but what is ours, nothing inline, no text that becomes markup, and no frame around it.
+/// Content security policy: only resources of the own origin, nothing inline, no markup from text (trusted types), no
+/// framing.
 const PAGE_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -26,20 +27,20 @@ macro_rules! modules {
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The modules.
+/// JavaScript modules of the pages.
 const MODULES: [(&str, &str, &str); 23] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "rule.js" "pins.js" "seen.js" "gist.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js"
 };
 
-/// Everything else that pages fetch.
+/// Other files that pages load.
 const ASSETS: [(&str, &str, &str); 2] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
     ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
 ];
 
-/// Paths at which the frame is served; each page has an address that can be bookmarked.
+/// Paths at which the HTML is served; each page has a URL that can be bookmarked.
 const PAGES: [&str; 9] = [
     "/",
     "/approvals",
@@ -62,7 +63,7 @@ pub(crate) fn routes() -> Router<Console> {
     })
 }
 
-/// Adds the security headers to every answer to a browser.
+/// Adds the security headers to every response to a browser.
 pub(crate) async fn add_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
@@ -70,7 +71,7 @@ pub(crate) async fn add_security_headers(mut response: Response) -> Response {
         (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
-        // Answers hold arguments and results of calls, which do not belong in a cache on disk.
+        // Responses contain arguments and results of calls, which do not belong in a cache on disk.
         (CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -1,4 +1,4 @@
-//! The sockets.
+//! The listeners: TCP on loopback, and the Unix socket.
 
 use std::fmt;
 use std::fs;
@@ -26,14 +26,14 @@ use crate::sessions::ConsoleLink;
 
 /// Maximum number of connections to each socket; further ones wait.
 const MAX_CONNECTIONS: usize = 128;
-/// Maximum time to send the head of a request.
+/// Maximum time to receive the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// Interval at which expired sessions are noticed.
+/// Interval at which expired sessions are removed.
 const SESSION_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// The largest head of a request, in bytes.
+/// Maximum size of a request head, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
 
-/// A console that is served. It ends when this is dropped.
+/// A console that is being served. Dropping it stops the service.
 pub struct ConsoleServer {
     console: Console,
     address: SocketAddr,
@@ -54,7 +54,7 @@ impl ConsoleServer {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this console is already being served"));
         }
         let routes = api::for_browsers(console.clone());
-        // An event is one small write; to hold it back for another costs 40 ms.
+        // An event is one small write; Nagle's algorithm would delay it by up to 40 ms.
         let admits = |stream: &TcpStream| stream.set_nodelay(true).is_ok().then_some(None);
         let serving = tokio::spawn(serve(routes, listener, admits));
         let attending = tokio::spawn(report_attendance(console.clone(), format!("http://{address}")));
@@ -78,7 +78,7 @@ impl ConsoleServer {
         };
         let routes = api::for_programs(self.console.clone());
         let own = rustix::process::geteuid().as_raw();
-        // The file's mode says so already, where the system looks at it.
+        // The mode of the file restricts access too, on systems that check it.
         let admits = move |stream: &UnixStream| {
             let peer = stream.peer_cred().ok()?;
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
@@ -89,19 +89,19 @@ impl ConsoleServer {
         Ok(self)
     }
 
-    /// The address that was taken.
+    /// Returns the address of the listener.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The console's origin, `http://127.0.0.1:7338`.
+    /// Returns the console's origin, such as `http://127.0.0.1:7338`.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A new link that lets one browser in.
+    /// Creates a link that signs in one browser.
     #[must_use]
     pub fn link(&self) -> ConsoleLink {
         self.console.link()
@@ -136,12 +136,12 @@ async fn report_attendance(console: Console, url: String) {
             (false, None) => attendance = Some(queue.register_viewer(Some(&url))),
             _ => {}
         }
-        // Sessions run out by themselves.
+        // Sessions expire without an event.
         let _ = tokio::time::timeout(SESSION_POLL_INTERVAL, sessions.changed()).await;
     }
 }
 
-/// Maximum number of entries of the runtime folder that are looked at.
+/// Maximum number of entries of the runtime folder that are checked.
 const MAX_SOCKETS: usize = 1024;
 
 /// Removes the sockets of killed hosts, at which no process answers.
@@ -157,7 +157,7 @@ async fn remove_stale_sockets(folder: &Path) {
                 .and_then(|stem| stem.to_str())
                 .is_some_and(|stem| stem.parse::<u32>().is_ok())
             && entry.file_type().is_ok_and(|kind| kind.is_socket());
-        // Only a refused connection means that no process listens any more; a busy host is left alone.
+        // Only a refused connection means that no process listens any more; the socket of a busy host stays.
         if is_ours
             && let Err(error) = UnixStream::connect(&path).await
             && error.kind() == io::ErrorKind::ConnectionRefused
@@ -167,7 +167,7 @@ async fn remove_stale_sockets(folder: &Path) {
     }
 }
 
-/// A socket for its owner alone.
+/// Binds a socket that only its owner can connect to.
 async fn private_socket(path: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 
@@ -177,10 +177,10 @@ async fn private_socket(path: &Path) -> io::Result<UnixListener> {
         }
         fs::remove_file(path)?;
     }
-    // Nobody can connect in the moment before the mode is set: it is made elsewhere and moved.
+    // Created in a hidden folder and then moved, so that nobody can connect before the mode is set.
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let hidden = folder.join(format!(".{}", std::process::id()));
-    // A process that was killed may have had this id and left its folder.
+    // A killed process may have had the same id and left its folder.
     let _none = fs::remove_dir_all(&hidden);
     {
         use std::os::unix::fs::DirBuilderExt as _;
@@ -207,17 +207,17 @@ where
     loop {
         // Before the connection is accepted, so that further ones wait in the system's queue.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        // It waits by itself where there are no descriptors left.
+        // `accept` waits by itself when no descriptors are left.
         let (stream, _) = listener.accept().await;
         let Some(caller) = admits(&stream) else { continue };
-        // Tasks that have ended stay in the set until they are joined.
+        // Finished tasks stay in the set until they are joined.
         while connections.try_join_next().is_some() {}
         let service = TowerToHyperService::new(match caller {
             Some(caller) => routes.clone().layer(Extension(caller)),
             None => routes.clone(),
         });
         connections.spawn(async move {
-            // The limits of the head keep a slow or endless request from holding its place.
+            // The limits of the head keep a slow or endless request from occupying its place.
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)

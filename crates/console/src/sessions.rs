@@ -1,6 +1,6 @@
 //! One-time links, and the sessions of browsers.
 //!
-//! Nothing of this is kept: when the host ends, everybody is out.
+//! Sessions are not persisted: they end with the host.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// Maximum number of unopened links; a further one removes the oldest.
 const MAX_LINKS: usize = 16;
-/// Maximum number of sessions; a further one ends the session that has been unused the longest.
+/// Maximum number of sessions; a further one ends the least recently used session.
 const MAX_SESSIONS: usize = 32;
 /// Maximum length of a browser's name (`User-Agent`), in characters.
 const MAX_BROWSER: usize = 200;
@@ -27,9 +27,9 @@ const MAX_BROWSER: usize = 200;
 pub struct SessionLifetimes {
     /// Lifetime of an unopened link: 10 minutes by default.
     pub link: Duration,
-    /// A session that is not used: 12 hours unless told otherwise.
+    /// Lifetime of an unused session: 12 hours by default.
     pub idle: Duration,
-    /// Any session: 7 days unless told otherwise.
+    /// Maximum lifetime of a session: 7 days by default.
     pub session: Duration,
 }
 
@@ -40,9 +40,9 @@ impl Default for SessionLifetimes {
     }
 }
 
-/// An address that lets one browser in, once, for a short while.
+/// A URL that signs in one browser, once, for a short time.
 ///
-/// The token follows the `#`. Browsers do not send that part of a URL, so it is in no log of the host either.
+/// The token follows the `#`. Browsers do not send that part of a URL, so it appears in no log.
 #[derive(Clone)]
 pub struct ConsoleLink {
     url: String,
@@ -68,7 +68,7 @@ impl fmt::Debug for ConsoleLink {
     }
 }
 
-/// All links and sessions. Of what is secret, only hashes are here.
+/// All links and sessions. Secrets are stored as hashes only.
 pub(crate) struct BrowserSessions {
     lifetimes: SessionLifetimes,
     state: Mutex<BrowserSessionsState>,
@@ -85,7 +85,7 @@ type SecretHash = [u8; 32];
 struct BrowserSession {
     id: String,
     secret: SecretHash,
-    /// Hash of the key that the console's pages know and a browser does not send by itself.
+    /// Hash of the key that the console's pages send and a browser does not send by itself.
     key: SecretHash,
     browser: String,
     since: Instant,
@@ -96,7 +96,7 @@ struct BrowserSession {
 
 /// Secrets of a new session, for the browser.
 pub(crate) struct OpenedSession {
-    /// The name of the session, which is no secret.
+    /// Id of the session, which is not secret.
     pub(crate) id: String,
     /// Secret for the cookie.
     pub(crate) secret: String,
@@ -104,7 +104,7 @@ pub(crate) struct OpenedSession {
     pub(crate) key: String,
 }
 
-/// A session as people see it.
+/// A session, for display.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionSummary {
@@ -134,13 +134,13 @@ impl BrowserSessions {
         (token, self.lifetimes.link)
     }
 
-    /// Uses a link up. None when there is no such link, or no longer.
+    /// Redeems a link. Returns `None` if the link does not exist or has expired.
     pub(crate) fn redeem_link(&self, token: &str, browser: &str) -> Option<OpenedSession> {
         let mut state = self.lock_state();
-        // Hashes are compared, and in constant time, so that the duration tells nothing of a secret.
+        // Hashes are compared, in constant time, so that the duration reveals nothing about a secret.
         let shown = hash_secret(token);
         let found = state.links.iter().position(|(link, _)| bool::from(link.ct_eq(&shown)))?;
-        // Removed under the same lock that found it, so that of two browsers only one gets in.
+        // Removed under the same lock that found it, so that only one of two browsers gets in.
         let _used = state.links.remove(found);
         if state.sessions.len() >= MAX_SESSIONS {
             let oldest = state.sessions.iter().enumerate().min_by_key(|(_, session)| session.used);
@@ -149,7 +149,7 @@ impl BrowserSessions {
         }
         let (secret, key) = (random_text(), random_text());
         let (now, moment) = (Instant::now(), Timestamp::now());
-        // Random by itself, because the id is shown to people and must not be a part of a secret.
+        // Drawn separately, because the id is shown to people and must not be part of a secret.
         let id = random_text()[..12].to_owned();
         state.sessions.push(BrowserSession {
             id: id.clone(),
@@ -164,7 +164,7 @@ impl BrowserSessions {
         Some(OpenedSession { id, secret, key })
     }
 
-    /// The session of a cookie, which is used now. `key` has to be its own where one has to be shown.
+    /// Returns the id of the session with this cookie and marks it as used. If a key is given, it has to match.
     pub(crate) fn authenticate(&self, secret: &str, key: Option<&str>) -> Option<String> {
         let mut state = self.lock_state();
         let shown = hash_secret(secret);
@@ -182,7 +182,7 @@ impl BrowserSessions {
         self.lock_state().sessions.iter().any(|session| session.id == id)
     }
 
-    /// All of them, the newest first.
+    /// Returns all sessions, newest first.
     pub(crate) fn list(&self) -> Vec<SessionSummary> {
         let state = self.lock_state();
         let shown = |session: &BrowserSession| {
@@ -199,7 +199,7 @@ impl BrowserSessions {
         state.sessions.iter().rev().map(shown).collect()
     }
 
-    /// Ends a session; whether there was one.
+    /// Ends a session. Returns true if it existed.
     pub(crate) fn end(&self, id: &str) -> bool {
         let mut state = self.lock_state();
         let before = state.sessions.len();
@@ -207,9 +207,9 @@ impl BrowserSessions {
         state.sessions.len() < before
     }
 
-    /// The state, without what has run out.
+    /// Locks the state and removes expired entries.
     fn lock_state(&self) -> MutexGuard<'_, BrowserSessionsState> {
-        // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
+        // Entries are added and removed as a whole, so a panic while the lock was held does no harm.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let SessionLifetimes { idle, session: whole, .. } = self.lifetimes;
@@ -228,7 +228,7 @@ fn hash_secret(secret: &str) -> SecretHash {
 /// Returns 256 random bits as 43 characters.
 fn random_text() -> String {
     let mut bytes = [0; 32];
-    // Without randomness there are no secrets, and nothing can go on.
+    // Without random bytes there are no secrets, so the program cannot continue.
     getrandom::fill(&mut bytes).expect("the operating system has randomness");
     URL_SAFE_NO_PAD.encode(bytes)
 }

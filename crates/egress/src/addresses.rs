@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A block of addresses, as in `10.0.0.0/8`.
+/// A range of IP addresses in CIDR notation, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpNetwork {
     address: IpAddr,
     bits: u8,
 }
 
-/// A text is no block of addresses.
+/// Error for text that is not an address range in CIDR notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid address block: expected CIDR notation such as 10.0.0.0/8")]
 #[non_exhaustive]
@@ -65,7 +65,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The address that stands in another: mapped, NAT64, 6to4.
+/// Returns the IPv4 address embedded in an IPv6 address: mapped, NAT64 or 6to4.
 pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let parts = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
@@ -95,7 +95,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
-    // Global unicast is 2000::/3; of that, what is kept for protocols and examples.
+    // Global unicast is 2000::/3; parts of it are reserved for protocols and examples.
     (0x2000..0x4000).contains(&a)
         && !(a == 0x2001 && b < 0x200)
         && !(a == 0x2001 && b == 0xdb8)

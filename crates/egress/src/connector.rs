@@ -25,7 +25,7 @@ pub type HostLookup = Arc<dyn Fn(String) -> LookupFuture + Send + Sync>;
 /// Connector that opens connections, with TLS or without, over HTTP/1.1.
 pub type EgressConnector = HttpsConnector<HttpConnector<EgressResolver>>;
 
-/// Looks names up as this machine does.
+/// Creates the name lookup of the operating system.
 #[must_use]
 pub fn system_lookup() -> HostLookup {
     Arc::new(|host: String| -> LookupFuture {
@@ -33,8 +33,8 @@ pub fn system_lookup() -> HostLookup {
     })
 }
 
-/// Opens connections to where `egress` lets it, in at most so much time. (Addresses that stand in URLs as they are, are
-/// not looked up: they are for [`EgressPolicy::check`].)
+/// Creates a connector that opens connections only to destinations permitted by `egress`, within `time`. IP addresses
+/// in URLs are not looked up; [`EgressPolicy::check`] covers them.
 #[must_use]
 pub fn build_connector(
     egress: Arc<EgressPolicy>,
@@ -44,14 +44,14 @@ pub fn build_connector(
 ) -> EgressConnector {
     let mut plain = HttpConnector::new_with_resolver(EgressResolver { egress, lookup });
     plain.set_nodelay(true);
-    // URLs with https come here as well, to be wrapped in TLS, and would be refused.
+    // The inner connector also receives https URLs, to be wrapped in TLS, and must not reject them.
     plain.enforce_http(false);
     plain.set_connect_timeout(Some(time));
     let https = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     https.enable_http1().wrap_connector(plain)
 }
 
-/// Looks names up, and lets through what may be dialled.
+/// Resolver that returns only addresses which the policy permits.
 #[derive(Clone)]
 pub struct EgressResolver {
     egress: Arc<EgressPolicy>,
@@ -79,7 +79,7 @@ impl Service<Name> for EgressResolver {
         let found = (self.lookup)(host.clone());
         Box::pin(async move {
             let found = found.await?;
-            // Judged after the look-up, so that what is judged is what is dialled.
+            // Checked after the lookup, so that the checked addresses are the dialled ones.
             let permitted: Vec<_> =
                 found.into_iter().filter(|address| egress.permits(&host, address.ip())).collect();
             if permitted.is_empty() {
@@ -90,7 +90,7 @@ impl Service<Name> for EgressResolver {
     }
 }
 
-/// Returns the reason a client that uses [`build_connector`] got no answer.
+/// Returns the reason why a client with [`build_connector`] got no response.
 #[must_use]
 pub fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);

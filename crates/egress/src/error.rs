@@ -1,29 +1,29 @@
-//! Errors of a request that got no answer.
+//! Errors of requests without a usable response.
 
-/// Reasons a request got no usable answer. The error contains no address, because the requester may not be entitled to
-/// know the inside of a network.
+/// Reasons a request got no usable response. The error contains no address, because the requester may not be entitled
+/// to details of a private network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// Nothing is sent there.
+    /// The policy does not permit the request, with the reason.
     #[error("the request is not allowed: {0}")]
     Forbidden(&'static str),
-    /// It is not known whose certificates are to be trusted.
+    /// The trusted root certificates could not be loaded.
     #[error("cannot load the trusted certificates: {0}")]
     Trust(String),
-    /// No connection could be opened.
+    /// No connection could be opened to any permitted address.
     #[error("the server could not be reached")]
     Unreachable,
-    /// It took longer than 10 seconds, or connecting longer than 5.
+    /// The time limit of the request (10 seconds) or of connecting (5 seconds) elapsed.
     #[error("the request timed out")]
     Timeout,
-    /// The answer is longer than it may be.
+    /// The response exceeds the limit.
     #[error("the response is longer than {max} bytes")]
     TooLarge {
-        /// Maximum length.
+        /// Maximum length, in bytes.
         max: usize,
     },
-    /// The answer broke off, or is not one of HTTP.
+    /// The response was cut off or is not valid HTTP.
     #[error("the response could not be read")]
     Broken,
 }

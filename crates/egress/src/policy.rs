@@ -1,4 +1,4 @@
-//! Rules for the destinations of requests.
+//! Policy for the destinations of requests.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use url::{Host, Url};
 use crate::addresses::{IpNetwork, embedded_ipv4, is_public};
 use crate::error::FetchError;
 
-/// Returns true if the host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
+/// Returns true if the URL's host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
-            // The dot at the end of an absolute name does not change where it leads.
+            // The trailing dot of an absolute name does not change its meaning.
             let name = name.strip_suffix('.').unwrap_or(name);
-            // Names below `localhost` are this machine as well (RFC 6761, section 6.3).
+            // Names below `localhost` are this machine too (RFC 6761, section 6.3).
             name == "localhost" || name.ends_with(".localhost")
         }
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -34,7 +34,7 @@ pub struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// To the public internet.
+    /// Permits the public internet over https.
     #[must_use]
     pub fn public() -> Self {
         Self::default()
@@ -51,28 +51,28 @@ impl EgressPolicy {
         }
     }
 
-    /// Also to this machine, and there over http.
+    /// Also permits this machine, over https and http.
     #[must_use]
     pub fn allow_loopback(mut self) -> Self {
         self.loopback = true;
         self
     }
 
-    /// Also over http, where nothing secret is sent and nothing that comes back is relied on.
+    /// Also permits http, for requests that send no secrets and whose response is not relied on.
     #[must_use]
     pub fn allow_http(mut self) -> Self {
         self.http = true;
         self
     }
 
-    /// Also to these addresses.
+    /// Also permits the addresses of this network.
     #[must_use]
     pub fn allow_network(mut self, network: IpNetwork) -> Self {
         self.networks.push(network);
         self
     }
 
-    /// Also to this host, wherever it is but on this machine.
+    /// Also permits this host, wherever it resolves to except this machine.
     #[must_use]
     pub fn allow_host(mut self, host: &str) -> Self {
         self.hosts.push(host.to_ascii_lowercase());
@@ -83,7 +83,7 @@ impl EgressPolicy {
     /// numeric notations of addresses.
     ///
     /// # Errors
-    /// When it may not.
+    /// If the URL is not permitted.
     pub fn check(&self, url: &Url) -> Result<(), FetchError> {
         match url.scheme() {
             "https" => {}
@@ -109,7 +109,7 @@ impl EgressPolicy {
             Some(Host::Domain(_)) if is_loopback(url) && !self.loopback => {
                 return Err(FetchError::Forbidden("loopback addresses are not allowed"));
             }
-            // Where a name leads is judged when it is dialled, by `permits`.
+            // The addresses of a name are checked by `permits` when it is dialled.
             Some(Host::Domain(_)) => return Ok(()),
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
@@ -130,7 +130,7 @@ impl EgressPolicy {
             address @ IpAddr::V4(_) => address,
         };
         let named = Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback(&url));
-        // Over http it was let through for its name; whatever that stands for elsewhere is somewhere in the open.
+        // The name was permitted over http because it means this machine; another address would be reached unencrypted.
         if named && !plain.is_loopback() {
             return false;
         }
@@ -138,7 +138,7 @@ impl EgressPolicy {
             return true;
         }
         if plain.is_loopback() || plain.is_unspecified() {
-            // A name elsewhere that says to be this machine is not believed.
+            // Other names that resolve to this machine are not permitted.
             return self.loopback && named && plain.is_loopback();
         }
         is_public(address) || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
@@ -185,7 +185,7 @@ mod tests {
             "https://[2001:db8::1]/",
             "https://[::1]/",
             "https://[fd00::1]/",
-            // Other ways to write them.
+            // Other notations of the same addresses.
             "https://2130706433/",
             "https://0x7f000001/",
             "https://0177.0.0.1/",

@@ -1,4 +1,4 @@
-//! From the `impl` block to a description of the server, checked as far as a macro can see.
+//! Parsing of the `impl` block to a description of the server, with all checks a macro can make.
 
 mod argument;
 mod method;
@@ -19,7 +19,7 @@ use crate::options::{AttributeOptions, ErrorCollector, closest, list};
 
 const OPTIONS: &[&str] = &["name", "version", "title", "description", "instructions", "website_url"];
 
-/// The whole server.
+/// Description of the whole server.
 pub(crate) struct ServerBlock {
     pub(crate) name: TokenStream,
     pub(crate) version: TokenStream,
@@ -59,7 +59,7 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     let (description, instructions) = (expr("description"), expr("instructions"));
     let website_url = expr("website_url");
     mistakes.ok_or_record(options.finish(OPTIONS));
-    // Only now, so that one build shows all mistakes of the block.
+    // Only now, so that one build reports all mistakes of the block.
     if let Some(error) = mistakes.into_error() {
         return Err(error);
     }
@@ -80,10 +80,10 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     })
 }
 
-/// Two tools, two prompts or two resources must not answer to one name.
+/// Checks that no two tools, prompts or resources have the same name.
 fn check_names(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
     for (at, method) in methods.iter().enumerate() {
-        // What is switched by `cfg` may stand for one another.
+        // Methods with `cfg` attributes may be alternatives of each other.
         let is_same = |other: &&HandlerMethod| {
             other.kind.name() == method.kind.name() && method.cfgs.is_empty() && other.cfgs.is_empty()
         };
@@ -97,7 +97,7 @@ fn check_names(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
     }
 }
 
-/// Every `method.argument` that is completed has to be there, and once.
+/// Checks that every completed `method.argument` exists and is completed once.
 fn check_completions(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
     let mut seen: Vec<String> = Vec::new();
     for method in methods {

@@ -1,7 +1,7 @@
 //! The attribute macros of the `hospes` crate.
 //!
-//! Two steps that know nothing of each other: `describe` reads the `impl` block and checks it, `render` writes the
-//! builder calls a person would write by hand.
+//! It works in two independent steps: `describe` parses and checks the `impl` block, and `render` generates the builder
+//! calls that a person would write by hand.
 
 mod describe;
 mod options;
@@ -14,7 +14,7 @@ use syn::ItemImpl;
 /// Generates a server from an `impl` block. The documentation is in the crate `hospes`.
 #[proc_macro_attribute]
 pub fn server(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    // The item is needed again below, since code that uses its types must still find them.
+    // The original item is needed again below, so that code that uses its types still finds them.
     let mut block = match syn::parse::<ItemImpl>(item.clone()) {
         Ok(block) => block,
         Err(error) => {
@@ -35,7 +35,7 @@ pub fn server(attribute: TokenStream, item: TokenStream) -> TokenStream {
     };
     let rendered = match describe::server(attribute.into(), &mut block) {
         Ok(server) => render::server(&server),
-        // The block stays, and the type stays a server, so that the only errors are the ones that matter.
+        // The block stays and the type stays a server, so that only the relevant errors are reported.
         Err(error) => {
             let (error, stub) = (error.to_compile_error(), render::stub(&block));
             quote!(#error #stub)

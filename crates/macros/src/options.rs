@@ -6,13 +6,13 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Token, parenthesized};
 
-/// The options of one attribute; each is taken once by name, and what is left in the end is unknown.
+/// Options of one attribute. Each is taken once by name; remaining ones are unknown.
 pub(crate) struct AttributeOptions {
     attribute: &'static str,
     left: Vec<AttributeOption>,
 }
 
-/// One option.
+/// One option of an attribute.
 pub(crate) struct AttributeOption {
     pub(crate) name: Ident,
     pub(crate) value: OptionValue,
@@ -59,7 +59,7 @@ impl AttributeOptions {
         Ok(Self { attribute, left })
     }
 
-    /// The options of `#[name]` or `#[name(…)]`.
+    /// Parses the options of `#[name]` or `#[name(…)]`.
     pub(crate) fn of(attribute: &'static str, attr: &Attribute) -> Result<Self> {
         match &attr.meta {
             Meta::Path(_) => Ok(Self::none(attribute)),
@@ -87,7 +87,7 @@ impl AttributeOptions {
         Some(self.left.remove(at))
     }
 
-    /// `name = value`, where the value may be any expression.
+    /// Takes the option `name = value`, where the value may be any expression.
     pub(crate) fn expr(&mut self, name: &str) -> Result<Option<Expr>> {
         match self.take(name) {
             None => Ok(None),
@@ -98,7 +98,7 @@ impl AttributeOptions {
         }
     }
 
-    /// `name = "text"`, where the text has to be known while the macro runs.
+    /// Takes the option `name = "text"`, where the text must be a literal.
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<LitStr>> {
         match self.expr(name)? {
             None => Ok(None),
@@ -107,7 +107,7 @@ impl AttributeOptions {
         }
     }
 
-    /// `name`, `name = true` or `name = false`.
+    /// Takes the option `name`, `name = true` or `name = false`.
     pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>> {
         match self.take(name) {
             None => Ok(None),
@@ -122,7 +122,7 @@ impl AttributeOptions {
         }
     }
 
-    /// Refuses what is left; `known` are all names there are.
+    /// Returns an error if any options are left. `known` are all known names.
     pub(crate) fn finish(self, known: &[&str]) -> Result<()> {
         let errors = self.left.iter().map(|item| {
             let name = item.name.to_string();
@@ -136,7 +136,7 @@ impl AttributeOptions {
     }
 }
 
-/// All errors as one.
+/// Combines all errors into one.
 pub(crate) fn combine(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     let all = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -145,7 +145,7 @@ pub(crate) fn combine(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     all.map_or(Ok(()), Err)
 }
 
-/// Gathers errors, so that all mistakes are shown at once.
+/// Collects errors, so that all mistakes are reported together.
 #[derive(Default)]
 pub(crate) struct ErrorCollector(Option<Error>);
 
@@ -161,7 +161,7 @@ impl ErrorCollector {
         self.add(Error::new(span, message));
     }
 
-    /// The value, where there is one; a mistake otherwise.
+    /// Returns the value, or records the error and returns `None`.
     pub(crate) fn ok_or_record<T>(&mut self, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -177,7 +177,7 @@ impl ErrorCollector {
     }
 }
 
-/// `a`, `b` and `c`.
+/// Formats a list of names: `a`, `b` and `c`.
 pub(crate) fn list(names: &[&str]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
@@ -187,7 +187,7 @@ pub(crate) fn list(names: &[&str]) -> String {
     }
 }
 
-/// The name that was probably meant.
+/// Returns the known name that was probably meant.
 pub(crate) fn closest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let near = known.iter().map(|known| (strsim::levenshtein(name, known), *known)).min()?;
     (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)

@@ -1,4 +1,4 @@
-//! From the description to the builder calls that a person would write by hand.
+//! Generation of the builder calls from the description.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -11,7 +11,7 @@ use crate::describe::{
     ResourceMethod, ServerBlock, ToolMethod,
 };
 
-/// `IntoServer` for the type.
+/// Generates `IntoServer` for the type.
 pub(crate) fn server(server: &ServerBlock) -> TokenStream {
     let ServerBlock { name, version, self_ty, generics, .. } = server;
     let (impl_generics, _, where_clause) = generics.split_for_impl();
@@ -22,8 +22,8 @@ pub(crate) fn server(server: &ServerBlock) -> TokenStream {
         setting("website_url", server.website_url.as_ref()),
     ];
     let methods = server.methods.iter().map(|method| self::method(method, &server.methods));
-    // Two blocks would make two servers of one type. The compiler's complaint about that names the traits; this one
-    // says what to do, where the second block stands.
+    // Two blocks would make two servers of one type. The compiler's error would name the traits; this name tells what
+    // to do, at the second block.
     let only = Ident::new("put_all_methods_into_one_hospes_server_block", self_ty.span());
     quote! {
         #[automatically_derived]
@@ -55,7 +55,7 @@ pub(crate) fn server(server: &ServerBlock) -> TokenStream {
     }
 }
 
-/// `IntoServer` for a type whose description has mistakes.
+/// Generates `IntoServer` for a type whose description has mistakes.
 pub(crate) fn stub(block: &ItemImpl) -> TokenStream {
     let (self_ty, (impl_generics, _, where_clause)) = (&block.self_ty, block.generics.split_for_impl());
     quote! {
@@ -83,7 +83,7 @@ fn setting(name: &str, value: Option<impl quote::ToTokens>) -> Option<TokenStrea
     Some(quote!(.#name(#value)))
 }
 
-/// The statement that registers a method.
+/// Generates the statement that registers a method.
 fn method(method: &HandlerMethod, all: &[HandlerMethod]) -> TokenStream {
     let cfgs = &method.cfgs;
     let arguments = arguments(method);
@@ -152,7 +152,7 @@ fn prompt(prompt: &PromptMethod, method: &HandlerMethod, handler: &TokenStream) 
 fn complete(complete: &CompletionMethod, all: &[HandlerMethod], handler: &TokenStream) -> TokenStream {
     let mut calls = TokenStream::new();
     for (of, argument) in &complete.targets {
-        // What is not found was reported as a mistake before.
+        // A missing target was reported as a mistake earlier.
         let Some(target) = all.iter().find(|method| method.ident == *of) else { continue };
         let argument = argument.unraw().to_string();
         calls.extend(match &target.kind {
@@ -171,8 +171,8 @@ fn complete(complete: &CompletionMethod, all: &[HandlerMethod], handler: &TokenS
     }
 }
 
-/// The struct that the plain arguments are decoded into, where there are some. Its name is one that no argument's type
-/// has: it would be taken for that type.
+/// Generates the struct that the arguments are decoded into, if there are any. Its name must differ from all argument
+/// types, which would otherwise refer to it.
 fn arguments(method: &HandlerMethod) -> Option<TokenStream> {
     // A completion takes the text typed so far and no object of arguments.
     if matches!(method.kind, MethodKind::Complete(_)) || method.arguments().next().is_none() {
@@ -213,7 +213,7 @@ fn arguments(method: &HandlerMethod) -> Option<TokenStream> {
     })
 }
 
-/// The closure that takes the call apart and runs the method.
+/// Generates the closure that extracts the arguments of a call and runs the method.
 fn handler(method: &HandlerMethod) -> TokenStream {
     let completes = matches!(method.kind, MethodKind::Complete(_));
     let (mut takes, mut gives) = (Vec::new(), Vec::new());
@@ -256,7 +256,7 @@ fn handler(method: &HandlerMethod) -> TokenStream {
     let this = method.has_self.then(|| quote!(&this,));
     let clone = method.has_self.then(|| quote!(let this = ::std::sync::Arc::clone(&this);));
     let wait = method.is_async.then(|| quote!(.await));
-    // Where rustc points when the method returns what it may not.
+    // rustc points here if the return type is not allowed.
     if !method.is_async && !method.is_inline {
         return quote_spanned! {method.returned=>
             ::hospes::server::blocking(move |#(#takes),*| Self::#name(#this #(#gives),*))

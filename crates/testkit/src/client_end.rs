@@ -1,4 +1,4 @@
-//! The client's end of a pair.
+//! The client's end of a [`MemoryPair`](crate::MemoryPair).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,35 +16,35 @@ use hospes_proto::era::{
 use hospes_proto::session::{ClientSession, ElapsedLimit, TimeLimits};
 use serde_json::{Value, json};
 
-/// Outcome of a call of the client.
+/// Outcome of a call made by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every way a call can end")]
 pub enum ClientCallEnd {
-    /// By its answer.
+    /// The call was answered.
     Answered(Result<RawJson, RpcError>),
-    /// It was cancelled here.
+    /// The client cancelled the call.
     Cancelled,
-    /// Its time ran out.
+    /// A time limit of the call elapsed.
     Expired(ElapsedLimit),
     /// The connection ended.
     Lost,
 }
 
-/// Request that waits for an answer.
+/// A request that waits for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestWaiter {
-    /// A step of the negotiation.
+    /// The current step of the negotiation.
     Step,
-    /// A call of the test's.
+    /// A call made by the test.
     Call,
 }
 
-/// A client: it finds the era, then calls what the test tells it to.
+/// A client that negotiates the revision and then makes the calls that the test requests.
 #[derive(Debug)]
 pub struct ClientEnd {
     negotiation: Negotiation,
     session: ClientSession<RequestWaiter>,
-    /// The request of the step that is being taken.
+    /// Id of the request of the current step.
     step: Option<i64>,
     begun: bool,
     respawn: bool,
@@ -58,7 +58,7 @@ pub struct ClientEnd {
 }
 
 impl ClientEnd {
-    /// A client that allows one revision only, or remembers an era, or neither.
+    /// Creates a client. `pinned` allows one revision only; `known` is a remembered era.
     #[must_use]
     pub fn new(pinned: Option<Revision>, known: Option<Era>) -> Self {
         Self {
@@ -93,8 +93,8 @@ impl ClientEnd {
         }
     }
 
-    /// Calls a tool that the server holds until it is told to finish it. Returns the id of the call, or none before the
-    /// negotiation has succeeded.
+    /// Calls a tool, which the server holds until the test finishes it. Returns the id of the call, or `None` before
+    /// the negotiation has succeeded.
     pub fn call(&mut self, now: Instant, limits: TimeLimits) -> Option<i64> {
         let revision = self.agreed()?.revision;
         let id = self.session.begin(now, limits, RequestWaiter::Call).ok()?;
@@ -105,7 +105,7 @@ impl ClientEnd {
         Some(id)
     }
 
-    /// Gives a call up and tells the server. Whether there was anything to give up.
+    /// Cancels a call and notifies the server. Returns true if the call was pending.
     pub fn cancel(&mut self, id: i64) -> bool {
         if self.session.cancel(id).is_none() {
             return false;
@@ -127,13 +127,13 @@ impl ClientEnd {
         self.session.in_flight()
     }
 
-    /// Returns the number of answers without a matching request.
+    /// Returns the number of responses without a matching request.
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.session.stray_response_count()
     }
 
-    /// The progress that was told, by call.
+    /// Returns the reported progress as pairs of call id and value.
     #[must_use]
     pub fn progress(&self) -> &[(i64, f64)] {
         &self.progress
@@ -158,7 +158,7 @@ impl ClientEnd {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Begins the negotiation's step, if it was not.
+    /// Starts the current step of the negotiation unless it is already running.
     pub(crate) fn drive(&mut self, now: Instant) {
         if std::mem::replace(&mut self.begun, true) {
             return;
@@ -205,7 +205,7 @@ impl ClientEnd {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         for expired in self.session.handle_timeout(now) {
             match expired.value {
-                // A step is not cancelled: `initialize` never is, and a probe's late answer does no harm.
+                // A step is not cancelled: `initialize` never is, and the late response to a probe does no harm.
                 RequestWaiter::Step => self.end_step(NegotiationOutcome::Silence),
                 RequestWaiter::Call => {
                     self.end(expired.id, ClientCallEnd::Expired(expired.ran));
@@ -246,7 +246,7 @@ impl ClientEnd {
                 }
             }
             JsonRpcMessage::Request(request) => {
-                // Such a server never initiates a request (MSG-23).
+                // Such a server never sends requests (MSG-23).
                 let modern = self.agreed().is_some_and(|agreed| !agreed.revision.is_legacy());
                 if modern {
                     self.faults.push(format!("a modern server asked {}", request.method));
@@ -261,7 +261,7 @@ impl ClientEnd {
         }
     }
 
-    /// The connection is gone.
+    /// Handles the end of the connection.
     pub(crate) fn handle_exit(&mut self) {
         let stepping = self.step.is_some();
         for (id, waiter) in self.session.close() {
@@ -274,7 +274,7 @@ impl ClientEnd {
         }
     }
 
-    /// The server was started again.
+    /// Handles the restart of the server.
     pub(crate) fn handle_respawned(&mut self) {
         self.end_step(NegotiationOutcome::Respawned);
     }
@@ -309,7 +309,7 @@ fn outcome_of(outcome: Result<RawJson, RpcError>) -> NegotiationOutcome {
         Ok(result) => result.to_value().unwrap_or_default(),
         Err(error) => return NegotiationOutcome::Error(error),
     };
-    // Only `initialize` answers with one version; discovery lists all of them.
+    // Only `initialize` returns one version; discovery lists all of them.
     if let Some(version) = result["protocolVersion"].as_str() {
         return NegotiationOutcome::Initialized(version.to_owned());
     }

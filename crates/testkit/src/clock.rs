@@ -1,8 +1,8 @@
-//! Time that passes when told to.
+//! A clock that tests control.
 
 use std::time::{Duration, Instant};
 
-/// A clock that stands still until it is moved.
+/// A clock that advances only when told to.
 #[derive(Clone, Copy, Debug)]
 pub struct ManualClock {
     start: Instant,
@@ -16,14 +16,14 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
-    /// A clock at some instant; which one does not matter.
+    /// Creates a clock at an arbitrary instant.
     #[must_use]
     pub fn new() -> Self {
         let start = Instant::now();
         Self { start, now: start }
     }
 
-    /// The time on it.
+    /// Returns the current time of the clock.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
@@ -35,12 +35,12 @@ impl ManualClock {
         self.now - self.start
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&mut self, by: Duration) {
         self.now += by;
     }
 
-    /// Moves to a later instant; an earlier one changes nothing.
+    /// Advances the clock to an instant. An earlier instant changes nothing.
     pub fn advance_to(&mut self, then: Instant) {
         self.now = self.now.max(then);
     }

@@ -1,10 +1,11 @@
 //! Tools for tests of MCP programs: both ends of a connection in memory, a clock that tests control, a peer that
 //! follows a script, and a record of all messages.
 //!
-//! With the feature `transport` (on by default): one suite of behaviours for every [`transport`].
+//! The feature `transport` (on by default) adds a suite of behaviours that every [`transport`] must have.
 //!
-//! Nothing else here sleeps, opens a socket or starts a thread. [`MemoryPair`] joins the machines of `hospes-proto` by two byte
-//! streams; [`PeerScript`] stands in for a peer in tests of real transports, which feed it lines and send what it says.
+//! Nothing else here sleeps, opens a socket or starts a thread. [`MemoryPair`] connects the state machines of
+//! `hospes-proto` by two byte streams. [`PeerScript`] replaces a peer in tests of real transports, which feed it the
+//! received lines and send the lines it returns.
 
 mod client_end;
 mod clock;

@@ -1,4 +1,4 @@
-//! Both ends of a connection, joined by two byte streams.
+//! Both ends of a connection, connected by two byte streams.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use hospes_proto::frame::{FramedLine, LineFramer};
 
 use crate::{ClientEnd, ManualClock, MessageRecord, PairSide, ServerEnd, UnknownMethodManner};
 
-/// A client and a server in memory, with a latency between them and time that passes when told to.
+/// A client and a server in memory, with a latency between them and a clock that the test controls.
 ///
 /// ```
 /// use hospes_proto::RevisionSet;
@@ -31,13 +31,13 @@ pub struct MemoryPair {
     pub client: ClientEnd,
     /// The server.
     pub server: ServerEnd,
-    /// The time for both.
+    /// Clock of both ends.
     pub clock: ManualClock,
-    /// Everything that was said.
+    /// Record of all messages.
     pub record: MessageRecord,
     /// Number of times the server was restarted.
     pub respawns: u32,
-    /// The streams between them.
+    /// Messages between the ends.
     pub traffic: PairTraffic,
     revisions: RevisionSet,
     manner: UnknownMethodManner,
@@ -47,9 +47,9 @@ pub struct MemoryPair {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PairTraffic {
-    /// Time that a message takes.
+    /// Latency of a message.
     pub latency: Duration,
-    /// In pieces of how many bytes it arrives.
+    /// Size of the pieces in which a message arrives, in bytes.
     pub piece: usize,
     to_server: DelayedStream,
     to_client: DelayedStream,
@@ -71,7 +71,7 @@ impl DelayedStream {
         self.queue.front().map(|(at, _)| *at)
     }
 
-    /// The lines of the next message, if it has arrived.
+    /// Returns the lines of the next message, if it has arrived.
     fn receive(&mut self, now: Instant, piece: usize) -> Vec<FramedLine> {
         let mut lines = Vec::new();
         if let Some((_, bytes)) = self.queue.pop_front_if(|(at, _)| *at <= now) {
@@ -85,7 +85,7 @@ impl DelayedStream {
 }
 
 impl MemoryPair {
-    /// A client that knows nothing, and a server that speaks these revisions.
+    /// Creates a pair whose client remembers nothing and whose server supports these revisions.
     #[must_use]
     pub fn new(revisions: RevisionSet, manner: UnknownMethodManner) -> Self {
         Self::with_client(ClientEnd::new(None, None), revisions, manner)
@@ -122,14 +122,14 @@ impl MemoryPair {
         }
     }
 
-    /// Puts what both ends have to say on its way.
+    /// Sends everything that both ends have to send.
     pub fn drive(&mut self) {
         let now = self.clock.now();
         self.client.drive(now);
         if self.client.take_respawn() {
             self.respawns += 1;
             self.server = ServerEnd::new(self.revisions, self.manner);
-            // What was on its way is lost with the old process.
+            // Messages in transit are lost with the old process.
             self.traffic.to_server = DelayedStream::default();
             self.traffic.to_client = DelayedStream::default();
             self.client.handle_respawned();
@@ -148,7 +148,7 @@ impl MemoryPair {
         }
     }
 
-    /// Delivers one message to `side`, if one has arrived. Whether one had.
+    /// Delivers one message to `side`. Returns true if one had arrived.
     pub fn deliver(&mut self, side: PairSide) -> bool {
         let now = self.clock.now();
         let stream = match side {
@@ -165,7 +165,7 @@ impl MemoryPair {
             }
         }
         self.drive();
-        // The client sees the end only after everything that was sent before it.
+        // The client sees the end only after everything sent before it.
         if self.server.has_exited() && self.traffic.to_client.queue.is_empty() {
             self.client.handle_exit();
             self.drive();
@@ -173,7 +173,7 @@ impl MemoryPair {
         !lines.is_empty()
     }
 
-    /// Lets time pass, with everything that happens meanwhile.
+    /// Advances the clock and delivers messages and timeouts on the way.
     pub fn advance(&mut self, by: Duration) {
         let until = self.clock.now() + by;
         self.run_until(until);
@@ -181,7 +181,7 @@ impl MemoryPair {
         self.fire();
     }
 
-    /// Goes on until nothing is on its way. Only latency passes, no time limit runs out.
+    /// Runs until no message is in transit. Only latency passes; no time limit elapses.
     pub fn settle(&mut self) {
         self.drive();
         while let Some(next) = self.next_arrival() {
@@ -191,10 +191,10 @@ impl MemoryPair {
         }
     }
 
-    /// Goes on until the client has agreed with the server or given up.
+    /// Runs until the negotiation has succeeded or failed.
     ///
     /// # Panics
-    /// When that takes an hour.
+    /// If that takes an hour of the clock's time.
     pub fn connect(&mut self) {
         self.settle();
         let end = self.clock.now() + Duration::from_secs(3600);
@@ -211,14 +211,14 @@ impl MemoryPair {
             let timers = [self.client.poll_timeout(), self.server.poll_timeout(), self.next_arrival()];
             let Some(next) = timers.into_iter().flatten().min().filter(|next| *next <= until) else { return };
             self.clock.advance_to(next);
-            // Messages before time limits: what arrives at the last moment is in time.
+            // Messages before time limits: a message that arrives at the last moment is in time.
             self.deliver(PairSide::Server);
             self.deliver(PairSide::Client);
             self.fire();
         }
     }
 
-    /// Lets time limits run out.
+    /// Handles elapsed time limits.
     pub fn fire(&mut self) {
         let now = self.clock.now();
         self.client.handle_timeout(now);

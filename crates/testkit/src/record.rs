@@ -1,4 +1,4 @@
-//! A record of what was said.
+//! Record of the messages of a connection.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,26 +18,26 @@ pub enum PairSide {
     Server,
 }
 
-/// One message.
+/// A recorded message.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordedMessage {
     /// Time of the message since the start of the record.
     pub at: Duration,
-    /// By whom.
+    /// Sender of the message.
     pub from: PairSide,
     /// Text of the message, without its line end.
     pub text: Bytes,
 }
 
 impl RecordedMessage {
-    /// The message as JSON; null if it was none.
+    /// Returns the message as JSON, or null if it is not valid JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 
-    /// The id that it answers, if it is an answer.
+    /// Returns the id of the request that it responds to, if it is a response.
     #[must_use]
     pub fn answers(&self) -> Option<RequestId> {
         match message::decode(&self.text) {
@@ -46,7 +46,7 @@ impl RecordedMessage {
         }
     }
 
-    /// The id and method that it asks, if it is a request.
+    /// Returns the id and the method, if it is a request.
     #[must_use]
     pub fn request_parts(&self) -> Option<(RequestId, String)> {
         match message::decode(&self.text) {
@@ -57,7 +57,7 @@ impl RecordedMessage {
         }
     }
 
-    /// The method that it tells, if it is a notification.
+    /// Returns the method, if it is a notification.
     #[must_use]
     pub fn notification_method(&self) -> Option<String> {
         match message::decode(&self.text) {
@@ -69,18 +69,18 @@ impl RecordedMessage {
     }
 }
 
-/// Everything that was said, in order. Its `Display` is good for snapshots: one line a message.
+/// All messages in order. Its `Display` has one line for each message, for use in snapshots.
 #[derive(Clone, Debug, Default)]
 pub struct MessageRecord(Vec<RecordedMessage>);
 
 impl MessageRecord {
-    /// An empty record.
+    /// Creates an empty record.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes a message down.
+    /// Adds a message.
     pub fn push(&mut self, at: Duration, from: PairSide, text: impl Into<Bytes>) {
         self.0.push(RecordedMessage { at, from, text: text.into() });
     }
@@ -96,7 +96,7 @@ impl MessageRecord {
         self.0.iter().filter(move |entry| entry.from == side)
     }
 
-    /// Returns the number of answers of one side to a request.
+    /// Returns the number of responses of one side to a request.
     #[must_use]
     pub fn answers_to(&self, side: PairSide, id: &RequestId) -> usize {
         self.of(side).filter(|entry| entry.answers().as_ref() == Some(id)).count()

@@ -1,12 +1,12 @@
-//! A peer that follows a script, for what a real one will not do.
+//! A scripted peer, for behaviour that a real peer does not show.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use serde_json::Value;
 
-/// A peer that waits for messages and says its lines. The test feeds it what arrives and sends what it says, over
-/// whatever transport is on trial.
+/// A peer that waits for expected messages and sends prepared lines. The test passes it the received lines and sends
+/// the lines it returns, over the transport under test.
 ///
 /// ```
 /// use hospes_testkit::PeerScript;
@@ -26,7 +26,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub struct PeerScript {
     steps: VecDeque<ScriptStep>,
-    /// The id of the last request that was expected.
+    /// Id of the last request that was expected.
     id: Value,
     done: usize,
 }
@@ -38,7 +38,7 @@ enum ScriptStep {
     End,
 }
 
-/// The other side did not say what the script expects.
+/// Error for a message that the script does not expect.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScriptError {
@@ -46,7 +46,7 @@ pub struct ScriptError {
     pub step: usize,
     /// Expected members; null if nothing more was expected.
     pub expected: Value,
-    /// Message that came.
+    /// The received message.
     pub came: String,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 impl PeerScript {
-    /// An empty script.
+    /// Creates an empty script.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -79,22 +79,22 @@ impl PeerScript {
         self
     }
 
-    /// Hangs up.
+    /// Closes the connection at this point of the script.
     #[must_use]
     pub fn end(mut self) -> Self {
         self.steps.push_back(ScriptStep::End);
         self
     }
 
-    /// A line arrived.
+    /// Handles a received line.
     ///
     /// # Errors
-    /// When it is not what the script expects next.
+    /// If the script does not expect the message next.
     pub fn handle_line(&mut self, line: &[u8]) -> Result<(), ScriptError> {
         let came: Value = serde_json::from_slice(line).unwrap_or_default();
         match self.steps.front() {
             Some(ScriptStep::Expect(members)) if has(&came, members) => {
-                // A notification has none, and the request before it may still have to be answered.
+                // A notification has no id, and the request before it may still have to be answered.
                 if let Some(id) = came.get("id") {
                     self.id = id.clone();
                 }
@@ -115,7 +115,7 @@ impl PeerScript {
         }
     }
 
-    /// The next line to send, until something is expected first.
+    /// Returns the next line to send. Returns `None` if a message is expected first.
     pub fn poll_line(&mut self) -> Option<String> {
         let Some(ScriptStep::Say(line)) = self.steps.front() else { return None };
         let line = line.replace("$id", &self.id.to_string());

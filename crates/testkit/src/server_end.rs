@@ -1,4 +1,4 @@
-//! The server's end of a pair.
+//! The server's end of a [`MemoryPair`](crate::MemoryPair).
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,28 +15,28 @@ use hospes_proto::session::server::{ClientRequestError, RequestAction, ServerEve
 use hospes_proto::session::{RequestTicket, ServerSession, TimeLimits};
 use serde_json::{Value, json};
 
-/// Reaction of a server to an unknown method before the handshake. Real servers differ.
+/// Reaction of a server to an unknown method before the handshake, in which real servers differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what real servers were seen to do with a probe")]
 pub enum UnknownMethodManner {
-    /// It answers as the specification wants.
+    /// Responds with the error that the specification requires.
     #[default]
     Proper,
-    /// It exits.
+    /// Exits.
     Exits,
-    /// It says nothing.
+    /// Sends no response.
     Silent,
-    /// It answers with this code.
+    /// Responds with an error of this code.
     Code(i64),
 }
 
-/// A call that the server holds.
+/// A call held by the server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HeldCall {
-    /// The request's id.
+    /// Id of the request.
     pub id: RequestId,
-    /// The revision it was made in.
+    /// Revision of the request.
     pub revision: Revision,
     /// True if the call was answered or cancelled.
     pub over: bool,
@@ -44,7 +44,7 @@ pub struct HeldCall {
     progress_token: Option<Value>,
 }
 
-/// A server: it holds each call until the test finishes it.
+/// A server that holds each call until the test finishes it.
 #[derive(Debug)]
 pub struct ServerEnd {
     session: ServerSession<usize, ()>,
@@ -57,7 +57,7 @@ pub struct ServerEnd {
 }
 
 impl ServerEnd {
-    /// A server that speaks these revisions.
+    /// Creates a server that supports these revisions.
     #[must_use]
     pub fn new(revisions: RevisionSet, manner: UnknownMethodManner) -> Self {
         Self {
@@ -71,19 +71,19 @@ impl ServerEnd {
         }
     }
 
-    /// The session, to be looked at.
+    /// Returns the session for inspection.
     #[must_use]
     pub fn session(&self) -> &ServerSession<usize, ()> {
         &self.session
     }
 
-    /// The calls that were made, in order.
+    /// Returns the calls in the order of arrival.
     #[must_use]
     pub fn held(&self) -> &[HeldCall] {
         &self.held
     }
 
-    /// Finishes the call at `position`. Whether an answer was sent: none is for a call that was cancelled.
+    /// Finishes the call at `position`. Returns true if a response was sent; a cancelled call gets none.
     pub fn finish(&mut self, position: usize) -> bool {
         let Some(held) = self.held.get_mut(position) else { return false };
         if self.session.finish(&held.id, held.ticket).is_none() {
@@ -99,7 +99,7 @@ impl ServerEnd {
         true
     }
 
-    /// Reports progress of the call at `position`, if it still runs and wants to know.
+    /// Reports progress of the call at `position`. Returns false if the call is over or has no progress token.
     pub fn report(&mut self, position: usize, progress: f64) -> bool {
         let Some(held) = self.held.get(position) else { return false };
         let Some(token) = held.progress_token.clone().filter(|_| !held.over) else { return false };
@@ -114,7 +114,7 @@ impl ServerEnd {
     /// Asks the client for its roots.
     ///
     /// # Errors
-    /// When it must not be asked now.
+    /// If the request may not be sent in the present state of the session.
     pub fn ask(&mut self, now: Instant, limits: TimeLimits) -> Result<i64, ClientRequestError> {
         let id = self.session.begin_client_request(now, &Method::RootsList, limits, ())?;
         self.asked.insert(id, false);
@@ -126,13 +126,13 @@ impl ServerEnd {
         Ok(id)
     }
 
-    /// Returns true if the client answered the question.
+    /// Returns true if the client answered the request.
     #[must_use]
     pub fn was_answered(&self, question: i64) -> bool {
         self.asked.get(&question).copied().unwrap_or_default()
     }
 
-    /// Ends the process.
+    /// Ends the server's process.
     pub fn exit(&mut self) {
         self.session.close();
         self.exited = true;
@@ -192,7 +192,7 @@ impl ServerEnd {
     fn handle_request(&mut self, request: &JsonRpcRequest<'_>) {
         let method = Method::from_name(&request.method);
         let facts = RoutingFields::from_params(&method, request.params);
-        // A server without modern revisions does not know the fields, and takes it for an old request.
+        // A server without modern revisions does not know the fields, and treats the request as a legacy one.
         if facts.modern && self.revisions.has_era(Era::Modern) {
             match facts.check(self.revisions) {
                 Ok(revision) => self.serve_modern(request, &method, revision),
@@ -206,7 +206,7 @@ impl ServerEnd {
         }
     }
 
-    /// A request before the handshake.
+    /// Handles a request before the handshake.
     fn handle_early_request(&mut self, request: &JsonRpcRequest<'_>) {
         match self.manner {
             UnknownMethodManner::Proper => self.serve_legacy(request, &Method::from_name(&request.method)),

@@ -1,4 +1,4 @@
-//! Resource usage of this process, for leak tests. Linux only; elsewhere nothing is known.
+//! Resource usage of this process, for leak tests. Available on Linux only.
 
 use std::fs;
 
@@ -6,18 +6,18 @@ use std::fs;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessUsage {
-    /// Memory, in bytes.
+    /// Resident memory, in bytes.
     pub resident: u64,
-    /// Open descriptors.
+    /// Number of open file descriptors.
     pub descriptors: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Child processes that run, or have ended and were not waited for.
+    /// Number of child processes, including those that have ended but were not waited for.
     pub children: usize,
 }
 
 impl ProcessUsage {
-    /// Returns the current usage, or none if it cannot be determined.
+    /// Returns the current usage. `None` if it cannot be determined.
     #[must_use]
     pub fn now() -> Option<Self> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -27,7 +27,7 @@ impl ProcessUsage {
         };
         let mut children = 0;
         for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
-            // A thread may end meanwhile.
+            // A thread may have ended in the meantime.
             let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
             children += list.split_ascii_whitespace().count();
         }
@@ -41,7 +41,7 @@ impl ProcessUsage {
     }
 }
 
-/// Memory in use, in bytes; 0 where this cannot be known.
+/// Returns the resident memory, in bytes, or 0 if it cannot be determined.
 #[must_use]
 pub fn resident() -> u64 {
     ProcessUsage::now().map_or(0, |usage| usage.resident)

@@ -1,4 +1,4 @@
-//! Routes of the recorded activity.
+//! Routes of the audit log: search and details of entries.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{ApiError, ApiResult};
 use crate::Console;
 
-/// Maximum number of entries in one answer.
+/// Maximum number of entries in one response.
 const MAX_LIMIT: usize = 500;
 
 /// Query of a search in the audit log.
@@ -36,7 +36,7 @@ pub(super) struct ActivityQuery {
 
 impl ActivityQuery {
     pub(super) fn search(self) -> AuditQuery {
-        // What was cleared in a form is not looked for.
+        // A cleared form field is no condition.
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let mut search = AuditQuery::new();
         search.kind = self.kind;
@@ -47,7 +47,7 @@ impl ActivityQuery {
         search.decision = some(self.decision);
         search.text = some(self.text);
         (search.since, search.until, search.before) = (self.since, self.until, self.before);
-        // A limit of 0 would find nothing, and a large one would build a very large answer.
+        // A limit of 0 would find nothing, and a large one would build a very large response.
         search.limit = self.limit.unwrap_or(search.limit).clamp(1, MAX_LIMIT);
         search
     }
@@ -63,7 +63,7 @@ pub(super) fn require_audit(console: &Console) -> Result<&AuditLog, ApiError> {
     console.audit().ok_or(ApiError::NotRecorded)
 }
 
-/// Entries of the record, each alone or gathered.
+/// Entries of the audit log, each alone or repeated failures combined.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ActivityEntries {
@@ -92,7 +92,7 @@ pub(super) async fn search(
 
 #[derive(Serialize)]
 pub(super) struct ArgumentsResponse {
-    /// Nothing where none were recorded.
+    /// Recorded arguments; `None` if they were not recorded.
     arguments: Option<Value>,
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn arguments(
     Path(number): Path<u64>,
 ) -> ApiResult<ArgumentsResponse> {
     let audit = require_audit(&console)?;
-    // `after` is exclusive, and finds the next entry where this one was forgotten.
+    // `after` is exclusive. If the entry has been deleted, this finds the next one.
     let found = audit.after(number.saturating_sub(1), 1).await?;
     let found = found.first().filter(|one| one.seq == number);
     let found = found.ok_or_else(|| ApiError::Nothing(format!("no entry {number}")))?;

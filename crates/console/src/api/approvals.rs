@@ -14,7 +14,7 @@ use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
 use crate::browser_auth::AuthorizedDecider;
 
-/// Maximum number of closed approvals in an answer.
+/// Maximum number of closed approvals in a response.
 const MAX_RECENT: usize = 50;
 
 pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, ApiError> {
@@ -23,14 +23,14 @@ pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, Api
         .ok_or_else(|| ApiError::Nothing("approvals are not available: the host has no rules".to_owned()))
 }
 
-/// Everything on the approval queue.
+/// All pending and recently closed approvals.
 #[derive(Serialize)]
 pub(super) struct ApprovalsResponse {
     /// Pending approvals, oldest first.
     open: Vec<Approval>,
     /// Closed approvals, newest first.
     recent: Vec<Approval>,
-    /// The time here: what counts down does so by this.
+    /// Time of the host, on which countdowns are based.
     now: Timestamp,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn revoke(
     Path(id): Path<String>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
-    // Revoked first: a record that cannot be written must not keep a grant alive.
+    // Revoked first, because a failure of the audit log must not keep a grant alive.
     let grant = require_approvals(&console)?.revoke(&id).await?;
     if let Some(audit) = console.audit() {
         let mut entry = AuditEntry::new(AuditEntryKind::Decision);
@@ -84,7 +84,7 @@ pub(super) async fn revoke(
     Ok(Json(json!({})))
 }
 
-/// The rules that decide before anybody is asked.
+/// The policy rules, which decide before a person is asked.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RulesResponse {

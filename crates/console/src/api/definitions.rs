@@ -1,4 +1,4 @@
-//! Routes of definitions: what servers offer, as it was accepted and as it is.
+//! Routes of definitions: what servers offer, compared with what was accepted.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ pub(super) async fn show(
     Ok(Json(require_pins(&console)?.server(&server).await?))
 }
 
-/// One thing that a server offers.
+/// Query for one item that a server offers.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ItemQuery {
@@ -88,7 +88,7 @@ pub(super) struct PinDecision {
     /// Hash of the definitions that were reviewed; required to accept them.
     hash: Option<Sha256Digest>,
     item: Option<ItemQuery>,
-    /// The hashes of the items that were shown to the person.
+    /// Hashes of the items that were shown to the person.
     #[serde(default)]
     seen: HashSet<Sha256Digest>,
 }
@@ -109,10 +109,10 @@ pub(super) async fn accept(
         ApiError::Misread("`hash` is missing: give the hash of the definition that was reviewed".to_owned())
     })?;
     let pins = require_pins(&console)?;
-    // The hash of one item stands for what was seen; that of a server covers items that stayed folded, too.
+    // The hash of one item proves that it was seen; the hash of a server also covers items that stayed folded.
     if decided.item.is_none() {
         let now = pins.server(&server).await?;
-        // A hash of the server that is no longer its own is refused below, where nothing can change in between.
+        // A hash of the server that is out of date is refused below, where nothing can change in between.
         let unseen: Vec<String> = now
             .items
             .iter()

@@ -1,4 +1,4 @@
-//! Errors of the API, and the JSON bodies of requests.
+//! Errors of the API, and the extraction of JSON bodies.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -95,7 +95,7 @@ impl ApiError {
 /// Maximum number of item names in a message.
 const MAX_NAMES: usize = 5;
 
-/// A few of these names, with the number of the others.
+/// Formats a few of these names and the number of the others.
 fn shown(names: &[String]) -> String {
     let first: Vec<String> = names.iter().take(MAX_NAMES).map(|name| visible_line(name)).collect();
     let more = names.len().saturating_sub(MAX_NAMES);
@@ -112,7 +112,7 @@ struct ApiErrorBody {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.code();
-        // The answer leaves the cause out, which is for whoever reads the log of the host.
+        // The response leaves out the cause, which is logged for the operator.
         if let Self::Store(error) = &self {
             tracing::error!(error = error as &dyn std::error::Error, "the audit record cannot be read");
         }
@@ -135,7 +135,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let read: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
-        // axum answers in plain text, and clients expect an error object.
+        // axum responds in plain text, but clients expect a JSON error.
         read.map(|Json(body)| Self(body)).map_err(|rejection| ApiError::Misread(rejection.body_text()))
     }
 }

@@ -1,4 +1,4 @@
-//! The stream that says that something is new.
+//! The event stream, which reports changes to browsers and programs.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -22,23 +22,23 @@ use crate::events::{EventTopic, StreamPermit};
 const MAX_STREAMS: usize = 64;
 /// Interval at which the audit log and the session are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// After how long without news a sign of life is sent.
+/// Interval at which a keep-alive comment is sent without events.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The shortest time between two pieces of news: servers that start say a lot at once.
+/// Minimum time between two events, because starting servers change their state often.
 const MIN_EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) async fn stream(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    // Each stream holds a connection and reads from the record once a second.
+    // Each stream holds a connection and reads the audit log once a second.
     let place = console.news().open_stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
-    // Subscribed before `hello` is sent, so that whatever changes after it is reported.
+    // Subscribed before `hello` is sent, so that every later change is reported.
     let sessions = console.news().sessions();
     let queue = console.queue().map(ApprovalQueue::subscribe);
     let pins = console.pins().map(PinManager::changes);
     let models = console.sampler().map(Sampler::changes);
-    // Whoever follows can decide. Browsers say where, once for all of them.
+    // A program that follows the events can decide. Browsers are reported as present elsewhere, once for all of them.
     let attendance =
         console.queue().filter(|_| caller.session().is_none()).map(|queue| queue.register_viewer(None));
     let follower = EventFollower {
@@ -63,7 +63,7 @@ pub(super) async fn stream(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-/// One window that follows.
+/// A subscriber of the event stream.
 struct EventFollower {
     console: Console,
     caller: ConsoleCaller,
@@ -94,9 +94,9 @@ impl EventFollower {
             if self.caller.session().is_some_and(|id| !self.console.sessions().is_active(id)) {
                 return None;
             }
-            // Before the first change nothing is known of when the last one was.
+            // `MAX` before the first change, when no previous state is known.
             let seen = self.servers.unwrap_or(u64::MAX);
-            // All of these only wait for a change, and the ones that are dropped notice it the next time.
+            // All of these only wait for a change, and dropped ones notice it the next time.
             tokio::select! {
                 now = self.console.servers().changed(seen) => {
                     let is_news = self.servers.replace(now).is_some();
@@ -106,7 +106,7 @@ impl EventFollower {
                 }
                 changed = self.sessions.changed() => {
                     changed.ok()?;
-                    // Looked at again first: it may have been this one that ended.
+                    // Checked first, because it may have been this session that ended.
                     if self.caller.session().is_none_or(|id| self.console.sessions().is_active(id)) {
                         return Some(EventTopic::Sessions);
                     }
@@ -118,7 +118,7 @@ impl EventFollower {
                 () = wait_for_change(&mut self.pins) => return Some(EventTopic::Definitions),
                 () = wait_for_change(&mut self.models) => return Some(EventTopic::Models),
                 () = tokio::time::sleep(POLL_INTERVAL) => {
-                    // What runs out does so only when somebody looks.
+                    // Expiry takes effect only when the queue is read.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
                         self.poll_approvals();
                         continue;
@@ -133,7 +133,7 @@ impl EventFollower {
         }
     }
 
-    /// Notes when something of the approval queue runs out next; whether what lasts has changed.
+    /// Records when the next approval expires. Returns true if lasting permissions have changed.
     fn poll_approvals(&mut self) -> bool {
         let Some(queue) = self.console.queue() else { return false };
         self.expiry = queue.pending().iter().map(|approval| approval.expires_at).min();
@@ -147,7 +147,7 @@ impl EventFollower {
     }
 }
 
-/// Waits until something is new there.
+/// Waits for a change of the source.
 async fn wait_for_change(changes: &mut Option<watch::Receiver<u64>>) {
     if let Some(changes) = changes
         && changes.changed().await.is_ok()

@@ -25,9 +25,9 @@ use crate::pages;
 
 pub(crate) use error::{ApiError, JsonBody};
 
-/// The largest body of a request, in bytes: what a person approves may carry its arguments.
+/// Maximum size of a request body, in bytes. A decision may contain the arguments of a call.
 const MAX_BODY: usize = 4 << 20;
-/// Time limit of a request, with the reading of its body. Event streams may last longer.
+/// Time limit of a request, including the reading of its body. Event streams may last longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 type ApiResult<T> = Result<Json<T>, ApiError>;
@@ -43,8 +43,8 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .nest("/api", inside)
         .merge(pages::routes())
         .fallback(not_found)
-        // The last layer is the outermost: host and origin are checked before a body is read, and refusals
-        // get the security headers, too.
+        // The last layer is the outermost: host and origin are checked before a body is read, and errors get the
+        // security headers too.
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(limit_time))
         .layer(middleware::from_fn(browser_auth::check_origin))
@@ -97,11 +97,11 @@ struct AboutResponse {
     version: &'static str,
     pid: u32,
     address: String,
-    /// The session of the browser that asks.
+    /// Session of the requesting browser.
     session: Option<String>,
-    /// True if calls are recorded.
+    /// True if calls are recorded in the audit log.
     records: bool,
-    /// From where decisions are taken: `browser`, `terminal` or `programs`.
+    /// Source from which decisions are accepted: `browser`, `terminal` or `programs`.
     decisions_from: &'static str,
 }
 
@@ -124,6 +124,6 @@ async fn not_found() -> ApiError {
 }
 
 async fn limit_time(request: Request, next: Next) -> Result<Response, ApiError> {
-    // This ends with the head of the answer, so that streams are not cut off.
+    // This ends when the response head is ready, so that streams are not cut off.
     tokio::time::timeout(TIMEOUT, next.run(request)).await.map_err(|_| ApiError::Late)
 }

@@ -1,4 +1,4 @@
-//! The models that servers may ask, and what servers may spend on them.
+//! Routes of the models for sampling, and of the budgets of servers.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use crate::Console;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ModelsResponse {
-    /// True if sampling is offered to servers; without a model it is not.
+    /// True if sampling is offered to servers, which requires a model.
     is_offered: bool,
     #[serde(flatten)]
     overview: Option<SamplingOverview>,

@@ -1,4 +1,4 @@
-//! The servers.
+//! Routes of the servers: state, definitions and restart.
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
@@ -16,7 +16,7 @@ pub(super) async fn list(State(console): State<Console>) -> Json<HostStatus> {
     Json(console.servers().status())
 }
 
-/// One server.
+/// State of a server, with its definitions if requested.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerResponse {
@@ -43,7 +43,7 @@ pub(super) async fn show(
     Ok(Json(ServerResponse { status, offers }))
 }
 
-/// Nothing to say.
+/// An empty JSON object.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmptyBody {}

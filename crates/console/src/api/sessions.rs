@@ -1,4 +1,4 @@
-//! Links and sessions.
+//! Routes of links and browser sessions.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -21,7 +21,7 @@ pub(super) struct LinkTokenBody {
     token: String,
 }
 
-/// Lets a browser in.
+/// Opens a session for a browser that presents the token of a link.
 pub(super) async fn open(
     State(console): State<Console>,
     headers: HeaderMap,
@@ -30,10 +30,10 @@ pub(super) async fn open(
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let opened = console.sessions().redeem_link(&token, browser).ok_or(ApiError::NoLink)?;
     tracing::info!(session = opened.id, "browser signed in to the console");
-    // Before the cookie is sent, so that a session that cannot be recorded is of no use to anybody.
+    // Before the cookie is sent, so that a session that could not be recorded is never used.
     record_sign_in(&console, "a session was opened", "a link of the console").await?;
     console.news().sessions_changed();
-    // Without `Max-Age` it goes with the browser; when it runs out is known here.
+    // Without `Max-Age` the cookie ends with the browser; the server checks the expiry.
     let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(&console), opened.secret);
     Ok(([(SET_COOKIE, cookie)], Json(json!({ "key": opened.key }))).into_response())
 }
@@ -51,7 +51,7 @@ pub(super) async fn link(
     Extension(caller): Extension<ConsoleCaller>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<LinkResponse> {
-    // A browser that opens the link decides, so that a program that may not decide must not get one.
+    // A browser that opens the link can decide, so a program that may not decide must not get one.
     if let ConsoleCaller::Program(decider) = &caller {
         decider.check_link(console.deciders().from)?;
     }
@@ -64,7 +64,7 @@ pub(super) async fn link(
 #[derive(Serialize)]
 pub(super) struct SessionsResponse {
     sessions: Vec<SessionSummary>,
-    /// That of the browser that asks.
+    /// Session of the requesting browser.
     current: Option<String>,
 }
 
@@ -92,13 +92,13 @@ pub(super) async fn end(
     Ok(Json(json!({})))
 }
 
-/// Ends the session of the browser that asks.
+/// Ends the session of the requesting browser.
 pub(super) async fn sign_out(
     state: State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
     body: JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
-    // The route is behind `enter`, so that there always is a session.
+    // The route requires a session, so there always is one.
     let id = caller.session().unwrap_or_default().to_owned();
     end(state, Extension(caller), Path(id), body).await
 }

@@ -12,7 +12,7 @@ use super::ApiResult;
 use super::activity::{ActivityQueryResult, parse_query, require_audit};
 use crate::Console;
 
-/// Maximum number of entries counted, the newest first.
+/// Maximum number of entries counted, newest first.
 const MAX_COUNTED: usize = 20_000;
 /// Number of periods.
 const PERIOD_COUNT: i64 = 60;
@@ -29,7 +29,7 @@ pub(super) struct ActivitySummary {
     counted: usize,
     /// True if there are more entries than were counted.
     is_cut: bool,
-    /// The time from `since` to `until` in equal spans.
+    /// The range from `since` to `until` in equal periods.
     spans: Vec<ActivityPeriod>,
     endings: BTreeMap<&'static str, u64>,
     /// Duration of the calls that returned.
@@ -47,7 +47,7 @@ struct ActivityPeriod {
     latency: LatencyPercentiles,
 }
 
-/// In microseconds; nothing where nothing was measured.
+/// Percentiles in microseconds. `None` if nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct LatencyPercentiles {
     p50: Option<u64>,
@@ -89,7 +89,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
     let mut servers: BTreeMap<&str, (ServerActivity, Vec<u64>)> = BTreeMap::new();
     let mut all = Vec::new();
     for entry in entries {
-        // An entry at the very end of the range belongs to the last span.
+        // An entry at the very end of the range belongs to the last period.
         let at = (entry.at.saturating_sub(from) / width).clamp(0, PERIOD_COUNT - 1);
         let Some((span, taken)) = usize::try_from(at).ok().and_then(|at| spans.get_mut(at)) else { continue };
         if let Some(ending) = entry.ending {
@@ -106,13 +106,14 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
             _ if is_refused => span.refused += 1,
             _ => span.other += 1,
         }
-        // How long a person thinks, a refusal takes or a process runs says nothing of how fast a server is.
+        // The time that a person takes to decide, a refusal or the lifetime of a process does not measure a server's
+        // speed.
         let came_back = entry.kind != AuditEntryKind::Server
             && matches!(
                 entry.ending,
                 Some(AuditOutcome::Done | AuditOutcome::ToolError | AuditOutcome::Failed)
             );
-        // `Decider::describe` and `ConsoleCaller::describe` describe deciders who are people by this word.
+        // `Decider::describe` and `ConsoleCaller::describe` use this word for deciders who are people.
         let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
         let micros = entry.micros.filter(|_| came_back && !was_asked);
         taken.extend(micros);
@@ -154,7 +155,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
     }
 }
 
-/// By the nearest rank.
+/// Computes percentiles by the nearest-rank method.
 fn percentiles(mut taken: Vec<u64>) -> LatencyPercentiles {
     taken.sort_unstable();
     let rank = |percent: usize| taken.get((taken.len() * percent).div_ceil(100).saturating_sub(1)).copied();
@@ -195,13 +196,13 @@ mod tests {
             (entry.ending, entry.micros) = (Some(ending), Some(micros));
             entry
         };
-        // A process that ran for an hour is no slow call.
+        // A process that ran for an hour is not a slow call.
         let mut process = entry(60, "b", AuditOutcome::Failed, 3_600_000_000);
         process.kind = AuditEntryKind::Server;
         let entries = [
             entry(0, "a", AuditOutcome::Done, 10),
             entry(0, "a", AuditOutcome::ToolError, 30),
-            // A person took a minute to say no.
+            // A person took a minute to deny the call.
             entry(59, "a", AuditOutcome::Refused, 60_000_000),
             entry(60, "b", AuditOutcome::Cancelled, 5),
             process,

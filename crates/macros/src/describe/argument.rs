@@ -1,4 +1,4 @@
-//! The arguments of a method: which come from the peer, and which from the call's surroundings.
+//! Arguments of a method: those sent by the peer, and those taken from the call.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -28,14 +28,14 @@ const OPTIONS: &[&str] = &[
     "from_call",
 ];
 
-/// The types that a handler takes by hand too, besides `Context`.
+/// Extractor types besides `Context`, which hand-written handlers can take too.
 const EXTRACTORS: &[&str] = &["Args", "RawJson", "State", "Extension", "Uri", "Typed", "ServerHandle"];
 
 /// One argument of a method.
 pub(crate) enum MethodInput {
     /// `&Context` or `Context`.
     Context { by_ref: bool },
-    /// `State<T>`, `Args<T>` and the like: handed to the method as they come.
+    /// `State<T>`, `Args<T>` and similar types, passed to the method unchanged.
     Extractor { ident: Ident, ty: Box<Type>, is_args: bool, by_ref: bool },
     /// Argument that the peer sends under a name.
     Plain(Box<PeerArgument>),
@@ -47,7 +47,7 @@ pub(crate) struct PeerArgument {
     pub(crate) ident: Ident,
     /// Name of the argument for the peer.
     pub(crate) name: String,
-    /// The type that is decoded.
+    /// Type that is decoded.
     pub(crate) ty: Type,
     /// Form in which the method takes the argument.
     pub(crate) lent: ArgumentPassing,
@@ -64,7 +64,7 @@ pub(crate) struct PeerArgument {
 /// Form in which a method takes a decoded value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArgumentPassing {
-    /// By value.
+    /// Takes the value itself.
     Given,
     /// Takes a reference.
     Whole,
@@ -74,7 +74,7 @@ pub(crate) enum ArgumentPassing {
 
 /// Removes the attributes of this crate from the argument and describes it.
 pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
-    // Taken off in any case: the compiler refuses attributes that it does not know.
+    // Removed in any case, because the compiler rejects unknown attributes.
     let attrs = std::mem::take(&mut argument.attrs);
     match from_call(&attrs)? {
         None => {}
@@ -93,7 +93,8 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
     describe_peer_argument(argument, attrs)
 }
 
-/// Returns true if the argument is declared as taken from the call, false if as sent by the peer, and none if neither.
+/// Returns true if the argument is declared as taken from the call, false if as sent by the peer, and `None` if
+/// neither.
 fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("arg")) {
         let mut options = AttributeOptions::of("arg", attr)?;
@@ -110,7 +111,7 @@ fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
     Ok(None)
 }
 
-/// An argument of a type with `FromCall`, as the method writes it.
+/// Describes an argument of a type that implements `FromCall`.
 fn extractor(pattern: &Pat, ty: &Type) -> MethodInput {
     let (ty, by_ref) = match ty {
         Type::Reference(reference) => (&*reference.elem, true),
@@ -120,7 +121,7 @@ fn extractor(pattern: &Pat, ty: &Type) -> MethodInput {
     MethodInput::Extractor { ident, ty: Box::new(ty.clone()), is_args: false, by_ref }
 }
 
-/// An argument that the peer sends.
+/// Describes an argument that the peer sends.
 fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<MethodInput> {
     let Pat::Ident(pattern) = &*argument.pat else {
         return Err(Error::new_spanned(
@@ -143,7 +144,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
     }
     argument.attrs = kept;
     let name = options.text("name")?.map(|name| name.value());
-    // An argument that is not used yet begins with an underscore, which is no part of its name.
+    // The leading underscore of an unused argument is not part of its name.
     let name = name.unwrap_or_else(|| ident.unraw().to_string().trim_start_matches('_').to_owned());
     let description = options.expr("description")?.map(|text| quote!(#text)).or(description);
     let title = options.expr("title")?;
@@ -185,7 +186,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
             schema.push(quote!(#word));
         }
     }
-    // It was read before, and must not count as unknown.
+    // Evaluated earlier, and must not be reported as unknown.
     let _ = options.take("from_call");
     options.finish(OPTIONS)?;
     Ok(MethodInput::Plain(Box::new(PeerArgument {
@@ -211,7 +212,7 @@ fn special(pattern: &Pat, ty: &Type) -> Option<MethodInput> {
     if name == "Context" {
         return Some(MethodInput::Context { by_ref });
     }
-    // Only extensions may be missing in a call; all other extractors always have a value.
+    // Only extensions may be absent in a call; all other extractors always have a value.
     if name == "Option" {
         name = only_parameter(ty).and_then(last_segment).filter(|inner| inner == "Extension")?;
     }
@@ -277,7 +278,7 @@ fn pointee(reference: &TypeReference) -> Result<Type> {
 }
 
 fn refuse_self(ty: &Type) -> Result<()> {
-    // By tokens, because `Self` may stand anywhere in the type.
+    // Searches the tokens, because `Self` may appear anywhere in the type.
     fn mentions(tokens: TokenStream) -> bool {
         tokens.into_iter().any(|tree| match tree {
             proc_macro2::TokenTree::Ident(ident) => ident == "Self",
@@ -300,7 +301,7 @@ fn last_segment(ty: &Type) -> Option<String> {
             path.path.segments.last().map(|s| s.ident.unraw().to_string())
         }
         Type::Paren(inner) => last_segment(&inner.elem),
-        // A type that a `macro_rules` macro passes on stands in an invisible group.
+        // A type passed on by a `macro_rules` macro is wrapped in an invisible group.
         Type::Group(inner) => last_segment(&inner.elem),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! One method of the server: a tool, a resource, a prompt or completions.
+//! Parsing of one method: a tool, a resource, a prompt or completions.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -29,7 +29,7 @@ const TOOL_OPTIONS: &[&str] = &[
 ];
 const RESOURCE_OPTIONS: &[&str] = &["name", "title", "description", "mime", "inline"];
 const PROMPT_OPTIONS: &[&str] = &["name", "title", "description", "inline"];
-/// The longest name of a tool (TOOL-38).
+/// Maximum length of a tool's name (TOOL-38).
 const MAX_NAME: usize = 128;
 
 /// A method that the peer can reach.
@@ -57,11 +57,11 @@ pub(crate) enum MethodKind {
 pub(crate) struct ToolMethod {
     pub(crate) name: LitStr,
     pub(crate) title: Option<Expr>,
-    /// The builder's methods with their values, of the hints that are given.
+    /// Names of the builder's hint methods, with the values given.
     pub(crate) hints: Vec<(Ident, bool)>,
-    /// Task support of the method: the variant of `TaskSupport`.
+    /// Task support of the method: a variant of `TaskSupport`.
     pub(crate) task: Option<Ident>,
-    /// True if the method asks before its task begins.
+    /// True if the method asks for input before its task begins.
     pub(crate) ask_first: bool,
 }
 
@@ -79,13 +79,13 @@ pub(crate) struct PromptMethod {
 }
 
 pub(crate) struct CompletionMethod {
-    /// Methods and their arguments.
+    /// Completed arguments, as pairs of method and argument.
     pub(crate) targets: Vec<(Ident, Ident)>,
     span: Span,
 }
 
 impl HandlerMethod {
-    /// The arguments that the peer sends.
+    /// Iterates over the arguments that the peer sends.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &PeerArgument> {
         self.inputs.iter().filter_map(|input| match input {
             MethodInput::Plain(argument) => Some(&**argument),
@@ -115,8 +115,8 @@ impl MethodKind {
     }
 }
 
-/// Removes the attributes of this crate from the method and its arguments, and describes it. Returns none if the method
-/// is not for the peer, or has a mistake.
+/// Removes the attributes of this crate from the method and its arguments, and describes it. Returns `None` if the
+/// method is not for the peer, or has a mistake.
 pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector) -> Option<HandlerMethod> {
     let (ours, others): (Vec<_>, Vec<_>) = function.attrs.drain(..).partition(|attr| role(attr).is_some());
     function.attrs = others;
@@ -138,7 +138,7 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
         }
     };
     mistakes.ok_or_record(check_signature(function));
-    // Before `kind` may end this: the arguments lose their attributes in any case.
+    // Before `kind` may end this, because the arguments lose their attributes in any case.
     let mut inputs = Vec::new();
     for argument in &mut function.sig.inputs {
         if let FnArg::Typed(argument) = argument {
@@ -156,14 +156,14 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
     }
     Some(HandlerMethod {
         ident: function.sig.ident.clone(),
-        // The registration has the same ones, since it names a method that may be switched off.
+        // The registration has the same `cfg` attributes, because it names a method that may be disabled.
         cfgs: function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect(),
         has_self: function.sig.receiver().is_some(),
         is_async: function.sig.asyncness.is_some(),
         is_inline: inline.is_some(),
         inputs,
         description: description.or_else(|| text::doc(&function.attrs)),
-        // Names resolve as in the rest of what is generated, and errors point at the return type.
+        // Names resolve as in the rest of the generated code, and errors point to the return type.
         returned: Span::call_site().located_at(match &function.sig.output {
             ReturnType::Type(_, ty) => ty.span(),
             ReturnType::Default => function.sig.ident.span(),
@@ -176,7 +176,7 @@ fn role(attr: &Attribute) -> Option<&'static str> {
     ["tool", "resource", "prompt", "complete"].into_iter().find(|name| attr.path().is_ident(name))
 }
 
-/// `#[arg]` on a method that is not for the peer would otherwise be rustc's to explain.
+/// Rejects `#[arg]` on a method that is not for the peer, for which rustc would give a misleading error.
 fn reject_stray_attributes(function: &mut ImplItemFn, mistakes: &mut ErrorCollector) {
     for argument in &mut function.sig.inputs {
         let FnArg::Typed(argument) = argument else { continue };
@@ -202,7 +202,7 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
             ));
         }
     }
-    // Lifetimes may stay, since the call chooses them.
+    // Lifetimes are allowed, because the call determines them.
     if signature.generics.type_params().next().is_some() || signature.generics.const_params().next().is_some()
     {
         return Err(Error::new_spanned(
@@ -236,7 +236,7 @@ fn inline(options: &mut AttributeOptions) -> Result<Option<Span>> {
     Ok(span.zip(options.flag("inline")?).and_then(|(span, yes)| yes.then_some(span)))
 }
 
-/// The kind of method that the attribute makes, with what else the attribute says.
+/// Returns the kind of method that the attribute makes, and its other options.
 fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
     let own = || LitStr::new(&ident.unraw().to_string(), ident.span());
     match role(attr) {
@@ -323,7 +323,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
     }
 }
 
-/// `task`, or `task = "optional"`, `"required"`, `"forbidden"`.
+/// Parses `task`, or `task = "optional"`, `"required"` or `"forbidden"`.
 fn task_support(options: &mut AttributeOptions) -> Result<Option<Ident>> {
     let Some(AttributeOption { name, value }) = options.take("task") else { return Ok(None) };
     let wanted = "write `task`, or set it to \"optional\", \"required\" or \"forbidden\"";
@@ -346,7 +346,7 @@ fn task_support(options: &mut AttributeOptions) -> Result<Option<Ident>> {
     Ok(Some(Ident::new(variant, name.span())))
 }
 
-/// `method.argument`.
+/// Path of an argument: `method.argument`.
 struct ArgumentPath {
     method: Ident,
     argument: Ident,
@@ -374,7 +374,7 @@ fn check_tool_name(name: &LitStr) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the arguments suit the kind of the method.
+/// Checks that the arguments are allowed for the kind of the method.
 fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorCollector) {
     let plain = || {
         inputs.iter().filter_map(|input| match input {

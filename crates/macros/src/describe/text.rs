@@ -1,11 +1,11 @@
-//! Texts made from what stands in the source: doc comments, and names in other letters.
+//! Texts derived from the source: doc comments and converted names.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result, Type};
 
-/// Returns the doc comments as one text, or none if there are none.
+/// Returns the doc comments as one text. `None` if there are none.
 pub(crate) fn doc(attrs: &[Attribute]) -> Option<TokenStream> {
     let mut lines = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("doc")) {
@@ -18,17 +18,17 @@ pub(crate) fn doc(attrs: &[Attribute]) -> Option<TokenStream> {
                     lines.push(String::new());
                 }
             }
-            // `#[doc = include_str!("…")]`: known only to the compiler, so it is taken alone.
+            // The text of `#[doc = include_str!("…")]` is known only to the compiler, so it is used alone.
             other => return Some(other.to_token_stream()),
         }
     }
-    // Comments have one blank after the slashes; what is indented further stays so.
+    // Doc comments have one blank after the slashes; further indentation is kept.
     let text = lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let text = text.trim();
     (!text.is_empty()).then(|| quote!(#text))
 }
 
-/// The type's name in small letters with hyphens.
+/// Returns the type's name in kebab case.
 pub(crate) fn type_name(ty: &Type) -> Result<TokenStream> {
     let Type::Path(path) = ty else {
         return Err(Error::new_spanned(
@@ -47,7 +47,7 @@ pub(crate) fn type_name(ty: &Type) -> Result<TokenStream> {
     Ok(quote!(#kebab))
 }
 
-/// The variables of a URI template, in order.
+/// Returns the variables of a URI template, in order.
 pub(crate) fn variables(template: &str) -> std::result::Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut rest = template;

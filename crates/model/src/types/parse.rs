@@ -21,10 +21,11 @@ impl CallToolResult {
     /// Parses the result as a value. Structured content is used if there is any; otherwise the text is read as JSON or,
     /// if it is not JSON, as a string.
     ///
-    /// Some servers put a value that is no object into an object with the one member `result`; it is found there too.
+    /// Some servers wrap a value that is not an object in an object with the single member `result`, which is
+    /// unwrapped.
     ///
     /// # Errors
-    /// When the tool failed, or its result has another shape.
+    /// If the tool failed, or its result does not match the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseResultError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]

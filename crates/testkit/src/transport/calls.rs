@@ -26,7 +26,7 @@ pub async fn revisions_are_agreed_on(transport: &impl TestTransport) {
     assert_eq!(Some(&client.revision()), transport.revisions().iter().max());
 }
 
-/// Results, failures of tools and refusals come back for what they are, whatever text is in them.
+/// Results, failures of tools and errors are distinguished and returned unchanged, whatever text they contain.
 ///
 /// # Panics
 /// When it is not so.
@@ -53,7 +53,7 @@ pub async fn calls_find_their_answers(transport: &impl TestTransport) {
     }
 }
 
-/// Calls of one client run at once, and each gets its own answer.
+/// Calls of one client run concurrently, and each gets its own response.
 ///
 /// # Panics
 /// When it is not so.
@@ -101,7 +101,7 @@ pub async fn large_messages_arrive_whole(transport: &impl TestTransport) {
     }
 }
 
-/// An answer over the client's limit fails its call, by the limit's name, and no other.
+/// A response over the client's limit fails only its own call, with an error that names the limit.
 ///
 /// # Panics
 /// When it is not so.

@@ -7,14 +7,14 @@ use hospes::serde_json::json;
 
 use super::{TestTransport, connect, server};
 
-/// Waits until so many handlers hang, as `client` sees it.
+/// Waits until `want` handlers hang, as `client` sees it.
 async fn hanging(client: &Client, want: usize) {
     loop {
         let answer = client.call("hanging", ()).await.expect("an answer");
         if answer.all_text() == want.to_string() {
             return;
         }
-        // Polled, because a handler that was dropped can tell nobody.
+        // Polled, because a dropped handler cannot notify anyone.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -46,7 +46,7 @@ pub async fn cancelled_calls_stop(transport: &impl TestTransport) {
     }
 }
 
-/// Clients of several revisions use the server at once, and the end of some does not affect the others.
+/// Clients of several revisions use the server concurrently, and the end of some does not affect the others.
 ///
 /// # Panics
 /// When it is not so.
@@ -69,7 +69,7 @@ pub async fn clients_do_not_disturb_each_other(transport: &impl TestTransport) {
     futures::future::join_all(clients).await;
 }
 
-/// When the client closes the connection, its calls fail at once and stop at the server.
+/// When the client closes the connection, its calls fail immediately and stop at the server.
 ///
 /// # Panics
 /// When it is not so.
@@ -79,7 +79,7 @@ pub async fn the_clients_end_ends_its_calls<T: TestTransport>(transport: &T) {
         let (client, other) = (connect(&site, *revision).await, connect(&site, *revision).await);
         let calling = client.clone();
         let call = tokio::spawn(async move { calling.call("hang", ()).await });
-        // Without one server for all, only the client itself reaches the server that its call hangs in.
+        // If each client has its own server, only the client itself reaches the server in which its call hangs.
         hanging(if T::SHARED { &other } else { &client }, 1).await;
         client.close().await;
         call.await.expect("no panic").expect_err("the connection was closed");
@@ -97,7 +97,7 @@ pub async fn the_clients_end_ends_its_calls<T: TestTransport>(transport: &T) {
 /// # Panics
 /// When it is not so.
 pub async fn the_servers_end_fails_what_waits<T: TestTransport>(transport: &T) {
-    // Without one server for all, dropping the site does not end the one that the client uses.
+    // If each client has its own server, dropping the site does not end the one that the client uses.
     if !T::SHARED {
         return;
     }

@@ -1,8 +1,8 @@
-//! One suite of behaviours for every transport: ours, and yours.
+//! A suite of behaviours for every transport, those of this project and your own.
 //!
-//! Say how your transport serves and connects ([`TestTransport`], [`TransportSite`]), and let [`transport_tests!`](crate::transport_tests)
-//! make a test of each behaviour. They run a [`server`] of the suite's own behind the transport, and the SDK's client in
-//! front of it.
+//! Implement [`TestTransport`] and [`TransportSite`] for the transport; [`transport_tests!`](crate::transport_tests)
+//! then creates one test for each behaviour. The tests connect the SDK's client to the [`server`] of the suite over the
+//! transport.
 //!
 //! ```
 //! use hospes::Server;
@@ -74,48 +74,48 @@ pub use wire::{
 /// Maximum time of a behaviour. After that, the transport has failed.
 pub const BEHAVIOUR_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A transport on trial.
+/// A transport under test.
 pub trait TestTransport: Send + Sync {
-    /// A server that runs.
+    /// A running server.
     type Site: TransportSite;
 
     /// True if all clients of a site reach one server, which ends when the site is dropped. Over stdio each client
     /// starts its own server.
     const SHARED: bool = true;
 
-    /// True if a client that has closed its direction can still be answered.
+    /// True if a client that has closed its sending direction can still receive responses.
     const HALF_CLOSE: bool = true;
 
-    /// Serves; the [`server`] of the suite, if the transport has to start a program for it. Dropping what comes back ends
-    /// that.
+    /// Starts to serve `server`. A transport that has to start a program serves [`server`] in it instead. Dropping the
+    /// returned value ends the server.
     fn serve(&self, server: Server) -> impl Future<Output = Self::Site> + Send;
 
-    /// The revisions that it can carry.
+    /// Returns the revisions that the transport supports.
     fn revisions(&self) -> &[Revision] {
         &Revision::ALL
     }
 }
 
-/// A server that can be reached.
+/// A running server that clients can connect to.
 pub trait TransportSite: Send + Sync {
-    /// Connects one more client.
+    /// Connects another client.
     fn connect(&self, client: ClientBuilder) -> impl Future<Output = Result<Client, ConnectError>> + Send;
 
-    /// One more connection without a client at its end, on which messages are lines; none where messages do not
-    /// travel on a connection (HTTP).
+    /// Opens another connection without a client, on which messages are lines. `None` if messages do not travel on one
+    /// connection (HTTP).
     fn wire(&self) -> impl Future<Output = Option<RawConnection>> + Send {
         std::future::ready(None)
     }
 }
 
-/// A connection without a client at its end.
+/// A connection without a client.
 pub struct RawConnection {
     pub(crate) read: Pin<Box<dyn AsyncRead + Send>>,
     pub(crate) write: Pin<Box<dyn AsyncWrite + Send>>,
 }
 
 impl RawConnection {
-    /// The client's end of a connection.
+    /// Creates a connection from its two directions.
     pub fn new(read: impl AsyncRead + Send + 'static, write: impl AsyncWrite + Send + 'static) -> Self {
         Self { read: Box::pin(read), write: Box::pin(write) }
     }
@@ -130,12 +130,12 @@ impl fmt::Debug for RawConnection {
 /// Runs one behaviour in a new runtime.
 ///
 /// # Panics
-/// When the behaviour is missing, which it says, or shows nothing within [`BEHAVIOUR_TIMEOUT`].
+/// If the behaviour is missing, or takes longer than [`BEHAVIOUR_TIMEOUT`].
 pub fn run(behaviour: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be had");
     let done = runtime.block_on(async { tokio::time::timeout(BEHAVIOUR_TIMEOUT, behaviour).await });
-    // Dropping the runtime would wait for blocking tasks, of which one may hang.
+    // Dropping the runtime would wait for blocking tasks, one of which may hang.
     runtime.shutdown_background();
     assert!(done.is_ok(), "nothing came of it within {BEHAVIOUR_TIMEOUT:?}");
 }
@@ -179,7 +179,8 @@ macro_rules! transport_tests {
     )*};
 }
 
-/// A client that answers what it is asked: forms by the number in the question, samples by repeating it.
+/// Creates a client that answers the suite's requests: forms with the number in the message, sampling by repeating the
+/// prompt.
 pub(crate) fn client() -> ClientBuilder {
     use hospes::model::{
         CreateMessageResult, ElicitParams, ElicitResult, RawJson, SamplingMessageContentBlock,
@@ -200,7 +201,7 @@ pub(crate) fn client() -> ClientBuilder {
         })
 }
 
-/// A client of one revision.
+/// Connects a client of one revision.
 pub(crate) async fn connect(site: &impl TransportSite, revision: Revision) -> Client {
     let client = site.connect(client().revision(revision)).await;
     client.unwrap_or_else(|error| panic!("no client of {revision}: {error}"))

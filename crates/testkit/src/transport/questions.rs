@@ -8,7 +8,7 @@ use hospes::serde_json::json;
 
 use super::{BEHAVIOUR_TIMEOUT, TestTransport, TransportSite, client, connect, server};
 
-/// Every report of progress arrives, in order, and before the answer.
+/// Every progress notification arrives, in order and before the response.
 ///
 /// # Panics
 /// When it is not so.
@@ -26,7 +26,7 @@ pub async fn progress_precedes_the_answer(transport: &impl TestTransport) {
     }
 }
 
-/// Log messages that a call wrote arrive, in order, and before its answer.
+/// Log messages of a call arrive in order and before its response.
 ///
 /// # Panics
 /// When it is not so.
@@ -47,7 +47,7 @@ pub async fn log_messages_precede_the_answer(transport: &impl TestTransport) {
     }
 }
 
-/// The server's questions reach the client, and its answers the handler: for a model, for roots, for a person.
+/// Requests of the server reach the client, and the responses reach the handler: sampling, roots and elicitation.
 ///
 /// # Panics
 /// When it is not so.
@@ -66,7 +66,7 @@ pub async fn questions_are_answered(transport: &impl TestTransport) {
     }
 }
 
-/// If many calls ask many questions at once, each answer goes to the call that asked.
+/// If many calls send many requests concurrently, each response goes to the call that asked.
 ///
 /// # Panics
 /// When it is not so.
@@ -86,7 +86,7 @@ pub async fn questions_find_their_callers(transport: &impl TestTransport) {
     }
 }
 
-/// A client that wants to hear of changes does.
+/// A client that subscribes to changes is notified.
 ///
 /// # Panics
 /// When it is not so.
@@ -97,7 +97,7 @@ pub async fn changes_are_heard(transport: &impl TestTransport) {
         let mut filter = SubscriptionFilter::new();
         filter.tools_list_changed = true;
         let mut subscription = client.listen(filter).await.expect("changes can be heard of");
-        // In the older revisions nobody says from when on changes are heard.
+        // In the older revisions no message tells when the subscription takes effect.
         let change = async {
             loop {
                 for tool in ["grow", "shrink"] {
@@ -106,13 +106,13 @@ pub async fn changes_are_heard(transport: &impl TestTransport) {
                 }
             }
         };
-        // Half of the whole limit, so that the message of this one is seen.
+        // Half of the whole limit, so that this behaviour's own message is seen.
         tokio::select! {
             () = change => {}
             heard = subscription.next() => assert_eq!(heard, Some(Notification::ToolsListChanged), "{revision}"),
             () = tokio::time::sleep(BEHAVIOUR_TIMEOUT / 2) => panic!("{revision}: nothing was heard"),
         }
-        // The other branch may have ended between the two calls, and the next revision begins without the tool.
+        // The other branch may have ended between the two calls, and the next revision starts without the tool.
         client.call("shrink", ()).await.expect("an answer");
     }
 }

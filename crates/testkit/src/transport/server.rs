@@ -1,4 +1,4 @@
-//! The server that stands behind every transport on trial.
+//! The server of the suite.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ struct Name {
     name: String,
 }
 
-/// Handlers that hang.
+/// Number of handlers that hang.
 #[derive(Default)]
 struct HangingHandlers(AtomicUsize);
 
@@ -40,7 +40,7 @@ impl Drop for HangGuard<'_> {
     }
 }
 
-/// The server of the suite. A transport that starts programs (stdio) has one of them serve this.
+/// Creates the server of the suite. A transport that starts programs (stdio) has one of them serve it.
 pub fn server() -> Server {
     let hanging = Arc::new(HangingHandlers::default());
     let counting = Arc::clone(&hanging);
@@ -75,7 +75,7 @@ pub fn server() -> Server {
         .tool("count", |Args(Count { count }): Args<Count>, context: Context| async move {
             for step in 1..=count {
                 context.progress(f64::from(step), Some(f64::from(count)), None);
-                // Lets the connection write, so that reports leave while the call still runs.
+                // Lets the connection write, so that notifications are sent while the call still runs.
                 tokio::task::yield_now().await;
             }
             "counted"

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 
 use super::{RawConnection, TestTransport, TransportSite, server};
 
-/// A client's end that is spoken for by hand.
+/// A connection on which the test writes the client's messages itself.
 struct RawClient {
     read: BufReader<std::pin::Pin<Box<dyn AsyncRead + Send>>>,
     write: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
@@ -18,7 +18,7 @@ impl RawClient {
         Some(Self { read: BufReader::new(read), write })
     }
 
-    /// A session of an older revision.
+    /// Opens a session of a legacy revision.
     async fn opened(site: &impl TransportSite, revision: Revision) -> Option<Self> {
         let mut hand = Self::at(site).await?;
         hand.say(&initialize(revision)).await;
@@ -37,7 +37,7 @@ impl RawClient {
         self.write(format!("{message}\n").as_bytes()).await;
     }
 
-    /// The next message; none when the server has closed its direction.
+    /// Returns the next message. `None` when the server has closed its direction.
     async fn hear(&mut self) -> Option<Value> {
         let mut line = String::new();
         let bytes = self.read.read_line(&mut line).await.expect("UTF-8");
@@ -73,7 +73,7 @@ fn legacy(transport: &impl TestTransport) -> impl Iterator<Item = Revision> {
     transport.revisions().iter().copied().filter(|revision| revision.is_legacy())
 }
 
-/// Messages are found whole whether bytes come one by one or many messages at once, and none is lost or doubled.
+/// Messages are recognized whether bytes arrive one by one or many messages together; none is lost or duplicated.
 ///
 /// # Panics
 /// When it is not so.
@@ -85,7 +85,7 @@ pub async fn messages_arrive_however_they_are_cut(transport: &impl TestTransport
             hand.write(&[byte]).await;
         }
         hand.answer_to(1).await;
-        // A `\r` before the line feed and empty lines are borne as well.
+        // A `\r` before the line feed and empty lines are tolerated too.
         let crowd: String = (2..102).map(|id| format!("{}\r\n\n", ping(id))).collect();
         let (first, last) = crowd.split_at(crowd.len() / 2);
         hand.write(first.as_bytes()).await;
@@ -120,8 +120,8 @@ pub async fn rubbish_is_refused_and_survived(transport: &impl TestTransport) {
     }
 }
 
-/// In 2026-07-28 requests go from client to server and answers back; the server asks within its answers. In the older
-/// revisions it sends requests, which are answered.
+/// In 2026-07-28 a server sends only responses and puts its input requests into them. In older revisions it sends
+/// requests, which are answered.
 ///
 /// # Panics
 /// When it is not so.
@@ -183,7 +183,7 @@ pub async fn what_was_accepted_is_answered_at_the_end<T: TestTransport>(transpor
             hand.write(echo.to_string().as_bytes()).await;
         }
         hand.write.shutdown().await.expect("a direction can be closed");
-        // A pipe is closed by being dropped.
+        // A pipe is closed by dropping it.
         hand.write = Box::pin(tokio::io::sink());
         if T::HALF_CLOSE {
             let answer = hand.answer_to(1).await;
