@@ -1,5 +1,5 @@
-//! Negotiation of the revision with an unknown server. The client asks the modern way first; any answer that is not
-//! modern means a server of the legacy era.
+//! Negotiation of the revision with an unknown server. The client probes for the modern era first; any response that is
+//! not modern means a legacy server.
 //!
 //! ```text
 //!                 ┌─ discovered ───────────────────────────────────────► NegotiatedRevision (modern)
@@ -11,8 +11,8 @@
 //!                                      no message, status 400, 404, 405 └► OpenSse (once)
 //! ```
 //!
-//! A remembered era starts at its own state; a pinned revision never leaves it. A probe never costs more than one
-//! restart: the process that did not understand it is asked again the old way before it is given up.
+//! A remembered era starts in its own state; a pinned revision never leaves it. A probe costs at most one restart: a
+//! process that did not understand it gets `initialize` before it is given up.
 
 use std::time::Duration;
 
@@ -28,39 +28,39 @@ pub const MAX_RETRIES: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 pub enum NegotiationStep {
-    /// Ask `server/discover` in this revision.
+    /// Send `server/discover` in this revision.
     Discover {
-        /// The revision it is asked in.
+        /// Revision of the request.
         revision: Revision,
         /// Time to wait.
         patience: ResponseWait,
     },
-    /// Ask `initialize` for this revision. Over stdio it goes to the process that is there.
+    /// Send `initialize` for this revision. Over stdio it goes to the running process.
     Initialize {
-        /// The revision to ask for.
+        /// Revision to request.
         revision: Revision,
         /// Time to wait.
         patience: ResponseWait,
     },
-    /// Start the server again.
+    /// Restart the server.
     Respawn,
-    /// Open a stream of the older HTTP+SSE at the same URL; what follows goes over that (SSE-11, SSE-12).
+    /// Open a stream of the older HTTP+SSE at the same URL and use it from then on (SSE-11, SSE-12).
     OpenSse,
-    /// Speak this revision.
+    /// The negotiation has succeeded with this revision.
     Agreed(NegotiatedRevision),
-    /// Give up.
+    /// The negotiation has failed.
     Failed(NegotiationError),
 }
 
-/// Time to wait for the answer.
+/// Time to wait for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must know each")]
 pub enum ResponseWait {
-    /// [`PROBE_TIMEOUT`]: silence is an answer too.
+    /// [`PROBE_TIMEOUT`]. No response is a valid outcome too.
     Probe,
-    /// Half of the time there is for connecting: there is another way to try.
+    /// Half of the time limit for connecting, because there is another way to try.
     Half,
-    /// All the time there is for connecting.
+    /// The whole time limit for connecting.
     Full,
 }
 
@@ -68,7 +68,7 @@ pub enum ResponseWait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
 pub struct NegotiatedRevision {
-    /// The revision to speak.
+    /// Agreed revision.
     pub revision: Revision,
     /// True if the description of the server is known: a pinned modern server need not have `server/discover`.
     pub described: bool,
@@ -78,21 +78,21 @@ pub struct NegotiatedRevision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is explained in its own way")]
 pub enum NegotiationError {
-    /// The server supports none of the client's revisions; these are its own, as it spells them.
+    /// The server supports none of the client's revisions. Its own are listed as received.
     NothingInCommon(Vec<String>),
-    /// The server answered the last step with an error.
+    /// The server responded to the last step with an error.
     Refused(RpcError),
-    /// The server said nothing.
+    /// The server did not respond.
     Silent,
     /// The server's process ended.
     Exited,
-    /// The server wants to know who is there (401, 403).
+    /// The server requires authorization (401, 403).
     Unauthorized(u16),
-    /// The server answered with this status and no message; it speaks the older HTTP+SSE as little.
+    /// The server responded with this status and no message, and does not support the older HTTP+SSE either.
     NoTransport(u16),
-    /// The server answered with this status and no message.
+    /// The server responded with this status and no message.
     Status(u16),
-    /// There is no way to the server.
+    /// The server could not be reached.
     Unreachable,
 }
 
@@ -106,21 +106,21 @@ pub enum NegotiationOutcome {
     Initialized(String),
     /// A JSON-RPC error, whatever the HTTP status and with or without an id.
     Error(RpcError),
-    /// An HTTP status without a message, or with a body that is not an answer.
+    /// An HTTP status without a message, or with a body that is not a response.
     Status(u16),
-    /// Nothing, for as long as [`ResponseWait`] said.
+    /// No response within the time of [`ResponseWait`].
     Silence,
     /// The process ended.
     Exited,
     /// No connection could be opened.
     Unreachable,
-    /// The step [`NegotiationStep::Respawn`] was done.
+    /// [`NegotiationStep::Respawn`] is done.
     Respawned,
-    /// The step [`NegotiationStep::OpenSse`] was done. Where it cannot be, the outcome is the status, or any other.
+    /// [`NegotiationStep::OpenSse`] is done. If the stream cannot be opened, the outcome is the status or another one.
     SseOpened,
 }
 
-/// Finds the revision to speak.
+/// State machine that negotiates the revision.
 #[derive(Debug)]
 pub struct Negotiation {
     pinned: Option<Revision>,
@@ -137,9 +137,9 @@ pub struct Negotiation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SseFallback {
     Untried,
-    /// This status of the newer transport led there.
+    /// Tried after this status of the newer transport.
     Tried(u16),
-    /// It was remembered.
+    /// Remembered from an earlier connection.
     Remembered,
     Open,
     Refused,
@@ -152,15 +152,15 @@ enum ProbeProgress {
 }
 
 impl Negotiation {
-    /// Begins. `pinned` allows one revision only; `known` is the era that was found the last time.
+    /// Starts a negotiation. `pinned` allows one revision only; `known` is the era found the last time.
     #[must_use]
     pub fn new(pinned: Option<Revision>, known: Option<Era>) -> Self {
         let step = first_step(pinned, known);
         Self { pinned, known, step, retries: 0, respawned: false, probe: None, sse: SseFallback::Untried }
     }
 
-    /// Begins with the older HTTP+SSE, which was found the last time. If that proves wrong, everything is found out
-    /// again. It has no modern revision.
+    /// Starts with the older HTTP+SSE transport, which was found the last time. If that fails, the negotiation starts
+    /// over. This transport has no modern revision.
     #[must_use]
     pub fn with_sse(mut self) -> Self {
         if self.pinned.is_none_or(Revision::is_legacy) {
@@ -197,7 +197,7 @@ impl Negotiation {
     }
 
     fn after_sse(&mut self, outcome: &NegotiationOutcome) -> NegotiationStep {
-        // Refused until it has opened, so that no later status leads here a second time.
+        // Set to `Refused` until it has opened, so that no later status leads here a second time.
         match (outcome, std::mem::replace(&mut self.sse, SseFallback::Refused)) {
             (NegotiationOutcome::SseOpened, _) => {
                 self.sse = SseFallback::Open;
@@ -220,7 +220,7 @@ impl Negotiation {
                 Some(revision) => NegotiationStep::Agreed(NegotiatedRevision { revision, described: true }),
                 None => NegotiationStep::Failed(NegotiationError::NothingInCommon(supported)),
             },
-            // A recognised modern error: the server is modern whatever it dislikes.
+            // A known error of the modern era: the server is modern, whatever it rejects.
             NegotiationOutcome::Error(error) if error.code == code::UNSUPPORTED_VERSION => {
                 let supported = supported(&error);
                 self.retries += 1;
@@ -228,7 +228,7 @@ impl Negotiation {
                     Some(_) if self.retries > MAX_RETRIES => {
                         NegotiationStep::Failed(NegotiationError::Refused(error))
                     }
-                    // Even when it is the one just used: the server says so.
+                    // Even if it is the revision just used, because the server asks for it.
                     Some(revision) if !revision.is_legacy() => {
                         NegotiationStep::Discover { revision, patience: ResponseWait::Full }
                     }
@@ -244,7 +244,7 @@ impl Negotiation {
             NegotiationOutcome::Status(status @ (401 | 403)) => {
                 NegotiationStep::Failed(NegotiationError::Unauthorized(status))
             }
-            // The answer of a server that lacks only this method, when it is known to be modern.
+            // Response of a server that lacks only this method but is known to be modern.
             NegotiationOutcome::Error(error)
                 if self.pinned.is_some() && error.code == code::METHOD_NOT_FOUND =>
             {
@@ -264,7 +264,7 @@ impl Negotiation {
             }
             NegotiationOutcome::Exited => self.respawn(),
             NegotiationOutcome::Silence => initialize(ResponseWait::Half),
-            // Never keyed to one code: whatever it says, it is no modern answer.
+            // Independent of the error code: any other response is not modern.
             _ => initialize(ResponseWait::Full),
         }
     }
@@ -302,7 +302,7 @@ impl Negotiation {
             NegotiationOutcome::Status(status @ (401 | 403)) => {
                 NegotiationStep::Failed(NegotiationError::Unauthorized(status))
             }
-            // Without any probe so far, it may be the remembered era that is wrong.
+            // Without a probe so far, the remembered era may be wrong.
             NegotiationOutcome::Status(_)
                 if self.pinned.is_none() && self.known.is_some() && self.probe.is_none() =>
             {
@@ -342,7 +342,7 @@ impl Negotiation {
         }
     }
 
-    /// The newest revision that both sides speak.
+    /// Returns the newest revision that both sides support.
     fn best(&self, supported: &[String]) -> Option<Revision> {
         let common = supported.iter().filter_map(|version| version.parse::<Revision>().ok());
         common.filter(|revision| self.pinned.is_none_or(|pin| pin == *revision)).max()
@@ -361,7 +361,7 @@ fn first_step(pinned: Option<Revision>, known: Option<Era>) -> NegotiationStep {
 }
 
 /// Returns true if the server may support the older HTTP+SSE. It has answered `initialize` with this status and without
-/// a message. Up to 2025-06-18 every 4xx means so (SSE-11), from 2025-11-25 on these three (SSE-12).
+/// a message. Up to 2025-06-18 every 4xx status counts (SSE-11), from 2025-11-25 on these three (SSE-12).
 fn may_be_sse(status: u16, asked: Revision) -> bool {
     matches!(status, 400 | 404 | 405) || ((400..500).contains(&status) && asked < Revision::V2025_11_25)
 }
@@ -378,7 +378,7 @@ fn initialize_in(revision: Revision, patience: ResponseWait) -> NegotiationStep 
     NegotiationStep::Initialize { revision, patience }
 }
 
-/// The revisions that an error names in `data.supported`.
+/// Returns the revisions listed in `data.supported` of an error.
 fn supported(error: &RpcError) -> Vec<String> {
     #[derive(Deserialize)]
     struct SupportedVersionsPeek {

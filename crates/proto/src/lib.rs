@@ -1,8 +1,8 @@
-//! The Model Context Protocol's rules, without I/O.
+//! Rules of the Model Context Protocol, without I/O.
 //!
-//! Nothing here waits, opens a socket, reads a clock or draws a random number: time and randomness are arguments,
-//! and bytes are handed in and out. Methods named `handle_*` report what happened, plain verbs are commands,
-//! `poll_*` yields what to do next. The SDK (`hospes`) drives these machines with tokio.
+//! Nothing here waits, opens a socket, reads a clock or draws a random number: time, random bytes and received bytes
+//! are arguments. Methods named `handle_*` process an event, plain verbs are commands, and `poll_*` returns the next
+//! action. The SDK (`hospes`) drives these state machines with tokio.
 
 pub mod era;
 pub mod frame;

@@ -1,4 +1,4 @@
-//! One spelling for each number.
+//! Canonical spelling of numbers.
 
 use serde_json::Number;
 
@@ -6,7 +6,7 @@ use serde_json::Number;
 pub(crate) fn canonical(number: &Number) -> String {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {
-        // Beyond 2^53 one float stands for several integers, so there the text stays as it is.
+        // Beyond 2^53 one float stands for several integers, so the text stays unchanged.
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT => {
             #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
             let whole = float as i64;

@@ -1,9 +1,8 @@
-//! Sealed request state: what a server hands to a client between two rounds of questions, so that it need remember
-//! nothing itself.
+//! Sealed request state, which a client returns in the next round of a request, so that the server stays stateless.
 //!
-//! The text is authenticated and encrypted (XChaCha20-Poly1305). Sealed in with the payload are who asked
-//! (principal), what was asked (a digest of method and params) and until when it holds; all three are checked when it
-//! comes back, so that it serves for the retry of that one call and nothing else.
+//! The text is authenticated and encrypted (XChaCha20-Poly1305). It contains the principal, a digest of the method and
+//! params, and an expiry time besides the payload. All three are checked when the state is returned, so it is valid
+//! only for the retry of that call.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -18,19 +17,19 @@ use sha2::{Digest as _, Sha256};
 
 use crate::number;
 
-/// The longest state that is opened; the setting `max_request_state_bytes`.
+/// Maximum length of a state that is opened, in bytes: the setting `max_request_state_bytes`.
 pub const MAX_REQUEST_STATE_BYTES: usize = 1024 * 1024;
 
-/// The length of the random nonce that each sealing needs.
+/// Length of the random nonce for each sealing, in bytes.
 pub const NONCE_LEN: usize = 24;
 
-/// Names this layout, so that a later one can be told from it.
+/// Version of the layout, for future changes.
 const VERSION: u8 = 1;
 const KEY_ID_LEN: usize = 4;
 const DIGEST_LEN: usize = 32;
 const EXPIRY_LEN: usize = 8;
 
-/// A secret that seals request state. Equal secrets on several nodes let one open what another sealed.
+/// Secret key that seals request state. Nodes with the same key can open each other's state.
 #[derive(Clone)]
 pub struct StateKey {
     cipher: XChaCha20Poly1305,
@@ -38,17 +37,17 @@ pub struct StateKey {
     id: [u8; KEY_ID_LEN],
 }
 
-/// A text is not a key.
+/// Error for an invalid key or key ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateKeyError {
-    /// It is not base64.
+    /// The text is not valid Base64.
     #[error("a state key must be base64")]
     NotBase64,
-    /// It is not 32 bytes long.
+    /// The key is not 32 bytes long.
     #[error("a state key must be 32 bytes long, not {0}")]
     Length(usize),
-    /// A ring needs a key that seals.
+    /// The key ring has no key.
     #[error("at least one state key is needed")]
     Empty,
 }
@@ -64,10 +63,10 @@ impl StateKey {
         Self { cipher: XChaCha20Poly1305::new(&secret.into()), id }
     }
 
-    /// A key from base64 (either alphabet, padded or not) of 32 bytes.
+    /// Creates a key from 32 bytes in Base64, in either alphabet, with or without padding.
     ///
     /// # Errors
-    /// When the text is not that.
+    /// If the text is not Base64 or not 32 bytes long.
     pub fn from_base64(text: &str) -> Result<Self, StateKeyError> {
         let text = text.trim();
         let bytes = STANDARD
@@ -85,8 +84,8 @@ impl fmt::Debug for StateKey {
     }
 }
 
-/// Keys in order: the first seals, all open. To rotate, put a new one in front; drop the old one when what it sealed
-/// has expired.
+/// Ring of keys: the first one seals, all of them open. To rotate keys, insert a new one in front and remove the old
+/// one once the state that it sealed has expired.
 #[derive(Clone, Debug)]
 pub struct StateKeyRing {
     keys: Vec<StateKey>,
@@ -103,35 +102,35 @@ pub struct StateBinding<'a> {
     pub request: RequestDigest,
 }
 
-/// A digest of a request's method and params, blind to what a retry may change: `_meta`, `inputResponses`,
+/// Digest of a request's method and params. It ignores the parts that a retry may change: `_meta`, `inputResponses`,
 /// `requestState`, the order of members and the spelling of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestDigest([u8; DIGEST_LEN]);
 
-/// Reasons a sealed state is rejected, for logs. The peer gets the same error for all of them; see
+/// Reasons a sealed state is rejected, for logs. The peer gets the same error for all of them:
 /// [`OpenStateError::to_rpc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenStateError {
-    /// It is longer than the setting `max_request_state_bytes`.
+    /// The state is longer than the setting `max_request_state_bytes`.
     #[error("request state is longer than max_request_state_bytes")]
     TooLong,
-    /// It was not sealed by a key of this ring, or not for this audience, or it was changed.
+    /// The state was modified, or not sealed by a key of this ring, or sealed for another audience.
     #[error("request state was modified, or sealed with a key that is not in the key ring")]
     Tampered,
-    /// It was good once.
+    /// The state has expired.
     #[error("request state has expired")]
     Expired,
     /// The state was issued to another principal.
     #[error("request state belongs to another principal")]
     OtherPrincipal,
-    /// It was given for another request.
+    /// The state was issued for another request.
     #[error("request state belongs to another request")]
     OtherRequest,
 }
 
 impl OpenStateError {
-    /// Error for the peer. It is the same for every reason, so that trying reveals nothing.
+    /// Returns the error for the peer, which is the same for every reason, so that it reveals nothing to an attacker.
     #[must_use]
     pub fn to_rpc(&self) -> RpcError {
         RpcError::invalid_params("requestState was refused; send the request again without it")
@@ -139,10 +138,10 @@ impl OpenStateError {
 }
 
 impl StateKeyRing {
-    /// A ring whose first key seals.
+    /// Creates a ring whose first key seals.
     ///
     /// # Errors
-    /// When there is no key.
+    /// If there is no key.
     pub fn new(keys: Vec<StateKey>) -> Result<Self, StateKeyError> {
         if keys.is_empty() {
             return Err(StateKeyError::Empty);
@@ -150,7 +149,7 @@ impl StateKeyRing {
         Ok(Self { keys, audience: Box::default() })
     }
 
-    /// A ring of one key.
+    /// Creates a ring of one key.
     #[must_use]
     pub fn single(key: StateKey) -> Self {
         Self { keys: vec![key], audience: Box::default() }
@@ -163,7 +162,7 @@ impl StateKeyRing {
         self
     }
 
-    /// Seals `payload`. `nonce` must be random: the operating system's randomness, never repeated.
+    /// Seals `payload`. `nonce` must come from the operating system's random source and never be repeated.
     #[must_use]
     pub fn seal(
         &self,
@@ -174,7 +173,7 @@ impl StateKeyRing {
     ) -> String {
         let key = &self.keys[0];
         let mut plain = Vec::with_capacity(EXPIRY_LEN + 2 * DIGEST_LEN + payload.len());
-        // The fields of fixed length come first, so that no payload can pass for one of them.
+        // The fields of fixed length come first, so that no payload can be mistaken for one of them.
         plain.extend_from_slice(&unix_millis(expires).to_be_bytes());
         plain.extend_from_slice(&principal_digest(binding.principal));
         plain.extend_from_slice(&binding.request.0);
@@ -190,10 +189,10 @@ impl StateKeyRing {
         URL_SAFE_NO_PAD.encode(sealed)
     }
 
-    /// Opens what [`StateKeyRing::seal`] made, if it was made for this principal and request and still holds.
+    /// Opens a state sealed by [`StateKeyRing::seal`] if it is bound to this principal and request and has not expired.
     ///
     /// # Errors
-    /// [`OpenStateError`]; log it, answer [`OpenStateError::to_rpc`].
+    /// [`OpenStateError`], for the log; respond with [`OpenStateError::to_rpc`].
     pub fn open(
         &self,
         sealed: &str,
@@ -208,14 +207,14 @@ impl StateKeyRing {
             plain.split_at_checked(EXPIRY_LEN + 2 * DIGEST_LEN).ok_or(OpenStateError::Tampered)?;
         let (expiry, bound) = head.split_at(EXPIRY_LEN);
         let (principal, request) = bound.split_at(DIGEST_LEN);
-        // The text is ours by now, so these comparisons can leak nothing to whoever forges texts.
+        // The text is authenticated by now, so these comparisons reveal nothing to a forger.
         if principal != principal_digest(binding.principal) {
             return Err(OpenStateError::OtherPrincipal);
         }
         if request != binding.request.0 {
             return Err(OpenStateError::OtherRequest);
         }
-        // Big-endian bytes compare like the numbers that they are.
+        // Big-endian bytes compare like the numbers they encode.
         if unix_millis(now).to_be_bytes()[..] >= *expiry {
             return Err(OpenStateError::Expired);
         }
@@ -229,7 +228,7 @@ impl StateKeyRing {
         let (id, rest) = rest.split_first_chunk::<KEY_ID_LEN>()?;
         let (nonce, secret) = rest.split_first_chunk::<NONCE_LEN>()?;
         let aad = self.associated();
-        // Ids are short, so two keys may share one: all that fit are tried.
+        // Ids are short, so two keys may have the same one: all matching keys are tried.
         let keys = self.keys.iter().filter(|key| key.id == *id);
         keys.into_iter().find_map(|key| {
             key.cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: secret, aad: &aad }).ok()
@@ -242,7 +241,7 @@ impl StateKeyRing {
 }
 
 fn principal_digest(principal: Option<&str>) -> [u8; DIGEST_LEN] {
-    // Tagged, because nobody and somebody with an empty name are two principals.
+    // Tagged, because no principal and a principal with an empty name differ.
     let digest = Sha256::new().chain_update([u8::from(principal.is_some())]);
     digest.chain_update(principal.unwrap_or_default()).finalize().into()
 }
@@ -256,7 +255,7 @@ impl RequestDigest {
     /// Computes the digest of a request; `params` is its JSON text, empty or `null` if the request has no params.
     ///
     /// # Errors
-    /// When `params` is not JSON, or nests deeper than serde_json reads.
+    /// If `params` is not valid JSON or nested too deeply for serde_json.
     pub fn of(method: &str, params: &[u8]) -> Result<Self, serde_json::Error> {
         let mut hash = Sha256::new();
         hash.update((method.len() as u64).to_be_bytes());
@@ -267,8 +266,7 @@ impl RequestDigest {
             for blind in ["_meta", "inputResponses", "requestState"] {
                 members.remove(blind);
             }
-            // A call without params gets some on its retry (`inputResponses`), which must not change the
-            // digest.
+            // A call without params gets some in its retry (`inputResponses`), which must not change the digest.
             if members.is_empty() {
                 params = Value::Null;
             }
@@ -278,8 +276,8 @@ impl RequestDigest {
     }
 }
 
-/// Hashes a value so that equal values, and only those, hash alike: kinds are tagged, lengths come first, members
-/// are sorted.
+/// Hashes a value so that only equal values have the same hash: types are tagged, lengths come first, members are
+/// sorted.
 fn digest_value(value: &Value, hash: &mut Sha256) {
     let mut text = |tag: u8, text: &str| {
         hash.update([tag]);

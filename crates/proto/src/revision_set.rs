@@ -16,22 +16,22 @@ impl Default for RevisionSet {
 }
 
 impl RevisionSet {
-    /// All of them.
+    /// All revisions.
     pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
 
-    /// Only this one.
+    /// Creates a set of one revision.
     #[must_use]
     pub const fn only(revision: Revision) -> Self {
         Self(1 << revision.index())
     }
 
-    /// Those of one era.
+    /// Creates the set of all revisions of an era.
     #[must_use]
     pub fn of_era(era: Era) -> Self {
         Revision::ALL.into_iter().filter(|r| r.era() == era).collect()
     }
 
-    /// Those that are in both sets.
+    /// Returns the revisions that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -55,24 +55,24 @@ impl RevisionSet {
         self.0 == 0
     }
 
-    /// The revisions, oldest first.
+    /// Iterates over the revisions, oldest first.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = Revision> {
         Revision::ALL.into_iter().filter(move |r| self.contains(*r))
     }
 
-    /// The newest of one era.
+    /// Returns the newest revision of an era.
     #[must_use]
     pub fn latest_of(self, era: Era) -> Option<Revision> {
         self.iter().rfind(|r| r.era() == era)
     }
 
-    /// The revision of this name, if it is in the set.
+    /// Returns the revision with this name, if it is in the set.
     #[must_use]
     pub fn find_by_name(self, name: &str) -> Option<Revision> {
         name.parse().ok().filter(|r| self.contains(*r))
     }
 
-    /// The newest revision of one era that the other side, too, says it speaks.
+    /// Returns the newest revision of an era that the other side supports too.
     #[must_use]
     pub fn latest_common<S: AsRef<str>>(self, era: Era, theirs: &[S]) -> Option<Revision> {
         self.iter().rfind(|r| r.era() == era && theirs.iter().any(|name| name.as_ref() == r.as_str()))
@@ -85,7 +85,7 @@ impl RevisionSet {
         self.find_by_name(requested).filter(|r| r.is_legacy()).or_else(|| self.latest_of(Era::Legacy))
     }
 
-    /// The error for a version that is not spoken: `-32022` with what is.
+    /// Creates the error `-32022` for an unsupported version, with the supported ones.
     #[must_use]
     pub fn unsupported_version_error(self, requested: &str) -> RpcError {
         #[derive(Serialize)]

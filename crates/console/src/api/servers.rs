@@ -16,7 +16,7 @@ pub(super) async fn list(State(console): State<Console>) -> Json<HostStatus> {
     Json(console.servers().status())
 }
 
-/// State of a server, with its definitions if requested.
+/// State of a server and its definitions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerResponse {

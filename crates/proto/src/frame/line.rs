@@ -1,14 +1,14 @@
-//! One message a line: the framing of stdio.
+//! Framing of stdio: one message a line.
 //!
-//! The work is linear in the number of bytes, however they arrive: the search for a newline resumes at its last
-//! position. A line is a slice of the buffer it was read into. A line over the limit is skipped to its newline and
-//! reported. Only that request fails; the connection stays open.
+//! The work is linear in the number of bytes: the search for a newline resumes at its last position. A line is a slice
+//! of the buffer it was read into. A line over the limit is skipped to its newline and reported. Only that request
+//! fails; the connection stays open.
 
 use bytes::{Bytes, BytesMut};
 
 use super::peek::{OversizeMessage, OversizePeeker};
 
-/// The limit on one message unless told otherwise: the setting `max_message_bytes`.
+/// Default maximum size of a message, in bytes: the setting `max_message_bytes`.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum length of an oversize line, as a multiple of the limit on one message. A longer line counts as endless.
@@ -16,20 +16,20 @@ pub const MAX_OVERSIZE_FACTOR: u64 = 4;
 
 /// Capacity offered to a read, in bytes.
 const READ_CAPACITY: usize = 64 * 1024;
-/// Less room than this is not worth a read.
+/// Minimum free capacity for a read, in bytes.
 const MIN_READ_CAPACITY: usize = 8 * 1024;
 
 /// Kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a line is kept or it is not")]
 pub enum FramedLine {
-    /// A line without its end, never blank; it shares the memory it was read into.
+    /// A line without its end, never blank. It shares the memory it was read into.
     Message(Bytes),
-    /// A line over the limit, gone.
+    /// A line over the limit, which was discarded.
     Oversize(OversizeMessage),
 }
 
-/// Cuts a byte stream into lines.
+/// Splits a byte stream into lines.
 ///
 /// ```
 /// use hospes_proto::frame::{FramedLine, LineFramer};
@@ -44,7 +44,7 @@ pub enum FramedLine {
 #[derive(Debug)]
 pub struct LineFramer {
     buffer: BytesMut,
-    /// Number of bytes of `buffer` that are known to hold no newline.
+    /// Number of bytes of `buffer` that are known to contain no newline.
     scanned: usize,
     limit: usize,
     skipping: Option<OversizePeeker>,
@@ -57,14 +57,14 @@ impl Default for LineFramer {
 }
 
 impl LineFramer {
-    /// A framer that keeps lines of at most `max_message_bytes`.
+    /// Creates a framer for lines of at most `max_message_bytes`.
     #[must_use]
     pub fn new(max_message_bytes: usize) -> Self {
         Self { buffer: BytesMut::new(), scanned: 0, limit: max_message_bytes, skipping: None }
     }
 
-    /// Buffer to append received bytes to; it has room for a read. Take all lines before reading again; otherwise a
-    /// long line is noticed late.
+    /// Returns the buffer to append received bytes to. It has capacity for a read. Take all lines before reading again,
+    /// or a long line is noticed late.
     pub fn buffer(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < MIN_READ_CAPACITY {
             self.buffer.reserve(READ_CAPACITY);
@@ -72,12 +72,12 @@ impl LineFramer {
         &mut self.buffer
     }
 
-    /// The next whole line, if there is one.
+    /// Returns the next complete line, if there is one.
     pub fn poll_line(&mut self) -> Option<FramedLine> {
         loop {
             let Some(found) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
-                // One byte more is allowed: it may be the `\r` of the line's end.
+                // One more byte is allowed, which may be the `\r` of the line's end.
                 if self.skipping.is_some() || self.buffer.len() > self.limit + 1 {
                     self.discard_buffer();
                 }
@@ -92,15 +92,15 @@ impl LineFramer {
         }
     }
 
-    /// A line over the limit that has gone on for [`MAX_OVERSIZE_FACTOR`] times as long: its end is not waited for, and behind it
-    /// nothing can be read any more.
+    /// Returns a line that exceeds the limit [`MAX_OVERSIZE_FACTOR`] times. Its end is not waited for, and nothing
+    /// after it can be read.
     pub fn poll_endless(&mut self) -> Option<FramedLine> {
         let most = (self.limit as u64).saturating_mul(MAX_OVERSIZE_FACTOR);
         let peeker = self.skipping.take_if(|peeker| peeker.seen() > most)?;
         Some(FramedLine::Oversize(peeker.finish(self.limit)))
     }
 
-    /// Returns the rest when the stream has ended: a last line that lacks its newline.
+    /// Returns the rest after the end of the stream: a last line without a newline.
     pub fn finish(&mut self) -> Option<FramedLine> {
         self.scanned = 0;
         let rest = self.buffer.split().freeze();
@@ -124,12 +124,12 @@ impl LineFramer {
         (!line.trim_ascii().is_empty()).then_some(FramedLine::Message(line))
     }
 
-    /// Lets go of all that is here: it belongs to a line over the limit.
+    /// Discards the buffer, which belongs to a line over the limit.
     fn discard_buffer(&mut self) {
         self.skipping.get_or_insert_default().push(&self.buffer);
         self.scanned = 0;
         if self.buffer.capacity() > 2 * READ_CAPACITY {
-            // Give back the memory that the line had taken.
+            // Releases the memory that the line had taken.
             self.buffer = BytesMut::new();
         } else {
             self.buffer.clear();
@@ -137,16 +137,15 @@ impl LineFramer {
     }
 }
 
-/// Ends the message that was written into `out` from `start` on, so that it is exactly one line.
+/// Ends the message written to `out` from `start` on and makes it exactly one line.
 ///
-/// JSON may be laid out over several lines (a gateway forwards what it was given); a newline can only stand between
-/// its tokens, where a blank means the same.
+/// Forwarded JSON may span several lines. A raw newline can only occur between tokens, where a blank is equivalent.
 pub fn end_line(out: &mut Vec<u8>, start: usize) {
     flatten(&mut out[start..]);
     out.push(b'\n');
 }
 
-/// Puts blanks in place of raw line ends.
+/// Replaces raw line ends by blanks.
 pub(super) fn flatten(json: &mut [u8]) {
     let mut from = 0;
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &json[from..]) {
@@ -256,7 +255,7 @@ mod tests {
             let buffer = framer.buffer();
             let (capacity, room) = (buffer.capacity(), buffer.capacity() - buffer.len());
             assert!(room >= MIN_READ_CAPACITY, "{room}");
-            // As long as there is room enough, it stays the same buffer.
+            // As long as there is enough capacity, the buffer stays the same.
             buffer.extend_from_slice(&vec![b'x'; room - MIN_READ_CAPACITY]);
             assert_eq!(framer.buffer().capacity(), capacity);
             framer.buffer.extend_from_slice(b"x");

@@ -1,4 +1,4 @@
-//! From bytes to messages and back: newline framing for stdio, Server-Sent Events for HTTP.
+//! Framing of messages: newlines for stdio, Server-Sent Events for HTTP.
 
 pub mod line;
 mod peek;

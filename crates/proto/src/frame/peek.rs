@@ -1,21 +1,21 @@
-//! Inspection of a message that is too long to be kept.
+//! Inspection of oversize messages, which are not kept.
 
 use hospes_model::{RequestId, RpcError};
 
-/// Number of bytes at the beginning of a message that are inspected.
+/// Number of bytes inspected at the beginning of a message.
 const HEAD: usize = 1024;
-/// Number of bytes at the end of a message that are inspected: some senders write `id` last.
+/// Number of bytes inspected at the end of a message, because some senders write `id` last.
 const TAIL: usize = 512;
 
-/// A message over the limit: it was skipped, not kept.
+/// A message over the limit, which was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OversizeMessage {
-    /// Subject of the message, judged by its first and last few hundred bytes.
+    /// Subject of the message, determined from its first and last few hundred bytes.
     pub subject: OversizeSubject,
     /// Length of the message in bytes.
     pub seen: u64,
-    /// The limit that it broke: the setting `max_message_bytes`.
+    /// Limit that the message exceeded: the setting `max_message_bytes`.
     pub limit: usize,
 }
 
@@ -23,16 +23,16 @@ pub struct OversizeMessage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every way a message can fail its receiver")]
 pub enum OversizeSubject {
-    /// It asks, and is owed an answer under this id.
+    /// A request with this id, which needs a response.
     Request(RequestId),
-    /// It answers our request of this id, which therefore fails.
+    /// The response to our request with this id, which therefore fails.
     Response(RequestId),
-    /// It wants no answer, or nothing could be made out.
+    /// A notification, or a message that could not be identified.
     Unknown,
 }
 
 impl OversizeMessage {
-    /// The id of the request that the message was, if it was one.
+    /// Returns the id if the message was a request.
     #[must_use]
     pub fn request(&self) -> Option<&RequestId> {
         match &self.subject {
@@ -41,7 +41,7 @@ impl OversizeMessage {
         }
     }
 
-    /// The id of our request that the message answered, if it did.
+    /// Returns the id of our request if the message was its response.
     #[must_use]
     pub fn response(&self) -> Option<&RequestId> {
         match &self.subject {
@@ -50,7 +50,8 @@ impl OversizeMessage {
         }
     }
 
-    /// Error to respond with, or to return to the caller that waits for the lost answer; it names the setting.
+    /// Returns the error to respond with, or to return to the caller that waits for the lost response. It names the
+    /// setting.
     #[must_use]
     pub fn to_error(&self) -> RpcError {
         let Self { seen, limit, .. } = self;
@@ -60,7 +61,7 @@ impl OversizeMessage {
     }
 }
 
-/// Keeps the two ends of a message while its middle passes by.
+/// Keeps the two ends of a message while its middle is skipped.
 #[derive(Debug, Default)]
 pub(crate) struct OversizePeeker {
     head: Vec<u8>,
@@ -94,7 +95,7 @@ impl OversizePeeker {
     fn subject(&self) -> OversizeSubject {
         let mut found = EnvelopeMembers::default();
         found.read_head(&self.head);
-        // The head is read with more certainty; the tail is only for messages whose id comes last.
+        // The head is more reliable; the tail is only used for messages whose id comes last.
         if found.id.is_none() {
             found.read_tail(&self.tail);
         }
@@ -106,7 +107,7 @@ impl OversizePeeker {
     }
 }
 
-/// Members of the envelope that were certain to be its own, not some nested object's.
+/// Members that certainly belong to the envelope and not to a nested object.
 #[derive(Default)]
 struct EnvelopeMembers {
     id: Option<RequestId>,
@@ -124,7 +125,7 @@ impl EnvelopeMembers {
         }
     }
 
-    /// Reads members from the front for as long as the text is whole.
+    /// Reads members from the beginning until the text is cut off.
     fn read_head(&mut self, text: &[u8]) {
         let mut at = skip_blanks(text, 0);
         if text.get(at) != Some(&b'{') {
@@ -140,7 +141,7 @@ impl EnvelopeMembers {
                 return;
             }
             at = skip_blanks(text, at + 1);
-            // The value that is cut off is the long one, and its key still tells what the message is.
+            // The value that is cut off is the long one, but its key still identifies the message.
             let Some(end) = value_end(text, at) else { return self.record_member(key, None) };
             self.record_member(key, Some(&text[at..end]));
             at = skip_blanks(text, end);
@@ -151,8 +152,8 @@ impl EnvelopeMembers {
         }
     }
 
-    /// Reads members backwards from the closing brace for as long as their values are plain: those are surely the
-    /// envelope's own.
+    /// Reads members backwards from the closing brace while their values are scalars, which certainly belong to the
+    /// envelope.
     fn read_tail(&mut self, text: &[u8]) {
         let Some(rest) = text.trim_ascii_end().strip_suffix(b"}") else { return };
         let mut rest = rest.trim_ascii_end();
@@ -176,7 +177,7 @@ fn skip_blanks(text: &[u8], from: usize) -> usize {
     from + text[from..].iter().take_while(|b| b.is_ascii_whitespace()).count()
 }
 
-/// Position of the end of the JSON value that begins at `from`; `None` if the text ends first.
+/// Returns the position after the JSON value that begins at `from`. `None` if the text ends first.
 fn value_end(text: &[u8], from: usize) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for (offset, &byte) in text[from..].iter().enumerate() {
@@ -204,7 +205,7 @@ fn value_end(text: &[u8], from: usize) -> Option<usize> {
                     return Some(at + 1);
                 }
             }
-            // A number or a word ends where something else begins.
+            // A number or literal ends at the next delimiter.
             b',' | b'}' | b']' if depth == 0 => return (offset > 0).then_some(at),
             b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return Some(at),
             _ => {}
@@ -213,18 +214,18 @@ fn value_end(text: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Position where the string, number or word that ends `text` begins. `None` for a closing bracket or a text cut too
+/// Returns the start of the string, number or literal that ends `text`. `None` for a closing bracket or a text cut too
 /// short.
 fn plain_start(text: &[u8]) -> Option<usize> {
     match text.last()? {
         b'"' => {
-            // An opening quote never follows a backslash; a quote inside follows an odd number of them.
+            // An opening quote never follows a backslash; an escaped quote follows an odd number of them.
             let mut end = text.len() - 1;
             loop {
                 let quote = memchr::memrchr(b'"', &text[..end])?;
                 let slashes = text[..quote].iter().rev().take_while(|b| **b == b'\\').count();
                 if slashes % 2 == 0 {
-                    // At the very beginning of what is left, backslashes may have been cut off.
+                    // At the start of the remaining text, backslashes may have been cut off.
                     return (quote > slashes).then_some(quote);
                 }
                 end = quote;
@@ -307,7 +308,7 @@ mod tests {
             (b"true\t}", Some(4)),
             (b"null\r\n}", Some(4)),
             (b"1]", Some(1)),
-            // There is no value, or not the whole of it.
+            // The value is missing or incomplete.
             (b",1", None),
             (b"}", None),
             (b"12", None),
@@ -340,7 +341,7 @@ mod tests {
             (&br#"{"a":"b""#[..], Some(5)),
             (br#":"b\"c""#, Some(1)),
             (br#":"b\\""#, Some(1)),
-            // What stood in front has been cut off: it may have been one more backslash, or the opening quote.
+            // The text before may have been cut off: another backslash, or the opening quote.
             (br#""b""#, None),
             (br#"\\"b""#, None),
             (br#"x\\"b""#, Some(3)),

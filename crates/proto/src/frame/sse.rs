@@ -1,6 +1,6 @@
-//! Server-Sent Events: one message an event, for answers that stream.
+//! Server-Sent Events: one message an event, for streamed responses.
 //!
-//! The encoder writes JSON where it will be sent from; the decoder yields slices of the chunks it is fed.
+//! The encoder writes JSON directly into the output buffer; the decoder returns slices of the received chunks.
 
 use std::fmt;
 use std::io::Write as _;
@@ -11,31 +11,31 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use super::line::flatten;
 use super::peek::{OversizeMessage, OversizePeeker};
 
-/// The longest event id that is remembered; a longer one is ignored, because it could not be sent back in a header.
+/// Maximum length of an event id, in bytes. A longer id is ignored, because it could not be sent back in a header.
 pub const MAX_EVENT_ID_BYTES: usize = 4096;
 
 /// Fields before the data of an event.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the fields that the SSE format has besides data")]
 pub struct SseEventHead<'a> {
-    /// The event's type; without it receivers read `message`.
+    /// Type of the event; without it receivers assume `message`.
     pub name: Option<&'a str>,
-    /// The event's id, a cursor within its stream. It holds no line end.
+    /// Id of the event, a cursor in its stream. It must not contain line ends.
     pub id: Option<fmt::Arguments<'a>>,
     /// Time to wait before reconnecting.
     pub retry: Option<Duration>,
 }
 
-/// Appends one event whose data is `json`.
+/// Appends an event whose data is `json`.
 pub fn write_event(out: &mut Vec<u8>, head: SseEventHead<'_>, json: &[u8]) {
     let start = begin_event(out, head);
     out.extend_from_slice(json);
     end_event(out, start);
 }
 
-/// Appends the beginning of an event. Write its JSON behind it, then call [`end_event`] with what this returns.
+/// Appends the beginning of an event. Append its JSON, then pass the returned position to [`end_event`].
 pub fn begin_event(out: &mut Vec<u8>, head: SseEventHead<'_>) -> usize {
-    // Writing into memory cannot fail.
+    // Writing to memory cannot fail.
     if let Some(name) = head.name {
         let _ = writeln!(out, "event: {name}");
     }
@@ -49,41 +49,41 @@ pub fn begin_event(out: &mut Vec<u8>, head: SseEventHead<'_>) -> usize {
     out.len()
 }
 
-/// Ends the event whose JSON was written from `start` on. Line ends between its tokens become blanks.
+/// Ends the event whose JSON begins at `start`. Line ends between its tokens become blanks.
 pub fn end_event(out: &mut Vec<u8>, start: usize) {
     flatten(&mut out[start..]);
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends a comment, which receivers ignore and intermediaries take for a sign of life.
+/// Appends a comment, which receivers ignore and which keeps the connection alive.
 pub fn write_comment(out: &mut Vec<u8>, text: &str) {
-    // Writing into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = write!(out, ": {text}\n\n");
 }
 
-/// One event, or a block that only moves the cursor or sets the delay.
+/// An event, or a block that only sets the cursor or the delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SseEvent {
     /// Type of the event; `None` means `message`.
     pub name: Option<Box<str>>,
-    /// Its data; none when the block had no such field. A priming event has empty data.
+    /// Data of the event. `None` if the block had no such field. A priming event has empty data.
     pub data: Option<Bytes>,
     /// True if the block had an id, which is now [`SseDecoder::last_event_id`].
     pub has_id: bool,
-    /// The delay before connecting again, if the block set one.
+    /// Delay before reconnecting, if the block set one.
     pub retry: Option<Duration>,
 }
 
 impl SseEvent {
-    /// The event's type.
+    /// Returns the type of the event, `message` by default.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("message")
     }
 }
 
-/// Reads events out of a byte stream that arrives in any pieces.
+/// Decodes events from a byte stream that arrives in arbitrary pieces.
 ///
 /// ```
 /// use hospes_proto::frame::SseDecoder;
@@ -98,9 +98,9 @@ impl SseEvent {
 pub struct SseDecoder {
     limit: usize,
     begun: bool,
-    /// The last line ended in `\r`; a `\n` that follows belongs to that end.
+    /// True if the last line ended in `\r`; a following `\n` belongs to the same line end.
     after_cr: bool,
-    /// A line whose end has not come.
+    /// A line whose end has not been received.
     line: BytesMut,
     skip: Option<SkippedLine>,
     name: Option<Box<str>>,
@@ -114,7 +114,7 @@ pub struct SseDecoder {
 /// Reason the rest of a line is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SkippedLine {
-    /// It is data of an event over the limit.
+    /// The line is data of an event over the limit.
     Data,
     /// The line is a comment or an unknown field.
     Other,
@@ -124,9 +124,9 @@ enum SkippedLine {
 enum SseEventData {
     #[default]
     None,
-    /// One line, shared with the chunk it came in.
+    /// One line, shared with its chunk.
     One(Bytes),
-    /// Several, joined.
+    /// Several lines, joined.
     Many(BytesMut),
 }
 
@@ -178,11 +178,11 @@ impl Default for SseDecoder {
     }
 }
 
-/// Maximum number of bytes of a line in addition to the data: the field name, a blank, a byte-order mark.
+/// Maximum number of bytes of a line besides the data: field name, blank and byte-order mark.
 const LINE_OVERHEAD: usize = 16;
 
 impl SseDecoder {
-    /// A decoder that keeps events whose data has at most `max_message_bytes`.
+    /// Creates a decoder for events with at most `max_message_bytes` of data.
     #[must_use]
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
@@ -200,7 +200,7 @@ impl SseDecoder {
         }
     }
 
-    /// The id to resume after; empty when the stream has given none.
+    /// Returns the id to resume after. It is empty if the stream has sent none.
     #[must_use]
     pub fn last_event_id(&self) -> &str {
         &self.last_id
@@ -232,7 +232,7 @@ impl SseDecoder {
         None
     }
 
-    /// Keeps the beginning of a line, unless it has become too long.
+    /// Keeps the beginning of a line, unless it is already too long.
     fn buffer_partial_line(&mut self, part: &[u8]) {
         if let Some(skip) = self.skip {
             return self.drop_part(skip, part);
@@ -248,7 +248,7 @@ impl SseDecoder {
         line + self.data.len() > self.limit.saturating_add(LINE_OVERHEAD)
     }
 
-    /// Lets go of a line that is too long whatever its end may be.
+    /// Discards a line that is too long in any case.
     fn skip_line(&mut self, line: &[u8]) -> SkippedLine {
         let line = if std::mem::replace(&mut self.begun, true) { line } else { without_bom(line) };
         let Some(value) = line.strip_prefix(b"data:") else { return SkippedLine::Other };
@@ -263,7 +263,7 @@ impl SseDecoder {
         }
     }
 
-    /// Gives up the data that this event has had so far.
+    /// Discards the data of the current event.
     fn overflow(&mut self) {
         let peeker = self.over.get_or_insert_default();
         if let Some(data) = self.data.take() {
@@ -287,7 +287,7 @@ impl SseDecoder {
             self.skip_line(&line);
             return None;
         }
-        // A byte-order mark counts at the beginning of the stream only (HTML Standard, section 9.2.6).
+        // A byte-order mark is valid only at the start of the stream (HTML Standard, section 9.2.6).
         if !std::mem::replace(&mut self.begun, true) {
             line.advance(line.len() - without_bom(&line).len());
         }
@@ -301,7 +301,7 @@ impl SseDecoder {
     fn field(&mut self, line: &Bytes) {
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let mut value = line.slice(line.len().min(colon + 1)..);
-        // Exactly one blank belongs to the syntax (HTML Standard, section 9.2.6).
+        // One blank belongs to the syntax (HTML Standard, section 9.2.6).
         if value.first() == Some(&b' ') {
             value.advance(1);
         }
@@ -314,7 +314,7 @@ impl SseDecoder {
             b"event" => {
                 self.name = (value != "message").then(|| String::from_utf8_lossy(&value).into());
             }
-            // An id with a NUL is ignored, too (HTML Standard, section 9.2.6), and the last one stays.
+            // An id with a NUL is ignored too (HTML Standard, section 9.2.6), and the last one stays.
             b"id" if value.len() <= MAX_EVENT_ID_BYTES && !value.contains(&0) => {
                 self.last_id.clear();
                 self.last_id.push_str(&String::from_utf8_lossy(&value));
@@ -325,7 +325,7 @@ impl SseDecoder {
                 let millis = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
                 self.retry = millis.map(Duration::from_millis);
             }
-            // A comment (an empty name), or a field that the format does not know.
+            // A comment (an empty name), or an unknown field.
             _ => {}
         }
     }
@@ -417,7 +417,7 @@ mod tests {
             let got = read(&mut decoder, format!("{input}data: x\n\n").as_bytes(), &[usize::MAX]);
             assert_eq!(got, [Ok(("message".into(), Some("x".into()), Some(id.into()), retry))]);
         }
-        // A delay of its own is worth an event; a name is not.
+        // A delay alone makes an event; a name does not.
         let got = read(&mut SseDecoder::default(), b"retry: 9\n\nevent: x\n\n", &[usize::MAX]);
         assert_eq!(got, [Ok(("message".into(), None, None, Some(9)))]);
     }

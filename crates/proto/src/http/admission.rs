@@ -1,7 +1,7 @@
-//! May this HTTP request come in, and to which era does it belong?
+//! Admission of HTTP requests, and their routing to an era.
 //!
-//! First [`AdmissionRules::admit`] looks at the head, before a byte of the body is read; then [`AdmissionRules::route`] looks
-//! at the message and decides, once, whether it is served without a session or within one.
+//! [`AdmissionRules::admit`] checks the head before the body is read. [`AdmissionRules::route`] then checks the message
+//! and decides if it is served with or without a session.
 
 use hospes_model::{Era, JsonRpcMessage, Method, RequestId, Revision, RpcError};
 use http::header::{ACCEPT, HOST};
@@ -16,17 +16,17 @@ use super::status::HttpRejection;
 use crate::RevisionSet;
 use crate::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 
-/// The rules of one endpoint.
+/// Admission rules of an endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AdmissionRules {
-    /// The setting `allowed_hosts`.
+    /// Allowed values of `Host`: the setting `allowed_hosts`.
     pub hosts: AllowedHosts,
-    /// The setting `allowed_origins`.
+    /// Allowed values of `Origin`: the setting `allowed_origins`.
     pub origins: AllowedOrigins,
-    /// The setting `max_message_bytes`.
+    /// Maximum size of a message, in bytes: the setting `max_message_bytes`.
     pub max_message_bytes: usize,
-    /// The revisions served here.
+    /// Supported revisions.
     pub revisions: RevisionSet,
 }
 
@@ -45,15 +45,15 @@ impl Default for AdmissionRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the specification names these three")]
 pub enum EndpointMethod {
-    /// To send a message.
+    /// POST: sends a message.
     Post,
-    /// To hear what the server says unasked, or to resume a stream (legacy).
+    /// GET: opens the stream of unsolicited messages, or resumes a stream (legacy).
     Get,
-    /// To end a session (legacy).
+    /// DELETE: ends a session (legacy).
     Delete,
 }
 
-/// One of the two endpoints of HTTP+SSE, the transport of 2024-11-05.
+/// Endpoint of HTTP+SSE, the transport of 2024-11-05.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the specification names these two")]
 pub enum SseEndpoint {
@@ -63,7 +63,7 @@ pub enum SseEndpoint {
     Messages,
 }
 
-/// The head of a request that was admitted, borrowed.
+/// Head of an admitted request, borrowed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AdmittedHead<'a> {
@@ -71,7 +71,7 @@ pub struct AdmittedHead<'a> {
     pub verb: EndpointMethod,
     /// `MCP-Protocol-Version`.
     pub version: Option<&'a HeaderValue>,
-    /// `Mcp-Session-Id`, if it can be one.
+    /// `Mcp-Session-Id`, if it is syntactically valid.
     pub session: Option<&'a str>,
     /// `Mcp-Method`.
     pub method: Option<&'a HeaderValue>,
@@ -81,7 +81,7 @@ pub struct AdmittedHead<'a> {
     pub last_event_id: Option<&'a HeaderValue>,
     /// `Origin`, which is allowed.
     pub origin: Option<&'a HeaderValue>,
-    /// `Content-Length`, where it is given; never over the limit.
+    /// `Content-Length`, if present; never over the limit.
     pub content_length: Option<usize>,
 }
 
@@ -89,22 +89,21 @@ pub struct AdmittedHead<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there are two eras")]
 pub enum MessageRoute {
-    /// It is complete in itself.
+    /// A modern request, served without a session.
     Modern(Revision),
-    /// It belongs to a session, or opens one.
+    /// A legacy message, which belongs to a session or opens one.
     Legacy {
-        /// The version in the header. Where it is absent and the session does not know better, 2025-03-26 is meant
-        /// (HHDR-03).
+        /// Version in the header. If it is absent and the session does not know better, 2025-03-26 applies (HHDR-03).
         header: Option<Revision>,
     },
 }
 
 impl AdmissionRules {
-    /// Looks at the head of a request. `authority` is the one in the target (HTTP/2's `:authority`), where there is one;
-    /// it is held to the same rule as `Host`.
+    /// Checks the head of a request. `authority` is that of the target (HTTP/2's `:authority`), if there is one; the
+    /// rules for `Host` apply to it too.
     ///
     /// # Errors
-    /// [`HttpRejection`]: answer it and do not read the body.
+    /// [`HttpRejection`] to respond with; the body must not be read.
     pub fn admit<'a>(
         &self,
         method: &http::Method,
@@ -136,11 +135,11 @@ impl AdmissionRules {
         Ok(head)
     }
 
-    /// Admits a request to an endpoint of HTTP+SSE. Each endpoint serves one method. Answers come on the stream alone,
-    /// so a POST need not have an `Accept` header.
+    /// Checks the head of a request to an endpoint of HTTP+SSE. Each endpoint serves one method. Responses are sent on
+    /// the stream only, so a POST needs no `Accept` header.
     ///
     /// # Errors
-    /// [`HttpRejection`]: answer it and do not read the body.
+    /// [`HttpRejection`] to respond with; the body must not be read.
     pub fn admit_sse<'a>(
         &self,
         endpoint: SseEndpoint,
@@ -148,7 +147,7 @@ impl AdmissionRules {
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
     ) -> Result<AdmittedHead<'a>, HttpRejection> {
-        // SSE-06: who sends it is looked at on every connection.
+        // SSE-06: `Host` and `Origin` are checked on every connection.
         let (seen, verb, content_length) = self.check_head(authority, headers, |_| match endpoint {
             SseEndpoint::Stream if method == http::Method::GET => Ok(EndpointMethod::Get),
             SseEndpoint::Messages if method == http::Method::POST => Ok(EndpointMethod::Post),
@@ -164,7 +163,7 @@ impl AdmissionRules {
         Ok(head)
     }
 
-    /// Checks that apply to every request: the sender, the method and the length.
+    /// Checks that apply to every request: host, origin, method and length.
     fn check_head<'a>(
         &self,
         authority: Option<&Authority>,
@@ -178,10 +177,10 @@ impl AdmissionRules {
         Ok((seen, verb, length))
     }
 
-    /// Looks only at who sends a request: for pages that are served beside the endpoint.
+    /// Checks only host and origin, for pages that are served beside the endpoint.
     ///
     /// # Errors
-    /// [`HttpRejection`], where the host or the origin is not allowed.
+    /// [`HttpRejection`] if the host or the origin is not allowed.
     pub fn admit_sender(
         &self,
         authority: Option<&Authority>,
@@ -190,11 +189,11 @@ impl AdmissionRules {
         self.check_peer(authority, &HeadHeaders::collect(headers)?)
     }
 
-    /// Decides where a message goes and checks what its era asks of the headers. `facts` are about its params; they
-    /// matter for requests and notifications.
+    /// Routes a message to its era and checks the headers that this era requires. `facts` are the routing fields of its
+    /// params, needed for requests and notifications.
     ///
     /// # Errors
-    /// [`HttpRejection`], which answers the request.
+    /// [`HttpRejection`] to respond with.
     pub fn route(
         &self,
         head: &AdmittedHead<'_>,
@@ -205,7 +204,7 @@ impl AdmissionRules {
             JsonRpcMessage::Request(request) => {
                 self.route_request(head, &request.id, &Method::from_name(&request.method), facts)
             }
-            // Which headers go with a modern notification is left open by the specification: ask for none.
+            // The specification leaves open which headers a modern notification has, so none are required.
             JsonRpcMessage::Notification(_) if is_modern(head, facts) => {
                 Ok(MessageRoute::Modern(self.modern_revision()))
             }
@@ -222,10 +221,10 @@ impl AdmissionRules {
         }
     }
 
-    /// Routes a request whose method was looked up before.
+    /// Routes a request whose method has already been looked up.
     ///
     /// # Errors
-    /// [`HttpRejection`], which answers the request.
+    /// [`HttpRejection`] to respond with.
     pub fn route_request(
         &self,
         head: &AdmittedHead<'_>,
@@ -240,7 +239,7 @@ impl AdmissionRules {
                 .map_err(|error| HttpRejection::bad_request(Some(id), error));
         }
         if *method == Method::Initialize {
-            // The body negotiates; a header that came along says nothing.
+            // The body negotiates the version, so a header has no meaning here.
             if self.revisions.has_era(Era::Legacy) {
                 return Ok(MessageRoute::Legacy { header: None });
             }
@@ -257,7 +256,7 @@ impl AdmissionRules {
     /// own revision has batches.
     ///
     /// # Errors
-    /// [`HttpRejection`].
+    /// [`HttpRejection`] if no supported revision has batches.
     pub fn route_batch(&self, head: &AdmittedHead<'_>) -> Result<MessageRoute, HttpRejection> {
         let refusal = || {
             RpcError::invalid_request("this revision does not support batches: send one message per request")
@@ -274,7 +273,7 @@ impl AdmissionRules {
     }
 
     fn check_peer(&self, authority: Option<&Authority>, seen: &HeadHeaders<'_>) -> Result<(), HttpRejection> {
-        // A request may name its host twice, and whoever is in between may believe either.
+        // A request may name its host twice, and intermediaries may use either one.
         let host = seen.host.map(|host| host.to_str().unwrap_or("\u{fffd}"));
         let mut hosts = authority.map(Authority::as_str).into_iter().chain(host).peekable();
         if hosts.peek().is_none() && !self.hosts.allows("") {
@@ -284,7 +283,7 @@ impl AdmissionRules {
             return Err(forbidden_header("Host", Some(host), "allowed_hosts"));
         }
         if let Some(origin) = seen.origin {
-            // What is no text becomes a character that no origin has.
+            // A value that is not text becomes a character that no origin contains.
             let origin = origin.to_str().unwrap_or("\u{fffd}");
             if !self.origins.allows(origin) {
                 return Err(forbidden_header("Origin", Some(origin), "allowed_origins"));
@@ -295,7 +294,7 @@ impl AdmissionRules {
 
     fn check_length(&self, seen: &HeadHeaders<'_>) -> Result<Option<usize>, HttpRejection> {
         let Some(value) = seen.content_length else { return Ok(None) };
-        // The HTTP library has checked the syntax; a number too large for us is too large.
+        // The HTTP library has checked the syntax. A number that cannot be parsed is too large.
         let length = value.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
         if length > self.max_message_bytes {
             Err(HttpRejection::too_large(self.max_message_bytes))
@@ -304,7 +303,7 @@ impl AdmissionRules {
         }
     }
 
-    /// The version that a legacy request names in its header, which must be one that is served (HHDR-04).
+    /// Returns the version in the header of a legacy request, which must be supported (HHDR-04).
     fn check_legacy_version(
         &self,
         head: &AdmittedHead<'_>,
@@ -314,7 +313,7 @@ impl AdmissionRules {
             |name: &str| Err(HttpRejection::bad_request(id, self.revisions.unsupported_version_error(name)));
         match head.version {
             None if self.revisions.has_era(Era::Legacy) => Ok(None),
-            // Only 2026-07-28 is served, whose requests all carry the header (HHDR-10).
+            // Only 2026-07-28 is supported, in which every request has the header (HHDR-10).
             None => Err(HttpRejection::bad_request(
                 id,
                 headers::mismatch("the header MCP-Protocol-Version is missing"),
@@ -335,7 +334,7 @@ impl AdmissionRules {
         method: &Method,
         facts: &RoutingFields<'_>,
     ) -> Result<Revision, RpcError> {
-        // What is missing, what disagrees, what is not spoken: in this order.
+        // Checked in this order: missing, contradictory, unsupported.
         let version = facts.version()?;
         headers::check_agreement(head, method, facts, version)?;
         facts.check(self.revisions)
@@ -382,7 +381,7 @@ fn check_accept(
     Err(HttpRejection::new(StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(why)))
 }
 
-/// A request is modern if its body says so, or its header (conformance.md §3).
+/// Returns true if the body or the header of a request says that it is modern (conformance.md §3).
 fn is_modern(head: &AdmittedHead<'_>, facts: &RoutingFields<'_>) -> bool {
     facts.modern || head.version.is_some_and(|value| value == Revision::V2026_07_28.as_str())
 }
@@ -393,7 +392,7 @@ fn forbidden_header(header: &str, value: Option<&str>, setting: &str) -> HttpRej
     HttpRejection::new(StatusCode::FORBIDDEN, RpcError::invalid_request(why))
 }
 
-/// The headers that matter, gathered in one pass.
+/// The relevant headers, collected in one pass.
 #[derive(Default)]
 struct HeadHeaders<'a> {
     host: Option<&'a HeaderValue>,
@@ -424,14 +423,14 @@ impl<'a> HeadHeaders<'a> {
                 "mcp-name" => &mut seen.name,
                 "last-event-id" => &mut seen.last_event_id,
                 "accept" => {
-                    // A list may be spread over several headers.
+                    // A list may be spread over several header lines.
                     seen.accept_again = seen.accept.replace(value).is_some();
                     continue;
                 }
                 _ => continue,
             };
-            // Two values would let whoever stands in between read one and us the other. `Host` is refused even where
-            // both are the same (RFC 9112 §3.2).
+            // With two values, an intermediary could use one and this server the other. `Host` is refused even if both
+            // are equal (RFC 9112 §3.2).
             if slot.replace(value).is_some_and(|first| first != value || name == HOST) {
                 let why = format!("the header {name} appears twice");
                 return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));

@@ -1,11 +1,11 @@
-//! Checks of the peers of a server: `Host` and `Origin`, independent of each other.
+//! Independent checks of the headers `Host` and `Origin`.
 //!
-//! A page in a browser can make requests to servers on the same machine. `Origin` says which page asks; `Host` says
-//! under which name it thinks to ask, which is how DNS rebinding shows.
+//! A page in a browser can send requests to servers on the same machine. `Origin` identifies the page. `Host` has the
+//! name under which the browser reached the server, which reveals DNS rebinding.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The values of `Host` that a server answers to: the setting `allowed_hosts`.
+/// Values of `Host` that a server accepts: the setting `allowed_hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedHosts(Option<Vec<HostPattern>>);
 
@@ -28,13 +28,13 @@ impl Default for AllowedHosts {
 }
 
 impl AllowedHosts {
-    /// All: for servers behind something that checks, or that have nothing to guard.
+    /// Accepts all hosts, for servers behind a proxy that checks them, or with nothing to protect.
     #[must_use]
     pub fn any() -> Self {
         Self(None)
     }
 
-    /// `localhost` and the loopback addresses, at any port: the default.
+    /// Accepts `localhost` and the loopback addresses at any port (the default).
     #[must_use]
     pub fn loopback() -> Self {
         Self(Some(vec![HostPattern::Loopback]))
@@ -46,7 +46,7 @@ impl AllowedHosts {
         host == "*" || split_port(host).is_some()
     }
 
-    /// And this one: `name`, which matches at any port, or `name:port`; `*` allows all.
+    /// Also accepts this host: `name`, which matches any port, or `name:port`; `*` accepts all.
     #[must_use]
     pub fn allow(mut self, host: &str) -> Self {
         if host == "*" {
@@ -59,7 +59,7 @@ impl AllowedHosts {
         self
     }
 
-    /// Returns true if the server answers to this value of `Host` (or HTTP/2 `:authority`).
+    /// Returns true if this value of `Host` (or HTTP/2 `:authority`) is accepted.
     #[must_use]
     pub fn allows(&self, host: &str) -> bool {
         let Some(patterns) = &self.0 else { return true };
@@ -73,8 +73,8 @@ impl AllowedHosts {
     }
 }
 
-/// The values of `Origin` from which pages may ask: the setting `allowed_origins`. Requests without an `Origin` do
-/// not come from a page and pass.
+/// Values of `Origin` that a server accepts: the setting `allowed_origins`. Requests without an `Origin` do not come
+/// from a web page and are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedOrigins(Option<Vec<OriginPattern>>);
 
@@ -86,7 +86,7 @@ enum OriginPattern {
         name: Box<str>,
         port: PortPattern,
     },
-    /// `null`, or what is no scheme and host.
+    /// `null`, or text without a scheme and a host.
     Literal(Box<str>),
 }
 
@@ -97,19 +97,19 @@ impl Default for AllowedOrigins {
 }
 
 impl AllowedOrigins {
-    /// All.
+    /// Accepts all origins.
     #[must_use]
     pub fn any() -> Self {
         Self(None)
     }
 
-    /// Pages that this machine serves to itself (`http` or `https`, any port): the default.
+    /// Accepts pages served by this machine (`http` or `https`, any port): the default.
     #[must_use]
     pub fn loopback() -> Self {
         Self(Some(vec![OriginPattern::Loopback]))
     }
 
-    /// No page at all, not even of this machine.
+    /// Accepts no web page, not even of this machine.
     #[must_use]
     pub fn none() -> Self {
         Self(Some(Vec::new()))
@@ -128,7 +128,7 @@ impl AllowedOrigins {
         }
     }
 
-    /// And this one: `scheme://host`, `scheme://host:port`, `scheme://host:*`, or `null`; `*` allows all.
+    /// Also accepts this origin: `scheme://host`, `scheme://host:port`, `scheme://host:*`, or `null`; `*` accepts all.
     #[must_use]
     pub fn allow(mut self, origin: &str) -> Self {
         if origin == "*" {
@@ -183,7 +183,7 @@ impl PortPattern {
 fn split_origin(origin: &str) -> Option<(&str, &str, Option<u16>)> {
     let (scheme, host) = origin.split_once("://")?;
     let (name, port) = split_port(host)?;
-    // Browsers leave the default port out; people who write settings may not.
+    // Browsers leave out the default port, but a setting may contain it.
     let port = match (scheme, port) {
         ("http", Some(80)) | ("https", Some(443)) => None,
         (_, port) => port,
@@ -191,7 +191,7 @@ fn split_origin(origin: &str) -> Option<(&str, &str, Option<u16>)> {
     Some((scheme, name, port))
 }
 
-/// Splits `name`, `name:port`, `[v6]` and `[v6]:port`; none for what is not of these forms.
+/// Splits `name`, `name:port`, `[v6]` and `[v6]:port`. Returns `None` for other forms.
 fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
     let (name, rest) = if host.starts_with('[') {
         host.split_at(host.find(']')? + 1)
@@ -318,7 +318,7 @@ mod tests {
         assert!(!origins.allows("https://dev") && !origins.allows("http://localhost"));
         assert!(AllowedOrigins::none().allow("*").allows("http://evil.example.com"));
         assert!(AllowedOrigins::any().allow("null").allows("http://evil.example.com"));
-        // The default port may be written or left out, on either side.
+        // The default port may be present or absent on either side.
         for (written, left_out) in [("http://a:80", "http://a"), ("https://a:443", "https://a")] {
             for allowed in [written, left_out] {
                 let origins = AllowedOrigins::none().allow(allowed);

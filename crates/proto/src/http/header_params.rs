@@ -1,4 +1,4 @@
-//! Arguments that travel in headers as well: `x-mcp-header` in a tool's input schema (2026-07-28).
+//! Arguments that are repeated in headers: `x-mcp-header` in a tool's input schema (2026-07-28).
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::headers::{PARAM_PREFIX, decode_value, encode_value, mismatch};
 use crate::number;
 
-/// The keyword that marks a property.
+/// Schema keyword that marks a property.
 const KEYWORD: &str = "x-mcp-header";
 
 /// Arguments of one tool that are repeated in headers. Created once per tool.
@@ -21,7 +21,7 @@ pub struct HeaderParams(Vec<HeaderParam>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HeaderParam {
-    /// The members that lead to the argument.
+    /// Names of the members that lead to the argument.
     path: Vec<Box<str>>,
     header: HeaderName,
 }
@@ -48,13 +48,13 @@ pub enum HeaderParamsFault {
     /// The name is not a string that may follow `Mcp-Param-` in a header's name (HHDR-25).
     #[error("the name is not a header name")]
     Name,
-    /// Two properties have the same name, upper and lower case being one (HHDR-26).
+    /// Two properties have the same name, ignoring case (HHDR-26).
     #[error("the name is used twice")]
     Twice,
-    /// The property is no string, integer or boolean (HHDR-27).
+    /// The property is not a string, integer or boolean (HHDR-27).
     #[error("only string, integer and boolean properties can be sent in a header")]
     Type,
-    /// The property is not reached by `properties` alone (HHDR-28).
+    /// The property is nested in another keyword than `properties` (HHDR-28).
     #[error("only values reached through `properties` alone can be sent in a header")]
     Place,
 }
@@ -100,7 +100,7 @@ impl HeaderParams {
     /// Checks that the headers of a call agree with its arguments (HHDR-18, HHDR-22..24).
     ///
     /// # Errors
-    /// `-32020`.
+    /// `-32020` if a header is missing or contradicts its argument.
     pub fn check(&self, arguments: Option<&RawValue>, headers: &HeaderMap) -> Result<(), RpcError> {
         self.0.iter().try_for_each(|marked| marked.check(arguments, headers))
     }
@@ -118,7 +118,7 @@ impl HeaderParam {
         let mut values = headers.get_all(&self.header).iter();
         let fault = match (values.next(), argument) {
             (None, None) => return Ok(()),
-            // An array or object has no header form; that it is not what the schema wants is for its validator to say.
+            // An array or object cannot be sent in a header. Its validator reports that it does not match the schema.
             (None, Some(argument)) if as_text(argument).is_none() => return Ok(()),
             (None, Some(_)) => "is missing",
             (Some(_), None) => "has no matching argument in the body",
@@ -139,13 +139,13 @@ fn agrees(value: &HeaderValue, argument: &RawValue) -> Result<bool, super::heade
     if value == text {
         return Ok(true);
     }
-    // Only of a number is there more than one spelling.
+    // Only numbers have more than one spelling.
     let is_number = argument.get().starts_with(|c: char| c == '-' || c.is_ascii_digit());
     let number = is_number.then(|| serde_json::from_str::<Number>(&value).ok()).flatten();
     Ok(number.is_some_and(|number| number::canonical(&number) == text))
 }
 
-/// A scalar as a header says it: strings as they are, numbers in decimal, `true` and `false`.
+/// Formats a scalar as a header value: strings unchanged, numbers in decimal, `true` and `false`.
 fn as_text(value: &RawValue) -> Option<String> {
     match serde_json::from_str(value.get()).ok()? {
         Value::String(text) => Some(text),
@@ -155,7 +155,7 @@ fn as_text(value: &RawValue) -> Option<String> {
     }
 }
 
-/// The member `name` of an object, not decoded.
+/// Returns the member `name` of an object, undecoded.
 fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
     struct MemberVisitor<'n>(&'n str);
     impl<'de> Visitor<'de> for MemberVisitor<'_> {
@@ -166,7 +166,7 @@ fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            // Of a repeated name the last one counts, as it does when the arguments are decoded.
+            // The last of several members with one name counts, as it does when the arguments are decoded.
             let mut found = None;
             while let Some(is_it) = map.next_key_seed(NameMatcher(self.0))? {
                 if is_it {
@@ -203,16 +203,16 @@ impl Visitor<'_> for NameMatcher<'_> {
     }
 }
 
-/// Walks a schema.
+/// Reads the annotations of a schema recursively.
 #[derive(Default)]
 struct HeaderParamsReader {
     found: Vec<HeaderParam>,
-    /// The members from the root to here.
+    /// Names of the members from the root to the current node.
     path: Vec<String>,
 }
 
 impl HeaderParamsReader {
-    /// Reads what lies below `schema`. `reached`: by `properties` alone.
+    /// Reads the annotations below `schema`. `reached` is true if only `properties` lead to it.
     fn schema(&mut self, schema: &Map<String, Value>, reached: bool) -> Result<(), HeaderParamsError> {
         for (keyword, value) in schema {
             self.path.push(keyword.clone());
@@ -222,7 +222,7 @@ impl HeaderParamsReader {
                         self.below(name, property, reached)?;
                     }
                 }
-                // What these hold are values, not schemas.
+                // These keywords contain values, not schemas.
                 ("const" | "enum" | "default" | "examples", _) => {}
                 (
                     "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
@@ -416,7 +416,7 @@ mod tests {
             (json!({"a": {"anyOf": [marked("string", "A")]}}), Place),
             (json!({"a": {"not": {"properties": {"b": marked("string", "A")}}}}), Place),
             (json!({"a": {"$defs": {"b": marked("string", "A")}}}), Place),
-            // A schema there may be called like a keyword.
+            // A schema in `$defs` may have the name of a keyword.
             (json!({"a": {"$defs": {"const": marked("string", "A")}}}), Place),
             (
                 json!({"a": {"definitions": {"properties": {"properties": {"b": marked("string", "A")}}}}}),

@@ -1,5 +1,4 @@
-//! The headers of Streamable HTTP: their names, how values that are no plain text travel in them, and whether they
-//! agree with the body.
+//! Headers of Streamable HTTP: their names, the encoding of their values, and their agreement with the body.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,19 +28,19 @@ pub const PARAM_PREFIX: &str = "mcp-param-";
 const SENTINEL_START: &str = "=?base64?";
 const SENTINEL_END: &str = "?=";
 
-/// A header's value is no text that could have been meant.
+/// Error for a header value that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderValueError {
-    /// It has characters outside of visible ASCII and inner blanks.
+    /// The value has characters other than visible ASCII and inner blanks.
     #[error("it contains characters that are not allowed in a plain header value")]
     Characters,
-    /// The value has the form of Base64 but is not valid.
+    /// The value is marked as Base64 but not valid Base64.
     #[error("it is not valid Base64-encoded UTF-8")]
     Base64,
 }
 
-/// Reads a value that [`encode_value`] wrote (HHDR-17, HHDR-18). Blanks around it do not count.
+/// Decodes a value encoded by [`encode_value`] (HHDR-17, HHDR-18). Surrounding blanks are ignored.
 ///
 /// # Errors
 /// [`HeaderValueError`].
@@ -63,9 +62,9 @@ pub fn decode_value(value: &HeaderValue) -> Result<Cow<'_, str>, HeaderValueErro
 /// Encodes `text` as a header value: unchanged if it is plain, else as Base64 between markers (HHDR-15, HHDR-16).
 #[must_use]
 pub fn encode_value(text: &str) -> HeaderValue {
-    // A plain text that looks like this would be decoded by its receiver.
+    // The receiver would decode a plain text that looks like this.
     let looks_encoded = text.starts_with(SENTINEL_START) && text.ends_with(SENTINEL_END);
-    // HTTP drops blanks around a value (RFC 9110, section 5.5).
+    // HTTP removes surrounding blanks (RFC 9110, section 5.5).
     let outer_blank = text.starts_with(' ') || text.ends_with(' ');
     let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e));
     let value = if plain && !outer_blank && !looks_encoded {
@@ -76,17 +75,17 @@ pub fn encode_value(text: &str) -> HeaderValue {
     value.expect("visible ASCII and inner blanks are allowed in a header")
 }
 
-/// Text between the markers, which must match exactly.
+/// Returns the text between the markers, which must match exactly.
 fn sentinel(text: &str) -> Option<&str> {
     text.strip_prefix(SENTINEL_START)?.strip_suffix(SENTINEL_END)
 }
 
-/// Adds what every POST of a client carries: the media types, and the version where this revision has that header.
-/// For 2026-07-28 also the method, and the name where the method has one.
+/// Adds the headers of every POST of a client: the media types, and the version if the revision has that header. In
+/// 2026-07-28 also the method, and the name if the method has one.
 pub fn add_request_headers(headers: &mut HeaderMap, revision: Revision, method: &Method, name: Option<&str>) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // `initialize` negotiates the version, so there is none yet (HHDR-01).
+    // `initialize` negotiates the version, so none is known yet (HHDR-01).
     if revision >= Revision::V2025_06_18 && *method != Method::Initialize {
         headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
@@ -123,7 +122,7 @@ pub(super) fn check_agreement(
         return Ok(());
     }
     match (head.name, &facts.name) {
-        // The method's own check of its params will say what is missing.
+        // The method reports the missing member when it checks its params.
         (None, None) => Ok(()),
         (None, Some(_)) => Err(mismatch("the header Mcp-Name is missing")),
         (Some(_), None) => Err(mismatch("the header Mcp-Name has no matching name in the body")),
@@ -135,26 +134,26 @@ pub(super) fn check_agreement(
     }
 }
 
-/// `-32020`.
+/// Creates the error `-32020`.
 pub(super) fn mismatch(why: impl Into<Cow<'static, str>>) -> RpcError {
     RpcError::new(code::HEADER_MISMATCH, why)
 }
 
-/// The id of a legacy session: visible ASCII (HSES-03), short enough for a header, not to be guessed.
+/// Id of a legacy session: visible ASCII (HSES-03), short enough for a header, and unguessable.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionId(Box<str>);
 
-/// The longest session id that is taken from a peer.
+/// Maximum length of a session id from a peer, in bytes.
 pub const MAX_SESSION_ID_BYTES: usize = 1024;
 
 impl SessionId {
-    /// An id from 16 bytes of the operating system's randomness (HSES-02, HSES-13).
+    /// Creates an id from 16 random bytes of the operating system (HSES-02, HSES-13).
     #[must_use]
     pub fn from_random(random: [u8; 16]) -> Self {
         Self(URL_SAFE_NO_PAD.encode(random).into())
     }
 
-    /// The id in a header; none if it cannot be one.
+    /// Returns the id in a header. `None` if it is not valid.
     #[must_use]
     pub fn read(value: &HeaderValue) -> Option<&str> {
         let text = std::str::from_utf8(value.as_bytes()).ok()?;
@@ -162,13 +161,13 @@ impl SessionId {
         (sound && text.bytes().all(|b| matches!(b, 0x21..=0x7e))).then_some(text)
     }
 
-    /// The id as text. It is a secret: do not log it.
+    /// Returns the id as text. It is a secret: do not log it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id as a header's value, marked as a secret.
+    /// Returns the id as a header value, marked as sensitive.
     #[must_use]
     pub fn to_header(&self) -> HeaderValue {
         let mut value = HeaderValue::from_str(&self.0).expect("session ids are visible ASCII");
@@ -185,7 +184,7 @@ impl TryFrom<&HeaderValue> for SessionId {
     }
 }
 
-/// The header's value cannot be a session id.
+/// Error for a header value that cannot be a session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a session id must consist of visible ASCII characters")]
 #[non_exhaustive]
@@ -288,7 +287,7 @@ mod tests {
         assert!(
             !format!("{id:?}").contains(&id.as_str()[..5]) && format!("{:?}", id.to_header()) == "Sensitive"
         );
-        // Of a long one enough to follow it through a log, of a short one nothing.
+        // A long id shows enough to follow it through a log, a short one nothing.
         let debug =
             |text: &'static str| format!("{:?}", SessionId::try_from(&value(text.as_bytes())).unwrap());
         assert_eq!(debug("0123456789abcdef"), "SessionId(0123…)");

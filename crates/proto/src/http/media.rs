@@ -1,4 +1,4 @@
-//! The two media types of the protocol, as `Accept` and `Content-Type` speak of them.
+//! The two media types of the protocol, in `Accept` and `Content-Type`.
 
 use http::HeaderValue;
 
@@ -9,22 +9,23 @@ const SSE: &str = "text/event-stream";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the protocol has two media types")]
 pub struct AcceptedMedia {
-    /// `application/json`.
+    /// Accepts `application/json`.
     pub json: bool,
-    /// `text/event-stream`.
+    /// Accepts `text/event-stream`.
     pub sse: bool,
 }
 
 impl AcceptedMedia {
-    /// Everything: what an absent `Accept` says (RFC 9110 §12.5.1).
+    /// Accepts everything, as an absent `Accept` means (RFC 9110 §12.5.1).
     pub const ALL: Self = Self { json: true, sse: true };
 
-    /// Reads the values of `Accept`. The most specific range decides, and a quality of zero means no.
+    /// Parses the values of `Accept`. The most specific range decides, and a quality of zero means that the type is not
+    /// accepted.
     pub fn read<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let (mut json, mut sse) = (BestRange::default(), BestRange::default());
         for value in values {
             match value.as_bytes() {
-                // What clients send, so that it costs two comparisons.
+                // The usual values, so that they cost only two comparisons.
                 b"application/json, text/event-stream" | b"text/event-stream, application/json" => {
                     return Self::ALL;
                 }
@@ -62,7 +63,7 @@ impl BestRange {
                 _ => return,
             }
         };
-        // Of two ranges alike, the one that is wanted counts.
+        // Of two equally specific ranges, the accepted one counts.
         if specificity > self.specificity || (specificity == self.specificity && wanted) {
             *self = Self { specificity, wanted };
         }
@@ -74,7 +75,7 @@ fn is_zero_quality(parameter: &str) -> bool {
     name.trim().eq_ignore_ascii_case("q") && value.trim().parse::<f32>().is_ok_and(|q| q <= 0.0)
 }
 
-/// Splits at `separator` outside of quoted strings.
+/// Splits a text at `separator` outside quoted strings.
 fn split_quoted(text: &str, separator: u8) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(move |c: char| {
@@ -89,10 +90,10 @@ fn split_quoted(text: &str, separator: u8) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns true if a `Content-Type` is JSON in UTF-8, the only body the protocol has.
+/// Returns true if a `Content-Type` is JSON in UTF-8, the only valid type of a body.
 #[must_use]
 pub fn is_json(content_type: &HeaderValue) -> bool {
-    // What nearly every client sends needs no parser.
+    // The value that nearly every client sends needs no parser.
     if content_type.as_bytes() == JSON.as_bytes() {
         return true;
     }
@@ -127,7 +128,7 @@ mod tests {
             ("application/json-seq, text/event-streams", (false, false)),
             ("application/json;q=0, */*", (false, true)),
             ("*/*, text/event-stream; q=0.000", (true, false)),
-            // Of two alike the one that is wanted counts, and only `q` is a quality.
+            // Of two equal ranges the accepted one counts, and only `q` is a quality.
             ("application/json, application/json;q=0", (true, false)),
             ("application/json;q=0, application/json", (true, false)),
             ("*/*;q=0, text/*", (false, true)),

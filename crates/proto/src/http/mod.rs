@@ -1,6 +1,7 @@
-//! Streamable HTTP, before and after the handler: who may come in, in which era, and with which headers.
+//! Streamable HTTP without I/O: admission of requests, routing to an era, and headers.
 //!
-//! Pure functions from headers and body to "admitted" or [`HttpRejection`]; they allocate only to say no.
+//! These are pure functions from headers and body to an admitted request or an [`HttpRejection`]. They allocate memory
+//! only for rejections.
 
 mod admission;
 mod allowed_peers;

@@ -1,4 +1,4 @@
-//! Fields that are needed to route a request, read without decoding the rest.
+//! Request fields needed for routing, read without decoding the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,20 +14,20 @@ use crate::RevisionSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain facts, to be filled in by whoever knows them")]
 pub struct RoutingFields<'a> {
-    /// The version in `_meta`.
+    /// Version in `_meta`.
     pub version: Option<Cow<'a, str>>,
     /// True if `_meta` holds the capabilities of the client, as an object.
     pub capabilities: bool,
     /// True if `_meta` holds any key that only modern requests have.
     pub modern: bool,
-    /// The member that `Mcp-Name` repeats; of `initialize`, the version asked for.
+    /// Member that `Mcp-Name` repeats; for `initialize`, the requested version.
     pub name: Option<Cow<'a, str>>,
     /// True if `_meta`, one of its relevant keys, or the name appears twice.
     pub repeated: bool,
 }
 
 impl<'a> RoutingFields<'a> {
-    /// Reads the facts out of the params of a request of `method`.
+    /// Reads the fields from the params of a request of `method`.
     #[must_use]
     pub fn from_params(method: &Method, params: Option<&'a RawValue>) -> Self {
         let mut facts = Self::default();
@@ -36,14 +36,14 @@ impl<'a> RoutingFields<'a> {
             _ => method.info().and_then(|info| info.name_param),
         };
         if let Some(params) = params {
-            // Params that are not an object were refused with the envelope.
+            // Params that are not an object were rejected with the envelope.
             let mut json = serde_json::Deserializer::from_str(params.get());
             let _ = json.deserialize_map(RoutingParamsVisitor { facts: &mut facts, name });
         }
         facts
     }
 
-    /// The version that a modern request names.
+    /// Returns the version in a modern request.
     ///
     /// # Errors
     /// Returns `-32602` when there is no version (STLS-03).
@@ -58,7 +58,7 @@ impl<'a> RoutingFields<'a> {
     /// capabilities of the client (VER-12, STLS-03).
     ///
     /// # Errors
-    /// `-32602` or `-32022`.
+    /// `-32602` if a member is missing, `-32022` if the version is not supported.
     pub fn check(&self, revisions: RevisionSet) -> Result<Revision, RpcError> {
         let version = self.version()?;
         let revision = revisions.find_by_name(version).filter(|revision| !revision.is_legacy());
@@ -84,7 +84,7 @@ impl<'de> Visitor<'de> for RoutingParamsVisitor<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // Repetitions are noted, because an intermediary may have gone by the other of two values.
+        // Repetitions are recorded, because an intermediary may have used the other of two values.
         let (mut meta, mut named) = (false, false);
         while let Some(key) = map.next_key::<ParamKey<'de>>()? {
             if key.0 == "_meta" {
@@ -109,11 +109,11 @@ impl<'de> DeserializeSeed<'de> for RoutingMetaSeed<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // By way of the raw text, because `_meta` may be anything, and that is for the method to refuse.
+        // Read as raw text, because `_meta` may have any type, which the method rejects.
         let raw: &'de RawValue = serde::Deserialize::deserialize(deserializer)?;
         if raw.get().starts_with('{') {
             let mut json = serde_json::Deserializer::from_str(raw.get());
-            // What cannot be read stays absent, which the method refuses.
+            // Invalid members stay absent, which the method rejects.
             let _ = json.deserialize_map(RoutingMetaVisitor { facts: self.facts });
         }
         Ok(())
@@ -174,7 +174,7 @@ impl<'de> serde::Deserialize<'de> for ParamKey<'de> {
                 Ok(ParamKey(Cow::Borrowed(key)))
             }
 
-            // A key with an escape in it cannot be borrowed from the text.
+            // A key with an escape cannot be borrowed from the text.
             fn visit_str<E>(self, key: &str) -> Result<ParamKey<'de>, E> {
                 Ok(ParamKey(Cow::Owned(key.to_owned())))
             }

@@ -1,30 +1,30 @@
-//! From errors to HTTP statuses.
+//! HTTP statuses of errors.
 
 use hospes_model::{Era, RequestId, RpcError, code, message};
 use http::StatusCode;
 
-/// A request that goes no further: the status and the JSON-RPC error that is its body.
+/// A rejected HTTP request: the status, and the JSON-RPC error in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpRejection {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: StatusCode,
-    /// The request's id, where it was read.
+    /// Id of the request, if it could be read.
     pub id: Option<RequestId>,
-    /// Error to respond with; it names the setting to change, if there is one.
+    /// Error to respond with. It names the setting to change, if there is one.
     pub error: RpcError,
-    /// The value of an `Allow` header, which goes with 405.
+    /// Value of the `Allow` header, sent with 405.
     pub allow: Option<&'static str>,
 }
 
 impl HttpRejection {
-    /// With a status and an error.
+    /// Creates a rejection without a request id.
     #[must_use]
     pub fn new(status: StatusCode, error: RpcError) -> Self {
         Self { status, id: None, error, allow: None }
     }
 
-    /// An error that answers the request `id`, with the status it has in this era.
+    /// Creates a rejection of the request `id`, with the status of the error in this era.
     #[must_use]
     pub fn of(era: Era, id: Option<RequestId>, error: RpcError) -> Self {
         Self { status: http_status_for(&error, era), id, error, allow: None }
@@ -34,13 +34,13 @@ impl HttpRejection {
         Self { status: StatusCode::BAD_REQUEST, id: id.cloned(), error, allow: None }
     }
 
-    /// The body does not hold a message (HTTP-14).
+    /// Creates the rejection of a body that is not a message (HTTP-14).
     #[must_use]
     pub fn malformed(error: message::DecodeError) -> Self {
         Self { status: StatusCode::BAD_REQUEST, id: error.id, error: error.error, allow: None }
     }
 
-    /// The body is over the limit.
+    /// Creates the rejection of a body over the limit.
     #[must_use]
     pub fn too_large(max_message_bytes: usize) -> Self {
         let why =
@@ -48,7 +48,7 @@ impl HttpRejection {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, RpcError::invalid_request(why))
     }
 
-    /// A legacy request other than `initialize` without a session id, where one is needed (HSES-05).
+    /// Creates the rejection of a legacy request without a session id where one is required (HSES-05).
     #[must_use]
     pub fn session_required(id: Option<RequestId>) -> Self {
         let error = RpcError::invalid_request(
@@ -57,31 +57,31 @@ impl HttpRejection {
         Self { status: StatusCode::BAD_REQUEST, id, error, allow: None }
     }
 
-    /// The session has ended, or never was (HSES-07).
+    /// Creates the rejection of a request with an unknown or ended session (HSES-07).
     #[must_use]
     pub fn session_unknown(id: Option<RequestId>) -> Self {
         let error = RpcError::invalid_request("session not found; send initialize to open a new one");
         Self { status: StatusCode::NOT_FOUND, id, error, allow: None }
     }
 
-    /// The HTTP method is not served here (HTTP-30, HTTP-42).
+    /// Creates the rejection of an unsupported HTTP method (HTTP-30, HTTP-42).
     #[must_use]
     pub fn method_not_allowed(allow: &'static str) -> Self {
         let error = RpcError::invalid_request("HTTP method not allowed");
         Self { status: StatusCode::METHOD_NOT_ALLOWED, id: None, error, allow: Some(allow) }
     }
 
-    /// Appends the body, a JSON-RPC error (its media type is `application/json`).
+    /// Appends the body, a JSON-RPC error of the media type `application/json`.
     pub fn write_body(&self, out: &mut Vec<u8>) {
         message::write_error(out, self.id.as_ref(), &self.error);
     }
 }
 
-/// The status that an error has when it is the whole answer to a POST.
+/// Returns the HTTP status of an error that is the whole response to a POST.
 ///
-/// Up to 2025-11-25 an answer is an answer, whatever it says. From 2026-07-28 on the errors that the specification
-/// ties to a status have it wherever they arise; `-32602` is not among them, as most of those come from handlers
-/// (admission gives its own the 400 they need).
+/// Up to 2025-11-25 every JSON-RPC response has the status 200. From 2026-07-28 on, certain errors have a status of
+/// their own wherever they arise. `-32602` is not one of them, because most of these errors come from handlers;
+/// admission sets 400 for its own.
 #[must_use]
 pub fn http_status_for(error: &RpcError, era: Era) -> StatusCode {
     match (era, error.code) {

@@ -1,7 +1,7 @@
-//! State of the requests between a client and its server, in both directions.
+//! Requests in flight between a client and its server, in both directions.
 //!
-//! Of ours: ids, deadlines that progress puts off and a ceiling that it does not, and which of the two ran out. Of the
-//! server's (up to 2025-11-25 it asks too): which are being answered, so that one that was cancelled gets no answer.
+//! For outgoing requests it tracks ids, a timeout that progress restarts, and a total time limit that it does not. For
+//! requests of the server (up to 2025-11-25) it tracks those in progress, so that a cancelled one gets no response.
 //!
 //! ```text
 //!            begin                 handle_response
@@ -28,7 +28,7 @@ pub const DEFAULT_MAX_SERVER_REQUESTS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
 pub enum ServerRequestError {
-    /// A request with this id is being answered already.
+    /// A request with this id is already in progress.
     Duplicate,
     /// The maximum number of requests is being processed.
     TooMany(usize),
@@ -39,7 +39,8 @@ pub enum ServerRequestError {
 pub struct ClientSession<T> {
     asked: OutstandingRequests<T>,
     answering: HashSet<RequestId>,
-    /// True if a response was sent since the last timeout check. A request that is late only now was waiting for us.
+    /// True if a response was sent since the last timeout check. A request that times out only now was waiting for this
+    /// side.
     answered: bool,
     max_answering: usize,
 }
@@ -51,7 +52,7 @@ impl<T> Default for ClientSession<T> {
 }
 
 impl<T> ClientSession<T> {
-    /// A connection with these limits on what is under way at once.
+    /// Creates the state of a connection with these limits on concurrent requests.
     #[must_use]
     pub fn new(max_in_flight: usize, max_server_requests: usize) -> Self {
         Self {
@@ -62,10 +63,10 @@ impl<T> ClientSession<T> {
         }
     }
 
-    /// Registers an outgoing request. Its id, which is also its progress token, was never used before.
+    /// Registers an outgoing request. The returned id, which is also the progress token, has never been used before.
     ///
     /// # Errors
-    /// When too many wait already.
+    /// If too many requests are pending.
     pub fn begin(&mut self, now: Instant, limits: TimeLimits, value: T) -> Result<i64, TooManyRequests> {
         self.asked.begin(now, limits, value)
     }
@@ -86,18 +87,19 @@ impl<T> ClientSession<T> {
         self.asked.in_flight()
     }
 
-    /// An answer has come. `None`: nothing waits for it (any more), which is counted and otherwise ignored.
+    /// Handles a response. Returns the value kept with its request, or `None` if no request is pending; such stray
+    /// responses are counted and otherwise ignored.
     pub fn handle_response(&mut self, id: &RequestId) -> Option<T> {
         self.asked.handle_response(id)
     }
 
-    /// Progress has come. The request gets its whole timeout anew; `None` when nothing is to be told: no such request,
-    /// or a value that does not grow.
+    /// Handles a progress notification, which restarts the timeout of its request. Returns `None` if it is not to be
+    /// reported: the request is unknown or the value does not grow.
     pub fn handle_progress(&mut self, now: Instant, token: &ProgressToken, progress: f64) -> Option<&mut T> {
         self.asked.handle_progress(now, token, progress)
     }
 
-    /// Our request is no longer wanted. When something comes back the server must be told; a late answer is stray.
+    /// Cancels an outgoing request. If this returns a value, the server must be notified; a late response is stray.
     pub fn cancel(&mut self, id: i64) -> Option<T> {
         self.asked.cancel(id)
     }
@@ -117,16 +119,16 @@ impl<T> ClientSession<T> {
         self.asked.handle_timeout(now)
     }
 
-    /// The connection is gone, and with it every request.
+    /// Handles the end of the connection. Returns all pending requests.
     pub fn close(&mut self) -> Vec<(i64, T)> {
         self.answering.clear();
         self.asked.drain().collect()
     }
 
-    /// The server asks something.
+    /// Handles a request from the server.
     ///
     /// # Errors
-    /// When it must not be taken up.
+    /// If the id is in use or too many requests are in progress.
     pub fn handle_request(&mut self, id: &RequestId) -> Result<(), ServerRequestError> {
         if self.answering.contains(id) {
             return Err(ServerRequestError::Duplicate);
@@ -145,8 +147,8 @@ impl<T> ClientSession<T> {
         wanted
     }
 
-    /// The server no longer wants an answer. Whether it was being worked on; anything else is ignored, as the
-    /// specification wants for unknown and finished requests.
+    /// Handles a cancellation by the server. Returns true if the request was in progress; anything else is ignored, as
+    /// the specification requires for unknown and finished requests.
     pub fn handle_cancelled(&mut self, id: &RequestId) -> bool {
         self.answering.remove(id)
     }
@@ -172,7 +174,7 @@ mod tests {
     }
 
     fn start() -> Instant {
-        // The one clock reading of these tests: an instant cannot be made otherwise.
+        // The only clock reading of these tests, because an instant cannot be created otherwise.
         #[expect(clippy::disallowed_methods, reason = "an instant cannot be made otherwise")]
         Instant::now()
     }
@@ -292,7 +294,7 @@ mod tests {
         for id in ["p", "q"] {
             assert!(session.finish_request(&id.into()));
         }
-        // What is none changes nothing.
+        // Finishing an unknown request changes nothing.
         assert!(!session.finish_request(&"r".into()));
         assert!(session.handle_timeout(now + SECOND * 10).is_empty());
         assert_eq!(session.handle_timeout(now + SECOND * 20)[0].ran, ElapsedLimit::Timeout);
@@ -309,7 +311,7 @@ mod tests {
         assert_eq!(all, [(one, 1), (two, 2)]);
         assert_eq!((session.in_flight(), session.poll_timeout()), (2, Some(now + SECOND * 5)));
         assert_eq!(session.waiting_mut(one), Some(&mut 3));
-        // A text that spells a number is another id.
+        // A string that spells a number is another id.
         assert_eq!(session.handle_response(&RequestId::from(&*two.to_string())), None);
         assert_eq!(session.handle_response(&two.into()), Some(3));
         assert_eq!(session.handle_response(&one.into()), Some(3));
@@ -355,7 +357,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(session.in_flight(), open.len());
-                // A request with a limit can always be found by the clock.
+                // A request with a limit always has a next timeout.
                 prop_assert!(open.is_empty() || session.poll_timeout().is_some());
             }
         }

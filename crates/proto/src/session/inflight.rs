@@ -1,11 +1,11 @@
-//! The peer's requests that are being served: each gets one answer, or none once it is cancelled.
+//! Requests of the peer that are being served. Each gets one response, or none if it is cancelled.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use hospes_model::{RequestId, RpcError};
 
-/// A table of requests that are being served. `T` is what stops the work.
+/// Table of requests that are being served. `T` is the handle that stops the work.
 #[derive(Debug)]
 pub struct InFlightRequests<T> {
     entries: HashMap<RequestId, (RequestTicket, T)>,
@@ -13,12 +13,13 @@ pub struct InFlightRequests<T> {
     last: u64,
 }
 
-/// Proof that a request was admitted; needed to answer it. It tells a request from a later one with the same id.
+/// Proof that a request was admitted, needed to finish it. It distinguishes the request from a later one with the same
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTicket(u64);
 
 impl<T> InFlightRequests<T> {
-    /// A table for at most `max_in_flight` requests.
+    /// Creates a table for at most `max_in_flight` requests.
     #[must_use]
     pub fn new(max_in_flight: usize) -> Self {
         Self { entries: HashMap::new(), limit: max_in_flight, last: 0 }
@@ -27,7 +28,7 @@ impl<T> InFlightRequests<T> {
     /// Checks that [`InFlightRequests::begin`] would admit a request.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`InFlightRequests::begin`].
     pub fn check(&self, id: &RequestId) -> Result<(), RpcError> {
         if self.entries.contains_key(id) {
             return Err(duplicate_id_error(id));
@@ -38,11 +39,10 @@ impl<T> InFlightRequests<T> {
     /// Admits a request.
     ///
     /// # Errors
-    /// When one with the same id is being served (MSG-08, MSG-09), or there are too many. That answer goes to the new
-    /// request; the old one still gets its own.
+    /// If a request with the same id is being served (MSG-08, MSG-09), or there are too many. The error is the response
+    /// to the new request; the old one still gets its own.
     pub fn begin(&mut self, id: &RequestId, stop: T) -> Result<RequestTicket, RpcError> {
-        // Computed before `entry` borrows the table. A duplicate is told of first, even if there is no
-        // room.
+        // Computed before `entry` borrows the table. A duplicate is reported first, even if the table is full.
         let full = self.entries.len() >= self.limit;
         match self.entries.entry(id.clone()) {
             Entry::Occupied(_) => Err(duplicate_id_error(id)),
@@ -56,7 +56,7 @@ impl<T> InFlightRequests<T> {
         }
     }
 
-    /// The work is done. `None` means that the request was cancelled meanwhile: its answer must not be sent
+    /// Finishes a request. `None` means that it was cancelled in the meantime and its response must not be sent
     /// (CANC-06, CANC-15).
     pub fn finish(&mut self, id: &RequestId, ticket: RequestTicket) -> Option<T> {
         if self.entries.get(id).is_some_and(|(held, _)| *held == ticket) {
@@ -65,8 +65,8 @@ impl<T> InFlightRequests<T> {
         None
     }
 
-    /// The peer no longer wants an answer. `None` for a request that is unknown or done, which is no mistake: the
-    /// notification may have crossed the answer (CANC-07, CANC-09, CANC-12).
+    /// Cancels a request. `None` for an unknown or finished request, which is not an error: the notification may have
+    /// crossed the response (CANC-07, CANC-09, CANC-12).
     pub fn cancel(&mut self, id: &RequestId) -> Option<T> {
         self.entries.remove(id).map(|(_, stop)| stop)
     }
@@ -96,7 +96,7 @@ impl<T> InFlightRequests<T> {
         self.entries.len() < self.limit
     }
 
-    /// Removes all requests, when the connection ends.
+    /// Removes all requests at the end of the connection.
     pub fn drain(&mut self) -> impl Iterator<Item = (RequestId, T)> + '_ {
         self.entries.drain().map(|(id, (_, stop))| (id, stop))
     }
@@ -106,7 +106,7 @@ fn duplicate_id_error(id: &RequestId) -> RpcError {
     RpcError::invalid_request(format!("the request id {id} is still in use by an earlier request"))
 }
 
-/// The error for a request that there is no room for.
+/// Creates the error for a request over the limit.
 fn too_many_requests_error(limit: usize) -> RpcError {
     RpcError::internal(format!("too many requests in flight: the limit is {limit} (setting max_in_flight)"))
 }

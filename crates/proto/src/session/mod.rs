@@ -1,7 +1,7 @@
-//! The two ends of a connection.
+//! State machines for the two ends of a connection.
 //!
-//! The machines are cheap per message and hold no bytes: the driver reads the envelope, asks the machine, and does what
-//! it says.
+//! They hold no message bytes: the driver decodes the envelope, passes it to the state machine, and performs the action
+//! that it returns.
 
 pub mod client;
 mod inflight;

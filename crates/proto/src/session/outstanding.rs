@@ -1,4 +1,4 @@
-//! Our requests that wait for an answer: ids, progress and time limits.
+//! Outgoing requests that wait for a response: ids, progress and time limits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,14 +10,14 @@ use hospes_model::{ProgressToken, RequestId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the two limits that the specification knows")]
 pub struct TimeLimits {
-    /// Without an answer or progress.
+    /// Maximum time without a response or progress.
     pub timeout: Option<Duration>,
-    /// In all, whatever progress there is.
+    /// Maximum total time, regardless of progress.
     pub max_timeout: Option<Duration>,
 }
 
 impl TimeLimits {
-    /// No limit, for what stays open by design.
+    /// No limits, for requests that stay open by design.
     pub const NONE: Self = Self { timeout: None, max_timeout: None };
 }
 
@@ -31,7 +31,7 @@ pub enum ElapsedLimit {
     MaxTimeout,
 }
 
-/// A request that was not answered in time.
+/// A request that timed out.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
 pub struct ExpiredRequest<T> {
@@ -45,22 +45,23 @@ pub struct ExpiredRequest<T> {
     pub after: Duration,
 }
 
-/// More requests than are allowed at once.
+/// Error for a request over the limit of concurrent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {0} requests at once")]
 #[non_exhaustive]
 pub struct TooManyRequests(pub usize);
 
-/// A table of requests that wait. `T` is what the driver keeps with each.
+/// Table of pending requests. `T` is the value that the driver keeps with each.
 ///
-/// Ids are integers and never come again. A request that wants progress uses its id as the token, which is therefore
-/// as unique. Timers are lazy: a request that is answered in time costs a table entry and nothing more.
+/// Ids are integers and never reused. The id also serves as progress token, which is therefore unique as well. Timers
+/// are lazy: a request that is answered in time costs only its table entry.
 #[derive(Debug)]
 pub(super) struct OutstandingRequests<T> {
     last_id: i64,
     waiting: HashMap<i64, OutstandingRequest<T>, BuildHasherDefault<SequentialHasher>>,
     max: usize,
-    /// Not after the first deadline; it may be before it, when the request it was for is gone.
+    /// Time of the next check. It is never after the first deadline, but may be before it if its request is already
+    /// gone.
     wake: Option<Instant>,
     strays: u64,
 }
@@ -88,10 +89,10 @@ impl<T> OutstandingRequests<T> {
         Self { last_id: 0, waiting: HashMap::default(), max, wake: None, strays: 0 }
     }
 
-    /// Registers an outgoing request. Its id, which is also its progress token, was never used before.
+    /// Registers an outgoing request. The returned id, which is also the progress token, has never been used before.
     ///
     /// # Errors
-    /// When too many wait already.
+    /// If too many requests are pending.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -107,7 +108,7 @@ impl<T> OutstandingRequests<T> {
             limits,
             deadline: limits.timeout.and_then(|timeout| now.checked_add(timeout)),
             ceiling: limits.max_timeout.and_then(|timeout| now.checked_add(timeout)),
-            // So that the first value counts as growth, whatever it is.
+            // So that any first value counts as growth.
             progress: f64::NEG_INFINITY,
         };
         if let Some(due) = waiting.due() {
@@ -133,9 +134,10 @@ impl<T> OutstandingRequests<T> {
         self.waiting.len()
     }
 
-    /// An answer has come. `None`: nothing waits for it (any more), which is counted and otherwise ignored.
+    /// Handles a response. Returns the value kept with its request, or `None` if no request is pending; such stray
+    /// responses are counted and otherwise ignored.
     pub(super) fn handle_response(&mut self, id: &RequestId) -> Option<T> {
-        // All of ours are numbers; a text is another id, whatever it spells.
+        // All local ids are numbers; a string is another id, even if it spells a number.
         let found = match id {
             RequestId::Number(number) => self.waiting.remove(number),
             RequestId::Text(_) => None,
@@ -146,8 +148,8 @@ impl<T> OutstandingRequests<T> {
         found.map(|waiting| waiting.value)
     }
 
-    /// Progress has come. The request gets its whole timeout anew; `None` when nothing is to be told: no such request,
-    /// or a value that does not grow.
+    /// Handles a progress notification, which restarts the timeout of its request. Returns `None` if it is not to be
+    /// reported: the request is unknown or the value does not grow.
     pub(super) fn handle_progress(
         &mut self,
         now: Instant,
@@ -156,7 +158,7 @@ impl<T> OutstandingRequests<T> {
     ) -> Option<&mut T> {
         let RequestId::Number(number) = token.0 else { return None };
         let waiting = self.waiting.get_mut(&number)?;
-        // Also a value that does not grow shows that the peer is at work, though nobody is told of it.
+        // A value that does not grow is not reported, but shows that the peer is working.
         waiting.deadline = waiting.limits.timeout.and_then(|timeout| now.checked_add(timeout));
         if progress <= waiting.progress || progress.is_nan() {
             return None;
@@ -165,7 +167,7 @@ impl<T> OutstandingRequests<T> {
         Some(&mut waiting.value)
     }
 
-    /// Our request is no longer wanted. When something comes back the server must be told; a late answer is stray.
+    /// Cancels an outgoing request. If this returns a value, the server must be notified; a late response is stray.
     pub(super) fn cancel(&mut self, id: i64) -> Option<T> {
         self.waiting.remove(&id).map(|waiting| waiting.value)
     }
@@ -176,7 +178,7 @@ impl<T> OutstandingRequests<T> {
         self.wake
     }
 
-    /// Gives up what was not answered in time, oldest first.
+    /// Ends the requests that timed out, oldest first.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<ExpiredRequest<T>> {
         if self.wake.is_none_or(|wake| now < wake) {
             return Vec::new();
@@ -188,7 +190,7 @@ impl<T> OutstandingRequests<T> {
         ids.sort_unstable();
         let expired = ids.into_iter().filter_map(|id| {
             let waiting = self.waiting.remove(&id)?;
-            // Both may have run out by now. The ceiling is the one that no progress could have put off.
+            // Both limits may have elapsed. The ceiling is reported, because progress could not have extended it.
             let ceiling = waiting.ceiling.is_some_and(|ceiling| ceiling <= now);
             let (ran, after) = if ceiling {
                 (ElapsedLimit::MaxTimeout, waiting.limits.max_timeout)
@@ -198,8 +200,7 @@ impl<T> OutstandingRequests<T> {
             Some(ExpiredRequest { id, value: waiting.value, ran, after: after.unwrap_or_default() })
         });
         let expired = expired.collect();
-        // Until now `wake` was only certain not to be too late; here the table is looked through for the
-        // real one.
+        // `wake` may have been too early; the exact next deadline is computed here.
         self.wake = self.waiting.values().filter_map(OutstandingRequest::due).min();
         expired
     }
@@ -213,7 +214,7 @@ impl<T> OutstandingRequests<T> {
         }
     }
 
-    /// Removes all requests, when the connection ends.
+    /// Removes all requests at the end of the connection.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (i64, T)> + '_ {
         self.wake = None;
         self.waiting.drain().map(|(id, waiting)| (id, waiting.value))
@@ -240,8 +241,7 @@ impl Hasher for SequentialHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The product differs in the upper bits even for neighbouring ids; the hash map compares seven of
-        // those first.
+        // The product differs in the upper bits even for neighbouring ids; the hash map compares seven of those first.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
@@ -258,7 +258,7 @@ mod tests {
         let hasher = BuildHasherDefault::<SequentialHasher>::default();
         let hashes: HashSet<u64> = (0..1_000_i64).map(|id| hasher.hash_one(id)).collect();
         assert_eq!(hashes.len(), 1_000);
-        // Nor does what is more than one number, or text.
+        // Several numbers or strings do not collide either.
         let pairs: HashSet<u64> = (0..1_024_u64).map(|n| hasher.hash_one((n / 32, n % 32))).collect();
         assert_eq!(pairs.len(), 1_024);
         assert_ne!(hasher.hash_one("a"), hasher.hash_one("b"));

@@ -1,4 +1,4 @@
-//! A legacy session, as the server sees it.
+//! The server's side of a legacy session.
 //!
 //! ```text
 //!                 initialize               initialized, or the
@@ -36,11 +36,11 @@ use crate::RevisionSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionLimits {
-    /// The most requests of the client that are served at once: the setting `max_in_flight`.
+    /// Maximum number of client requests served concurrently: the setting `max_in_flight`.
     pub max_in_flight: usize,
-    /// The most questions to the client that wait for answers: the setting `max_open_questions`.
+    /// Maximum number of pending requests to the client: the setting `max_open_questions`.
     pub max_open_questions: usize,
-    /// The most resources that the client may subscribe to: the setting `max_subscriptions`.
+    /// Maximum number of resource subscriptions: the setting `max_subscriptions`.
     pub max_subscriptions: usize,
 }
 
@@ -50,7 +50,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// Reasons a request must not be sent to the client now.
+/// Reasons a request must not be sent to the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientRequestError {
@@ -60,7 +60,7 @@ pub enum ClientRequestError {
     /// The handshake is not complete; until then only pings may be sent (LIFE-08).
     #[error("the session is not ready: {0} cannot be sent before the handshake")]
     NotReady(Method),
-    /// The revision that was agreed on has no such request.
+    /// The negotiated revision has no such request.
     #[error("{method} is not part of revision {revision}")]
     NotInRevision {
         /// Method of the request.
@@ -68,10 +68,10 @@ pub enum ClientRequestError {
         /// Revision of the session.
         revision: Revision,
     },
-    /// The client did not declare that it can answer this (CAP-01, CAP-05).
+    /// The client did not declare the capability for this request (CAP-01, CAP-05).
     #[error("the client did not declare the capability required for {0}")]
     NotDeclared(Method),
-    /// Too many questions wait for answers.
+    /// Too many requests to the client are pending.
     #[error("too many requests waiting for the client: the limit is {0} (setting max_open_questions)")]
     TooMany(usize),
 }
@@ -82,7 +82,7 @@ impl From<TooManyRequests> for ClientRequestError {
     }
 }
 
-/// A legacy session of one client. See the [module](self) for its states.
+/// State of the legacy session of one client. See the [module](self) for its phases.
 #[derive(Debug)]
 pub struct ServerSession<T, W> {
     state: SessionPhase,
@@ -91,7 +91,7 @@ pub struct ServerSession<T, W> {
     served: InFlightRequests<T>,
     asked: OutstandingRequests<W>,
     announced: bool,
-    /// Nothing can be heard from the client any more.
+    /// True if nothing more is received from the client.
     inbound_closed: bool,
     subscribed: HashSet<Box<str>>,
 }
@@ -108,7 +108,7 @@ enum SessionPhase {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NegotiatedSession {
-    /// The revision of the session.
+    /// Revision of the session.
     pub revision: Revision,
     /// Params that the client sent with `initialize`.
     pub client: Arc<InitializeParams>,
@@ -118,11 +118,12 @@ pub struct NegotiatedSession {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
 pub enum RequestAction {
-    /// Decode its params, call [`ServerSession::initialize`], answer.
+    /// Decode the params, call [`ServerSession::initialize`], and respond.
     Initialize,
-    /// Answer with an empty result at once (PING-02).
+    /// Respond immediately with an empty result (PING-02).
     Ping,
-    /// Serve it. Work that is done at once may be answered at once; for any other, [`ServerSession::begin`].
+    /// Serve the request. Work that is done immediately may be answered directly; otherwise call
+    /// [`ServerSession::begin`].
     Call,
 }
 
@@ -130,11 +131,11 @@ pub enum RequestAction {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
 pub enum ServerEvent<T> {
-    /// The client is ready; reported once.
+    /// The client is ready. Reported once.
     Initialized,
-    /// Stop this work; no answer is sent.
+    /// Stop the work on this request. No response is sent.
     Cancelled {
-        /// The request.
+        /// Id of the request.
         id: RequestId,
         /// Value that stops the work.
         stop: T,
@@ -143,7 +144,7 @@ pub enum ServerEvent<T> {
     },
     /// Progress of an outgoing request; see [`ServerSession::waiter`]. The value has grown (PROG-05).
     Progress {
-        /// Our request.
+        /// Id of the outgoing request.
         id: i64,
         /// Progress of the request.
         params: ProgressParams,
@@ -152,12 +153,12 @@ pub enum ServerEvent<T> {
     RootsListChanged,
     /// The session does not need the notification; handlers of custom notifications may.
     Other,
-    /// Nothing at all: malformed, late, out of place.
+    /// Nothing: the notification is malformed, late or out of place.
     Ignored,
 }
 
 impl<T, W> ServerSession<T, W> {
-    /// A session that has not been opened.
+    /// Creates a session before the handshake.
     #[must_use]
     pub fn new(revisions: RevisionSet, limits: SessionLimits) -> Self {
         Self {
@@ -181,7 +182,7 @@ impl<T, W> ServerSession<T, W> {
         }
     }
 
-    /// The revision of the session, once agreed on.
+    /// Returns the revision of the session, once negotiated.
     #[must_use]
     pub fn revision(&self) -> Option<Revision> {
         self.initialized().map(|opened| opened.revision)
@@ -200,14 +201,14 @@ impl<T, W> ServerSession<T, W> {
         matches!(self.state, SessionPhase::Closed)
     }
 
-    /// A request came.
+    /// Handles a request from the client.
     ///
     /// # Errors
-    /// The answer, when it is refused.
+    /// The error to respond with, if the request is rejected.
     pub fn handle_request(&mut self, id: &RequestId, method: &Method) -> Result<RequestAction, RpcError> {
         match (&self.state, method) {
             (SessionPhase::Closed, _) => return Err(RpcError::invalid_request("the session has ended")),
-            // "Either side may ping at any time" (PING-01): before the handshake, too.
+            // "Either side may ping at any time" (PING-01), even before the handshake.
             (_, Method::Ping) => return Ok(RequestAction::Ping),
             (SessionPhase::Uninitialised, Method::Initialize) => return Ok(RequestAction::Initialize),
             (_, Method::Initialize) => {
@@ -225,24 +226,25 @@ impl<T, W> ServerSession<T, W> {
                 }
             }
         }
-        // Over HTTP `initialized` and the first request may overtake each other: a client that asks is ready.
+        // Over HTTP `initialized` and the first request may overtake each other: a client that sends a request is
+        // ready.
         self.mark_ready();
         self.served.check(id).map(|()| RequestAction::Call)
     }
 
-    /// Remembers a request that takes longer, so that it can be cancelled. `stop` is what stops it.
+    /// Registers a request that takes longer, so that it can be cancelled. `stop` is the handle that stops the work.
     ///
     /// # Errors
-    /// The answer, when its id is in use or too many requests are served.
+    /// The error to respond with, if the id is in use or too many requests are being served.
     pub fn begin(&mut self, id: &RequestId, stop: T) -> Result<RequestTicket, RpcError> {
         self.served.begin(id, stop)
     }
 
-    /// Opens the session: the version is the one asked for if it is spoken here, else our latest (VER-03..05).
-    /// Thousands of sessions may share params that say the same.
+    /// Opens the session with the requested version if it is supported, else with the latest one (VER-03..05). Sessions
+    /// can share equal params.
     ///
     /// # Errors
-    /// The answer, when the session is open already or no legacy revision is spoken here (VER-10).
+    /// The error to respond with, if the session is already open or no legacy revision is supported (VER-10).
     pub fn initialize(
         &mut self,
         params: impl Into<Arc<InitializeParams>>,
@@ -258,7 +260,7 @@ impl<T, W> ServerSession<T, W> {
         self.initialized().ok_or_else(|| RpcError::internal("the session was not opened"))
     }
 
-    /// A notification came.
+    /// Handles a notification from the client.
     pub fn handle_notification(
         &mut self,
         now: Instant,
@@ -292,26 +294,26 @@ impl<T, W> ServerSession<T, W> {
         }
     }
 
-    /// An answer came. `None`: to nothing that waits.
+    /// Handles a response. Returns the waiter of its request, or `None` if no request is pending.
     pub fn handle_response(&mut self, id: Option<&RequestId>) -> Option<W> {
         self.asked.handle_response(id?)
     }
 
-    /// The work on a request is done. `None`: it was cancelled, do not answer (CANC-06).
+    /// Finishes a request. `None` means that it was cancelled and must not be answered (CANC-06).
     pub fn finish(&mut self, id: &RequestId, ticket: RequestTicket) -> Option<T> {
         self.served.finish(id, ticket)
     }
 
-    /// The requests that are being served.
+    /// Returns the requests that are being served.
     #[must_use]
     pub fn served(&self) -> &InFlightRequests<T> {
         &self.served
     }
 
-    /// Checks that a request could be sent to the client now.
+    /// Checks that a request may be sent to the client now.
     ///
     /// # Errors
-    /// [`ClientRequestError`].
+    /// [`ClientRequestError`] with the reason.
     pub fn check_client_request(&self, method: &Method) -> Result<(), ClientRequestError> {
         let opened = match &self.state {
             SessionPhase::Closed => return Err(ClientRequestError::Closed),
@@ -335,10 +337,10 @@ impl<T, W> ServerSession<T, W> {
         Ok(())
     }
 
-    /// Opens a request to the client: send it with the id that this returns.
+    /// Registers a request to the client, which must be sent with the returned id.
     ///
     /// # Errors
-    /// [`ClientRequestError`].
+    /// [`ClientRequestError`] with the reason why it may not be sent.
     pub fn begin_client_request(
         &mut self,
         now: Instant,
@@ -350,7 +352,8 @@ impl<T, W> ServerSession<T, W> {
         Ok(self.asked.begin(now, limits, waiter)?)
     }
 
-    /// Gives a request to the client up. `None`: it is done. Else send `notifications/cancelled`.
+    /// Cancels a request to the client. If this returns a waiter, send `notifications/cancelled`; `None` means that the
+    /// request is already done.
     pub fn cancel(&mut self, id: i64) -> Option<W> {
         self.asked.cancel(id)
     }
@@ -366,8 +369,7 @@ impl<T, W> ServerSession<T, W> {
         self.asked.poll_timeout()
     }
 
-    /// Gives up the questions that were not answered in time, oldest first: send `notifications/cancelled` for each
-    /// (TIME-02).
+    /// Ends requests to the client that timed out, oldest first. Send `notifications/cancelled` for each (TIME-02).
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<ExpiredRequest<W>> {
         self.asked.handle_timeout(now)
     }
@@ -378,10 +380,10 @@ impl<T, W> ServerSession<T, W> {
         self.asked.stray_response_count()
     }
 
-    /// `resources/subscribe` was accepted. Whether that is news.
+    /// Adds a resource subscription. Returns true if it is new.
     ///
     /// # Errors
-    /// The answer, when the client has too many subscriptions.
+    /// The error to respond with, if the client has too many subscriptions.
     pub fn subscribe(&mut self, uri: &str) -> Result<bool, RpcError> {
         if self.subscribed.contains(uri) {
             return Ok(false);
@@ -395,7 +397,7 @@ impl<T, W> ServerSession<T, W> {
         Ok(self.subscribed.insert(uri.into()))
     }
 
-    /// `resources/unsubscribe` came. Whether that is news.
+    /// Removes a resource subscription. Returns true if it existed.
     pub fn unsubscribe(&mut self, uri: &str) -> bool {
         self.subscribed.remove(uri)
     }
@@ -406,7 +408,7 @@ impl<T, W> ServerSession<T, W> {
         self.subscribed.contains(uri)
     }
 
-    /// The resources that the client subscribed to.
+    /// Iterates over the subscribed resources.
     pub fn subscriptions(&self) -> impl Iterator<Item = &str> {
         self.subscribed.iter().map(AsRef::as_ref)
     }
@@ -418,7 +420,8 @@ impl<T, W> ServerSession<T, W> {
         self.asked.drain().map(|(_, waiter)| waiter).collect()
     }
 
-    /// The transport has ended, and with it the session (LIFE-12). What stops the work, and who waits in vain.
+    /// Closes the session at the end of the transport (LIFE-12). Returns the handles that stop the work, and the
+    /// waiters of pending requests.
     pub fn close(&mut self) -> (Vec<T>, Vec<W>) {
         self.state = SessionPhase::Closed;
         self.subscribed.clear();
@@ -430,7 +433,7 @@ impl<T, W> ServerSession<T, W> {
 
     fn mark_ready(&mut self) {
         if let SessionPhase::Initialising(opened) = &self.state {
-            // The clone is cheap: the params of the client are behind an `Arc`.
+            // The clone is cheap, because the params of the client are behind an `Arc`.
             self.state = SessionPhase::Ready(opened.clone());
         }
     }
@@ -458,7 +461,7 @@ fn declares(capabilities: &ClientCapabilities, method: &Method) -> bool {
     }
 }
 
-/// The request that `notifications/cancelled` ends, if there is one (CANC-12).
+/// Finds the request that `notifications/cancelled` refers to, if there is one (CANC-12).
 fn cancelled<T>(
     served: &mut InFlightRequests<T>,
     params: Option<&RawValue>,

@@ -179,8 +179,8 @@ macro_rules! transport_tests {
     )*};
 }
 
-/// Creates a client that answers the suite's requests: forms with the number in the message, sampling by repeating the
-/// prompt.
+/// Creates a client that answers the suite's requests: forms with the name in their message, sampling with the number of
+/// messages.
 pub(crate) fn client() -> ClientBuilder {
     use hospes::model::{
         CreateMessageResult, ElicitParams, ElicitResult, RawJson, SamplingMessageContentBlock,
