@@ -5,15 +5,15 @@ use crate::destination::CallDestinations;
 use crate::document::KeywordTable;
 use crate::effects::ToolEffectSet;
 
-/// Something that is about to happen, and for whom.
+/// A request that the policy decides on: the action, the server, and the caller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PolicyRequest<'a> {
-    /// The server it concerns, by the name the person gave it.
+    /// Name of the server in the configuration.
     pub server: &'a str,
     /// Action to decide on.
     pub action: PolicyAction<'a>,
-    /// The name that the application gave itself. Anybody can call itself anything.
+    /// Name that the application reports for itself, which is not verified.
     pub application: Option<&'a str>,
     /// Signed-in user, if sign-in is on.
     pub principal: Option<&'a str>,
@@ -45,9 +45,9 @@ impl<'a> PolicyRequest<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PolicyAction<'a> {
-    /// A tool is called.
+    /// A tool call.
     Tool {
-        /// Its name at the server, without the server's prefix.
+        /// Name of the tool at the server, without the server's prefix.
         name: &'a str,
         /// Effects that the tool declares.
         effects: ToolEffectSet,
@@ -56,26 +56,26 @@ pub enum PolicyAction<'a> {
         /// Destinations that the arguments point to.
         destinations: CallDestinations,
     },
-    /// A prompt is fetched.
+    /// Fetching a prompt.
     Prompt {
-        /// Its name at the server.
+        /// Name of the prompt at the server.
         name: &'a str,
     },
-    /// A resource is read or subscribed to.
+    /// Reading or subscribing to a resource.
     Resource {
-        /// Its URI at the server.
+        /// URI of the resource at the server.
         uri: &'a str,
     },
-    /// The server asks for a model's answer.
+    /// A sampling request of the server.
     Sampling,
-    /// The server asks the person something.
+    /// An elicitation request of the server.
     Elicitation,
-    /// The server asks for the roots.
+    /// A request of the server for the roots.
     Roots,
 }
 
 impl<'a> PolicyAction<'a> {
-    /// A call of a tool.
+    /// Creates the action of a tool call.
     #[must_use]
     pub fn tool(name: &'a str, effects: ToolEffectSet, arguments: &'a CallArguments) -> Self {
         Self::Tool { name, effects, arguments, destinations: CallDestinations::from_arguments(arguments) }
@@ -95,26 +95,26 @@ impl<'a> PolicyAction<'a> {
     }
 }
 
-/// The kinds of [`PolicyAction`].
+/// Kind of a [`PolicyAction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PolicyActionKind {
-    /// Calls of tools.
+    /// Tool calls.
     Tool,
-    /// Prompts fetched.
+    /// Fetching prompts.
     Prompt,
-    /// Resources read or subscribed to.
+    /// Reading resources or subscribing to them.
     Resource,
-    /// Answers of a model that servers ask for.
+    /// Sampling requests of servers.
     Sampling,
-    /// Questions of servers to the person.
+    /// Elicitation requests of servers.
     Elicitation,
-    /// Roots that servers ask for.
+    /// Requests of servers for the roots.
     Roots,
 }
 
 impl PolicyActionKind {
-    /// The values as they are written.
+    /// Words for the values in the policy file.
     pub(crate) const WORDS: &KeywordTable<Self> = &[
         ("tool", Self::Tool),
         ("prompt", Self::Prompt),

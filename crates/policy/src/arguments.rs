@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::pattern::AmbiguityBias;
 
-/// The arguments of a call, read so that there is only one reading of them.
+/// Arguments of a call, parsed strictly so that they have only one interpretation.
 ///
-/// An object with one key twice is read differently by different parsers: what a rule sees need not be what the server
-/// acts on. So is one with two keys that differ only in case: some readers take no notice of that. Such arguments are
-/// refused.
+/// Parsers disagree about an object with a duplicate key, so the server might use another value than the rules have
+/// seen. The same holds for keys that differ only in case, because some parsers ignore case. Such arguments are
+/// rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallArguments(Map<String, Value>);
 
@@ -20,16 +20,16 @@ pub struct CallArguments(Map<String, Value>);
 pub struct CallArgumentsError(String);
 
 impl CallArguments {
-    /// Arguments of a call that has none.
+    /// Returns the arguments of a call without any.
     #[must_use]
     pub fn none() -> Self {
         Self(Map::new())
     }
 
-    /// Reads the JSON object of a call's `arguments`.
+    /// Parses the JSON object in `arguments` of a call.
     ///
     /// # Errors
-    /// When it is no object, has a key twice anywhere inside (case aside), or is deeper than 128 levels.
+    /// If it is not an object, has a duplicate key at any depth (ignoring case), or is nested deeper than 128 levels.
     pub fn read(json: &str) -> Result<Self, CallArgumentsError> {
         match serde_json::from_str(json) {
             Ok(StrictValue(Value::Object(members))) => Ok(Self(members)),
@@ -38,14 +38,14 @@ impl CallArguments {
         }
     }
 
-    /// The members.
+    /// Returns the members.
     #[must_use]
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
     }
 }
 
-/// A value without a key that stands twice in one object.
+/// A JSON value without duplicate keys in any object.
 struct StrictValue(Value);
 
 impl<'de> Deserialize<'de> for StrictValue {
@@ -113,18 +113,18 @@ impl<'de> Visitor<'de> for StrictValueVisitor {
     }
 }
 
-/// The text as those read it that take no notice of case: `ſ` is an `s` too.
+/// Folds the case of a text, including letters such as `ſ`, which some readers treat as `s`.
 fn fold_case(text: &str) -> String {
     text.to_uppercase().to_lowercase()
 }
 
-/// Values found at a [`ArgumentPointer`] in the arguments.
+/// Values found at an [`ArgumentPointer`] in the arguments.
 #[derive(Debug, Default)]
 pub(crate) struct FoundValues<'a> {
     pub(crate) values: Vec<&'a Value>,
-    /// Somewhere the way could not be followed to its end.
+    /// True if the path could not be followed to its end for some item.
     pub(crate) missed: bool,
-    /// Something was left out that stands under the name in another case.
+    /// True if a member was skipped because its name differs in case.
     pub(crate) alike: bool,
 }
 
@@ -143,13 +143,13 @@ impl ArgumentPointer {
         })
     }
 
-    /// The name of the argument in which it begins.
+    /// Returns the name of the argument in which the path begins.
     pub(crate) fn first(&self) -> Option<&str> {
         self.0.first().map(String::as_str)
     }
 
-    /// Everything that stands there. What is an array at the end counts as its items. In doubt that counts, names are
-    /// followed without regard to case.
+    /// Returns the values at this path. A final array counts as its items. If `doubt` is [`AmbiguityBias::Counts`],
+    /// names are matched without regard to case.
     pub(crate) fn follow<'a>(&self, arguments: &'a CallArguments, doubt: AmbiguityBias) -> FoundValues<'a> {
         let mut found = FoundValues::default();
         let Some((first, rest)) = self.0.split_first() else { return found };
@@ -177,7 +177,7 @@ impl ArgumentPointer {
     }
 }
 
-/// The items of arrays in arrays too; an empty array is itself.
+/// Flattens nested arrays to their items; an empty array stays one value.
 fn flatten_arrays<'a>(value: &'a Value, to: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) if !items.is_empty() => items.iter().for_each(|item| flatten_arrays(item, to)),

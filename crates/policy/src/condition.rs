@@ -13,22 +13,23 @@ use crate::pattern::{AmbiguityBias, TextPatterns};
 
 /// Condition of a rule on one argument.
 ///
-/// A text or a list of texts are patterns for a string; a number or a boolean is itself; a table has one or more of
+/// A string or a list of strings are patterns; a number or a boolean must be equal; a table has one or more of these
+/// keys:
 ///
-/// | key | holds for |
+/// | key | matches |
 /// |---|---|
-/// | `is` | this value and no other |
-/// | `like` | a string that one of the patterns fits |
+/// | `is` | exactly this value |
+/// | `like` | a string that matches one of the patterns |
 /// | `under` | an absolute path (or `file` URL) in one of the folders, or one of them, also after symbolic links ([`crate::LinkResolver`]) |
 /// | `host` | a URL, mail address or host whose host is one of these, as in `destinations` |
-/// | `at_least`, `at_most` | a number not below, not above |
-/// | `regex` | a string that the expression fits from end to end |
-/// | `longer_than` | a string of more characters |
-/// | `present` | whatever is there, or with `false` nothing |
+/// | `at_least`, `at_most` | a number that is not below, not above this one |
+/// | `regex` | a string that the whole expression matches |
+/// | `longer_than` | a string with more characters than this |
+/// | `present` | any value, or with `false` an absent argument |
 ///
-/// All that are given must hold. A string of more than 64 KiB fits no pattern, folder or `regex` of a rule that allows, and
-/// each one of a rule that asks or denies. For the latter a string that reads as a number or a boolean is also that, and
-/// the other way round, and `null` is also nothing.
+/// All given keys must match. A string of more than 64 KiB matches no pattern, folder or `regex` of a rule that allows,
+/// and all of them in a rule that asks or denies. In rules that ask or deny, a string that spells a number or a boolean
+/// also counts as that value, the reverse holds too, and `null` also counts as absent.
 #[derive(Clone, Debug)]
 pub struct ArgumentCondition(ArgumentConditionKind);
 
@@ -53,7 +54,8 @@ struct ValueTests {
 }
 
 impl ArgumentCondition {
-    /// The condition under a key of `arguments`; nothing, with the mistakes in the report, where it has any.
+    /// Parses the condition under a key of `arguments`. Returns `None` if it has mistakes, which are added to the
+    /// report.
     pub(crate) fn parse(
         key: &str,
         value: &Spanned<DeValue<'_>>,
@@ -203,7 +205,7 @@ impl ValueTests {
     }
 }
 
-/// A regular expression over a whole text. Its engine takes time in proportion to the text, whatever stands in either.
+/// Regular expression over a whole text. Matching takes linear time, whatever the expression and the text are.
 #[derive(Clone, Debug)]
 struct WholeTextRegex {
     text: String,
@@ -212,7 +214,7 @@ struct WholeTextRegex {
 
 impl WholeTextRegex {
     fn new(text: &str) -> Result<Self, String> {
-        // Alone first, so that a mistake is shown as it was written.
+        // Compiled unchanged first, so that an error shows the expression as written.
         let regex = regex::Regex::new(text).and_then(|_| regex::Regex::new(&format!("^(?:{text})$")));
         Ok(Self { text: text.to_owned(), regex: regex.map_err(|error| error.to_string())? })
     }
@@ -222,7 +224,7 @@ impl WholeTextRegex {
         match doubt {
             _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
             AmbiguityBias::Refuses if raw.chars().any(paths::is_hidden) => false,
-            // Nothing in it can be taken for anything else.
+            // The text has no other interpretation.
             AmbiguityBias::Refuses if paths::is_plain(raw) && !raw.contains('\\') => self.regex.is_match(raw),
             AmbiguityBias::Refuses => text.readings().iter().all(|reading| self.regex.is_match(reading)),
             AmbiguityBias::Counts => text.readings().iter().any(|reading| self.regex.is_match(reading)),
@@ -230,7 +232,8 @@ impl WholeTextRegex {
     }
 }
 
-/// The other thing that a lenient reader takes a value for: a string for a number or a boolean, and these for a string.
+/// Returns the value that a lenient reader takes this one for: a number or a boolean for a string, and a string for
+/// these.
 fn coerce_value(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) if text.len() <= 64 => serde_json::from_str(text.trim())
@@ -251,7 +254,7 @@ fn values_equal(wanted: &Value, value: &Value) -> bool {
 
 fn compare(value: &Value, bound: &Number) -> Option<std::cmp::Ordering> {
     let Value::Number(value) = value else { return None };
-    // As integers where both are: large ones that differ can be equal as floats.
+    // As integers if both are: different large integers can be equal as floats.
     match (value.as_i128(), bound.as_i128()) {
         (Some(value), Some(bound)) => Some(value.cmp(&bound)),
         _ => value.as_f64()?.partial_cmp(&bound.as_f64()?),

@@ -13,27 +13,27 @@ use crate::strings::{LocatedString, collect_strings};
 /// allows by destination.
 pub const MAX_DESTINATIONS: usize = 64;
 
-/// Arguments of these names hold the name of a host, also when nothing else shows it.
+/// Names of arguments that contain a host name, even if the value does not look like one.
 const HOST_ARGUMENT_NAMES: [&str; 7] =
     ["host", "hostname", "domain", "server", "address", "endpoint", "peer"];
 
-/// Characters that separate the parts of a word.
+/// Characters that separate parts of a word.
 const PARTING: &str = "()[]{}|;,=:?&";
 
 /// Destination that an argument points to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Destination {
-    /// A host: of a URL, of a mail address, or named alone.
+    /// A host: of a URL, of a mail address, or alone.
     Host {
-        /// Its name in lower case and ASCII, or its address.
+        /// Name in lower case and ASCII, or address.
         name: String,
-        /// The port, if the text has one that is not its scheme's own.
+        /// Port in the text, unless it is the default of the scheme.
         port: Option<u16>,
         /// Port of the URL scheme, if the text has no port.
         scheme_port: Option<u16>,
     },
-    /// A path on a disk, as it was written.
+    /// A file system path, as written.
     Path(String),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Destination {
         match self {
             Self::Host { name, port: Some(port), .. } => write!(f, "{name}:{port}"),
             Self::Host { name, port: None, .. } => f.write_str(name),
-            // What a person is shown stays short enough to be read.
+            // Cut, so that a person can read it.
             Self::Path(path) => match path.char_indices().nth(256) {
                 Some((at, _)) => write!(f, "{}…", &path[..at]),
                 None => f.write_str(path),
@@ -60,8 +60,8 @@ impl Destination {
     }
 }
 
-/// Destinations that the arguments of a call plainly point to, as shown to a person. Rules use all readings of each
-/// string instead.
+/// Destinations that the arguments of a call visibly point to, for display. Rules use all readings of each string
+/// instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallDestinations {
     found: Vec<Destination>,
@@ -70,7 +70,7 @@ pub struct CallDestinations {
 }
 
 impl CallDestinations {
-    /// Looks through every string of the arguments, also for what stands inside a longer text, as in a command line.
+    /// Searches every string of the arguments, including parts of longer texts such as command lines.
     #[must_use]
     pub fn from_arguments(arguments: &CallArguments) -> Self {
         let mut all = Self::default();
@@ -81,7 +81,7 @@ impl CallDestinations {
         all
     }
 
-    /// The strings of the arguments, which these are the destinations of, with their readings; worked out once.
+    /// Returns the strings of the arguments with their readings. They are computed once.
     pub(crate) fn strings(&self, arguments: &CallArguments) -> &[LocatedString] {
         self.strings.get_or_init(|| collect_strings(arguments))
     }
@@ -119,7 +119,7 @@ impl CallDestinations {
             if named && let Some(host) = parse_lone_host(&text) {
                 self.add(host);
             }
-            // The whole first: a path may have spaces.
+            // The whole text first, because a path may contain spaces.
             if is_path(&text) && text.contains(char::is_whitespace) && text.len() <= MAX_TEXT {
                 self.add(Destination::Path(text.clone()));
             }
@@ -132,26 +132,27 @@ impl CallDestinations {
         }
     }
 
-    /// A word may be one destination, or have some inside: `--to=a@b.c`, `user@host:/path`, `(https://a),(https://b)`.
+    /// Scans a word, which may be a destination or contain several: `--to=a@b.c`, `user@host:/path`,
+    /// `(https://a),(https://b)`.
     fn scan_word(&mut self, word: &str) {
         if word.len() > MAX_TEXT {
             self.more = true;
             return;
         }
         let whole = parse_word(word);
-        // A letter may go to many: `a@b.c,d@e.f` or `mailto:a@b.c?cc=d@e.f`.
+        // A mail may have several recipients: `a@b.c,d@e.f` or `mailto:a@b.c?cc=d@e.f`.
         let of_many = word.contains([',', ';'])
             || word.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("mailto:"));
         if whole.is_none() || of_many || word.matches("://").count() > 1 {
             for part in word.split(|c: char| PARTING.contains(c)) {
-                // `@file` is how command lines name one; `//` what is left of a URL.
+                // `@file` names a file on command lines; `//` remains of a URL.
                 let part = part.strip_prefix('@').unwrap_or(part);
                 let rest =
                     part.strip_prefix("//").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));
                 if let Some(found) = rest.map_or_else(|| parse_word(part), parse_lone_host) {
                     self.add(found);
                 } else if rest.is_none() {
-                    // `a@b.c@d.e` is read from either end.
+                    // `a@b.c@d.e` is parsed from either end by different readers.
                     for host in part.split('@').skip(1).filter(|host| host.contains('.')) {
                         if let Some(found) = parse_lone_host(host) {
                             self.add(found);
@@ -167,7 +168,7 @@ impl CallDestinations {
         }
     }
 
-    /// `.ssh/id` is a path, `db.internal/x` may be a host too, and `-I/usr/include` has one inside.
+    /// Scans a relative path: `.ssh/id` is one, `db.internal/x` may be a host too, and `-I/usr/include` contains one.
     fn scan_relative_path(&mut self, part: &str) {
         if !part.contains(['/', '\\']) {
             return;
@@ -181,7 +182,7 @@ impl CallDestinations {
         }
     }
 
-    /// The host in `//host/x`, `\\\\host\\x` and `host.example/x`.
+    /// Scans the host in `//host/x`, `\\\\host\\x` and `host.example/x`.
     fn scan_server_name(&mut self, word: &str) {
         let turned = word.replace('\\', "/");
         let (first, doubled) = match turned.strip_prefix("//") {
@@ -214,7 +215,7 @@ fn parse_word(word: &str) -> Option<Destination> {
     if word.is_empty() {
         return None;
     }
-    // Before the URL: to a URL parser `C:\` is a scheme.
+    // Before URLs, because a URL parser takes `C:\` for a scheme.
     if is_path(word) {
         return Some(Destination::Path(word.to_owned()));
     }
@@ -239,28 +240,28 @@ fn parse_word(word: &str) -> Option<Destination> {
 
 fn of_mail(text: &str) -> Option<Destination> {
     let (user, host) = text.rsplit_once('@')?;
-    // Of several in one word, each is looked at by itself.
+    // Several addresses in one word are scanned separately.
     (!user.is_empty() && !user.contains(['@', ',', ';']) && host.contains('.'))
         .then(|| parse_lone_host(host))
         .flatten()
 }
 
-/// A host that stands alone, maybe with a port.
+/// Parses a host that stands alone, optionally with a port.
 pub(crate) fn parse_lone_host(text: &str) -> Option<Destination> {
     let text = text.trim();
     if text.is_empty() || text.contains(['/', '@', '?', '#', '\\']) || text.contains(char::is_whitespace) {
         return None;
     }
-    // What a URL makes of a name is what a connection would go to: punycode, lower case, odd forms of addresses.
+    // Parsed as a URL, because the connection uses that form of the name: punycode, lower case, normalized addresses.
     let bracketed =
         if text.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{text}]") } else { text.to_owned() };
     let url = Url::parse(&format!("http://{bracketed}/")).ok()?;
-    // The parser drops the port that is its scheme's own.
+    // The URL parser drops the default port of the scheme.
     let port = url.port().or_else(|| bracketed.ends_with(":80").then_some(80));
     Some(Destination::Host { name: strip_host_decoration(&url.host()?.to_string()), port, scheme_port: None })
 }
 
-/// Without the brackets of an address and the dot at the end.
+/// Removes the brackets of an address and the trailing dot of a name.
 pub(crate) fn strip_host_decoration(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }

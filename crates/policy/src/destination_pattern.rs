@@ -1,4 +1,4 @@
-//! A place that a rule names: a host or a folder.
+//! Destinations in rules: hosts and folders.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::paths::TextReadings;
 use crate::pattern::{AmbiguityBias, TextPattern};
 use crate::readings::{self, DestinationCandidates, HostCandidate};
 
-/// Destination that a rule names: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
+/// Destination in a rule: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct DestinationPattern {
     text: String,
@@ -23,8 +23,10 @@ enum DestinationPatternKind {
 }
 
 impl DestinationPattern {
+    /// Parses a destination.
+    ///
     /// # Errors
-    /// When the text is not a host or folder; the error is the end of a sentence.
+    /// If the text is neither a host nor a folder. The error completes a sentence.
     pub(crate) fn new(text: &str, reading: &PolicyEnvironment) -> Result<Self, String> {
         let of_folder = text.starts_with('~') || is_absolute(text);
         if !of_folder && text.contains('/') {
@@ -37,7 +39,7 @@ impl DestinationPattern {
             DestinationPatternKind::Host { name, port }
         } else {
             let (name, port) = match text.rsplit_once(':') {
-                // With more colons it is an IPv6 address, whose last part is no port.
+                // With more colons it is an IPv6 address, whose last part is not a port.
                 Some((name, port)) if !name.contains(':') => {
                     (name, Some(port.parse().map_err(|_| format!("`{text}`: `{port}` is not a valid port"))?))
                 }
@@ -81,7 +83,7 @@ impl DestinationPattern {
         let found = match &self.kind {
             DestinationPatternKind::Host { name, .. } => {
                 let at = read.hosts.iter().filter(|(host, _)| self.may_match_host(host));
-                // A lone word is a host only where it is the one that the rule names.
+                // A lone word counts as a host only if the rule names it literally.
                 let at =
                     at.map(
                         |(_, word)| {
@@ -106,7 +108,7 @@ pub(crate) enum PatternMatch {
     Yes,
 }
 
-/// A name with wildcards whose other labels are in their ASCII form.
+/// Converts the labels of a name without wildcards to their ASCII form.
 fn ascii_labels(name: &str) -> String {
     let labels = name.split('.').map(|label| match url::Host::parse(label) {
         Ok(url::Host::Domain(ascii)) if !label.is_ascii() => ascii,
@@ -115,9 +117,9 @@ fn ascii_labels(name: &str) -> String {
     labels.collect::<Vec<_>>().join(".")
 }
 
-/// A place without wildcards, as a host.
+/// Parses a destination without wildcards as a host.
 fn named(text: &str) -> Option<Destination> {
-    // `[::1]` is an address, but `[ab].example` has a set of characters.
+    // `[::1]` is an address, but `[ab].example` contains a set of characters.
     let bracketed =
         text.starts_with('[') && text.contains("::") || text.parse::<std::net::Ipv6Addr>().is_ok();
     let wild = text.contains(['*', '?', '{', '}', '!']) || text.contains('[') && !bracketed;

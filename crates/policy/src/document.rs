@@ -1,4 +1,4 @@
-//! A policy file as tables that know where each value stands, read so that all mistakes are found at once.
+//! A policy file as tables with positions, parsed so that all mistakes are reported together.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -44,18 +44,20 @@ impl<'t> MistakeReport<'t> {
         });
     }
 
-    /// Number of mistakes so far.
+    /// Returns the number of mistakes so far.
     pub(crate) fn count(&self) -> usize {
         self.mistakes.len() + self.left_out
     }
 
+    /// Ends the report.
+    ///
     /// # Errors
-    /// When there was at least one mistake.
+    /// If there is at least one mistake.
     pub(crate) fn finish(mut self) -> Result<(), PolicyError> {
         if self.mistakes.is_empty() {
             return Ok(());
         }
-        // Found key by key, and listed in the order of the file.
+        // Found key by key, but reported in the order of the file.
         self.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
         Err(PolicyError { mistakes: self.mistakes, left_out: self.left_out })
     }
@@ -67,37 +69,37 @@ impl<'t> MistakeReport<'t> {
             let at = error.span().map_or(0, |span| span.start);
             self.add(at, None, format!("not valid TOML: {}", error.message().trim_end().replace('\n', ", ")));
         }
-        // What was read in part would cause mistakes that the file does not have.
+        // A partially parsed file would cause mistakes that the file does not have.
         errors.is_empty().then_some(table)
     }
 }
 
-/// The line of a byte offset, from 1.
+/// Returns the line of a byte offset, from 1.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     1 + text.get(..at).unwrap_or(text).matches('\n').count()
 }
 
-/// A table of the file, with the keys that were asked for so far.
+/// A table of the file that records which keys have been read.
 pub(crate) struct TableSection<'a> {
     /// Name of the rule or label in messages.
     name: Option<String>,
-    /// Prefix of its keys in messages: `effects.`.
+    /// Prefix of the table's keys in messages, such as `effects.`.
     path: String,
     at: usize,
     entries: &'a DeTable<'a>,
     known: Vec<&'static str>,
 }
 
-/// One table of a list of tables.
+/// One table in a list of tables.
 pub(crate) struct NumberedTable<'a> {
-    /// Its place in the list, from 1.
+    /// Position in the list, from 1.
     pub(crate) number: usize,
-    /// The byte offset at which it begins.
+    /// Byte offset of its start.
     pub(crate) at: usize,
     pub(crate) section: TableSection<'a>,
 }
 
-/// Words that stand for the values of a setting.
+/// Words for the values of a setting.
 pub(crate) type KeywordTable<T> = [(&'static str, T)];
 
 impl<'a> TableSection<'a> {
@@ -105,7 +107,7 @@ impl<'a> TableSection<'a> {
         Self { name, path: String::new(), at, entries, known: Vec::new() }
     }
 
-    /// The value of a key, which counts as known from now on.
+    /// Returns the value of a key and marks the key as known.
     pub(crate) fn get(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.known.push(key);
         self.value(key)
@@ -119,7 +121,7 @@ impl<'a> TableSection<'a> {
         self.value(key).is_some()
     }
 
-    /// All keys with their values.
+    /// Iterates over all keys and values.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Spanned<DeValue<'a>>)> + use<'a> {
         self.entries.iter().map(|(key, value)| (key.get_ref().as_ref(), value))
     }
@@ -128,14 +130,14 @@ impl<'a> TableSection<'a> {
         self.entries.is_empty()
     }
 
-    /// Adds a mistake about a key; about the whole table where it does not have the key.
+    /// Adds a mistake at a key, or at the whole table if it does not have the key.
     pub(crate) fn add_mistake_at_key(&self, key: &str, what: &str, report: &mut MistakeReport<'_>) {
         let at = self.value(key).map_or(self.at, |value| value.span().start);
         let path = visible_line(&self.path);
         report.add(at, self.name.as_deref(), format!("`{path}{}`: {what}", quoted(key)));
     }
 
-    /// Adds a mistake about the table itself.
+    /// Adds a mistake at the table itself.
     pub(crate) fn add_mistake_at_table(&self, what: &str, report: &mut MistakeReport<'_>) {
         let whole = self.path.trim_end_matches('.');
         let what = if whole.is_empty() { what.to_owned() } else { format!("`{}`: {what}", quoted(whole)) };
@@ -163,7 +165,7 @@ impl<'a> TableSection<'a> {
         value.as_bool()
     }
 
-    /// A value as JSON.
+    /// Reads a value as JSON.
     pub(crate) fn json(
         &mut self,
         key: &'static str,
@@ -187,7 +189,7 @@ impl<'a> TableSection<'a> {
         }
     }
 
-    /// A whole number that is not negative.
+    /// Reads a non-negative integer.
     pub(crate) fn count(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<usize> {
         let number = self.number(key, report)?.as_u64().and_then(|number| usize::try_from(number).ok());
         if number.is_none() {
@@ -196,7 +198,7 @@ impl<'a> TableSection<'a> {
         number
     }
 
-    /// A text or a list of texts, which is not empty.
+    /// Reads a string or a non-empty list of strings.
     pub(crate) fn texts(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<Vec<String>> {
         let value = self.get(key)?;
         let texts = texts(value.get_ref());
@@ -214,7 +216,7 @@ impl<'a> TableSection<'a> {
         texts.filter(|texts| !texts.is_empty())
     }
 
-    /// A text or a list of texts, which may be empty.
+    /// Reads a string or a list of strings, which may be empty.
     pub(crate) fn names(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<Vec<String>> {
         let names = texts(self.get(key)?.get_ref());
         if names.is_none() {
@@ -223,7 +225,7 @@ impl<'a> TableSection<'a> {
         names
     }
 
-    /// A text or a list of texts, made into something by a function whose errors are mistakes of the key.
+    /// Reads a string or a list of strings and converts each with a function whose errors are mistakes of the key.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -234,7 +236,7 @@ impl<'a> TableSection<'a> {
         make(&texts).map_err(|what| self.add_mistake_at_key(key, &what, report)).ok()
     }
 
-    /// One of the words of a setting.
+    /// Reads one of the words of a setting.
     pub(crate) fn word<T: Copy>(
         &mut self,
         key: &'static str,
@@ -249,7 +251,7 @@ impl<'a> TableSection<'a> {
         self.one_of(key, text, words, report)
     }
 
-    /// One or more of the words of a setting.
+    /// Reads one or more of the words of a setting.
     pub(crate) fn words<T: Copy>(
         &mut self,
         key: &'static str,
@@ -257,7 +259,7 @@ impl<'a> TableSection<'a> {
         report: &mut MistakeReport<'_>,
     ) -> Option<Vec<T>> {
         let texts = self.texts(key, report)?;
-        // In two steps, because collecting into an `Option` at once would stop at the first wrong word.
+        // In two steps, because collecting into an `Option` directly would stop at the first wrong word.
         let found: Vec<Option<T>> = texts.iter().map(|text| self.one_of(key, text, words, report)).collect();
         found.into_iter().collect()
     }
@@ -279,7 +281,7 @@ impl<'a> TableSection<'a> {
         found
     }
 
-    /// A table under a key. `expected` says what it looks like.
+    /// Reads a table under a key. `expected` describes the table for messages.
     pub(crate) fn table(
         &mut self,
         key: &'static str,
@@ -294,13 +296,13 @@ impl<'a> TableSection<'a> {
         Some(self.inner(key, value.span().start, entries))
     }
 
-    /// A table that stands under a key of this one.
+    /// Returns a table under a key of this one.
     pub(crate) fn inner(&self, key: &str, at: usize, entries: &'a DeTable<'a>) -> Self {
         let path = format!("{}{key}.", self.path);
         Self { name: self.name.clone(), path, at, entries, known: Vec::new() }
     }
 
-    /// The tables of a list under a key, numbered from 1, each called by `name`.
+    /// Reads a list of tables under a key, numbered from 1. Messages use `name` for each.
     pub(crate) fn tables(
         &mut self,
         key: &'static str,
@@ -327,7 +329,7 @@ impl<'a> TableSection<'a> {
         tables
     }
 
-    /// Adds a mistake where more than one of these keys is there, of which a rule or label can have one.
+    /// Adds a mistake if more than one of these keys is present; a rule or label can have only one of them.
     pub(crate) fn reject_combination(&self, keys: &[&str], what: &str, report: &mut MistakeReport<'_>) {
         let mut there = keys.iter().filter(|key| self.has(key));
         let Some(first) = there.next() else { return };
@@ -340,7 +342,7 @@ impl<'a> TableSection<'a> {
         }
     }
 
-    /// Adds a mistake for each key that was not asked for. `elsewhere` are keys of other tables, with where they belong.
+    /// Adds a mistake for each key that was not read. `elsewhere` lists keys of other tables and where they belong.
     pub(crate) fn reject_unknown_keys(
         &self,
         elsewhere: &[(&'static str, &str)],
@@ -352,7 +354,7 @@ impl<'a> TableSection<'a> {
             let meant = nearest(name, self.known.iter().copied());
             let misplaced = elsewhere.iter().find(|(key, _)| *key == name);
             let hint = match (misplaced, meant) {
-                // `arguments.a.b = …` is a table in a table for TOML.
+                // TOML parses `arguments.a.b = …` as nested tables.
                 (None, None) if self.path.starts_with("arguments.") => {
                     let path = quoted(&format!("{}{name}", &self.path["arguments.".len()..]));
                     format!("; to reach inside an argument, quote its path: `arguments.\"{path}\"`")
@@ -376,7 +378,7 @@ impl<'a> TableSection<'a> {
     }
 }
 
-/// The texts of a text or a list of texts.
+/// Returns the strings of a string or a list of strings.
 pub(crate) fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     match value {
         DeValue::String(text) => Some(vec![text.to_string()]),
@@ -387,7 +389,7 @@ pub(crate) fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     }
 }
 
-/// The type of a value, for messages.
+/// Returns the type of a value, for messages.
 pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -400,10 +402,10 @@ pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// A value of the file as JSON.
+/// Converts a value of the file to JSON.
 ///
 /// # Errors
-/// When JSON has no such value; the end of a sentence.
+/// If JSON has no such value. The error completes a sentence.
 pub(crate) fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     let too_large = || "a number of this size is not supported".to_owned();
     Ok(match value {
@@ -430,12 +432,12 @@ pub(crate) fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     })
 }
 
-/// "; did you mean …?", or nothing.
+/// Returns "; did you mean …?", or an empty string.
 pub(crate) fn did_you_mean<'k>(asked: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     nearest(asked, known).map(|meant| format!("; did you mean `{}`?", quoted(meant))).unwrap_or_default()
 }
 
-/// A key or value of the file as a message repeats it.
+/// Quotes a key or value of the file for a message.
 pub(crate) fn quoted(text: &str) -> String {
     let shown = visible_line(text);
     match shown.char_indices().nth(MAX_QUOTED) {

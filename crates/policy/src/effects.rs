@@ -2,30 +2,30 @@ use hospes_model::ToolAnnotations;
 
 /// Effects that a tool may have, as far as its declaration is trusted.
 ///
-/// What a server does not say is taken for the worst, as the specification has it: not read-only, destructive, not
-/// idempotent, open to the world.
+/// Undeclared effects have the worst value, which the specification makes the default: not read-only, destructive, not
+/// idempotent, open-world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolEffectSet {
-    /// It changes nothing.
+    /// True if the tool changes nothing.
     pub read_only: bool,
-    /// It may destroy something.
+    /// True if the tool may make destructive changes.
     pub destructive: bool,
-    /// A second call with the same arguments changes nothing more.
+    /// True if repeated calls with the same arguments have no further effect.
     pub idempotent: bool,
-    /// It reaches things outside a closed set.
+    /// True if the tool interacts with external entities, such as the web.
     pub open_world: bool,
 }
 
 impl ToolEffectSet {
-    /// Effects of a tool whose declaration is not trusted.
+    /// Returns the effects of a tool whose declaration is not trusted.
     #[must_use]
     pub const fn unknown() -> Self {
         Self { read_only: false, destructive: true, idempotent: false, open_world: true }
     }
 
-    /// Effects that a server declares for its tool. The policy determines if the server is trusted
-    /// ([`Policy::decide`](crate::Policy::decide)).
+    /// Returns the effects that a server declares for its tool. [`Policy::decide`](crate::Policy::decide) uses them
+    /// only if the server is trusted.
     #[must_use]
     pub fn from_annotations(annotations: Option<&ToolAnnotations>) -> Self {
         let worst = Self::unknown();
@@ -33,7 +33,7 @@ impl ToolEffectSet {
         let read_only = said.read_only_hint.unwrap_or(worst.read_only);
         Self {
             read_only,
-            // What changes nothing destroys nothing; the other hints mean something only for what changes things.
+            // A read-only tool destroys nothing; the other hints are meaningful only for tools that change something.
             destructive: !read_only && said.destructive_hint.unwrap_or(worst.destructive),
             idempotent: read_only || said.idempotent_hint.unwrap_or(worst.idempotent),
             open_world: said.open_world_hint.unwrap_or(worst.open_world),

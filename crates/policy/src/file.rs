@@ -3,29 +3,30 @@ use std::sync::Arc;
 
 use crate::document::MAX_MISTAKES;
 
-/// Surroundings that a policy file is read in, besides its text.
+/// Environment in which a policy file is interpreted, besides its text.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PolicyEnvironment {
     /// Home folder that replaces `~` in `under` and `destinations`. Without it, a `~` is a mistake.
     pub home: Option<String>,
-    /// The disk on which symbolic links are followed. Without one, a path is only its text.
+    /// File system in which symbolic links are followed. Without it, paths are compared as text only.
     pub links: Option<Arc<dyn LinkResolver>>,
 }
 
-/// A disk on which the symbolic links of a path are followed. The crate itself does no I/O.
+/// File system in which symbolic links are followed. This crate itself does no I/O.
 pub trait LinkResolver: fmt::Debug + Send + Sync {
-    /// The absolute path without symbolic links, `.` and `..`. Parts that do not exist stay as they are.
+    /// Returns the absolute path without symbolic links, `.` and `..`. Parts that do not exist stay unchanged.
     ///
     /// # Errors
-    /// When the path cannot be followed: too many links, no permission. A rule that permits does not fit then.
+    /// If the path cannot be followed, because of too many links or missing permission. An allow rule then does not
+    /// match.
     fn follow(&self, path: &str) -> Result<String, std::io::Error>;
 
-    /// The names in an absolute folder that stand for links or folders, for paths with wildcards; at most `most`.
+    /// Returns the names of links and folders in an absolute folder, at most `most`, for paths with wildcards.
     ///
     /// # Errors
-    /// When there are more, or they cannot be read; a path with wildcards there may lead anywhere then. What is no folder, or
-    /// not there, has none. Without an implementation nothing is known.
+    /// If there are more, or they cannot be read; a path with wildcards may then lead anywhere. A missing folder and a
+    /// file have no names. The default implementation always fails.
     fn list_folders_and_links(&self, folder: &str, most: usize) -> Result<Vec<String>, std::io::Error> {
         let _unknown = (folder, most);
         Err(std::io::ErrorKind::Unsupported.into())
@@ -33,13 +34,13 @@ pub trait LinkResolver: fmt::Debug + Send + Sync {
 }
 
 impl PolicyEnvironment {
-    /// A reading with this home folder.
+    /// Creates an environment with this home folder.
     #[must_use]
     pub fn at_home(home: impl Into<String>) -> Self {
         Self { home: Some(home.into()), links: None }
     }
 
-    /// Sets the disk on which symbolic links are followed.
+    /// Sets the file system in which symbolic links are followed.
     #[must_use]
     pub fn following(mut self, links: Arc<dyn LinkResolver>) -> Self {
         self.links = Some(links);
@@ -47,22 +48,22 @@ impl PolicyEnvironment {
     }
 }
 
-/// One mistake in a policy file, with its place.
+/// A mistake in a policy file and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicyMistake {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The rule or label it stands in, if any: "rule 2".
+    /// Rule or label that contains the mistake, if any: "rule 2".
     pub section: Option<String>,
     /// Description of the mistake and the expected value.
     pub message: String,
 }
 
 impl PolicyMistake {
-    /// The message after the rule or label that it concerns, without the place in the file.
+    /// Returns the message preceded by its rule or label, without the position.
     #[must_use]
     pub fn sentence(&self) -> String {
         match &self.section {
@@ -78,7 +79,7 @@ impl fmt::Display for PolicyMistake {
     }
 }
 
-/// All mistakes of a policy file, in the order of the file. Where the text is not TOML, these mistakes alone.
+/// All mistakes of a policy file, in order. If the text is not valid TOML, only its syntax errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
     pub(crate) mistakes: Vec<PolicyMistake>,
@@ -86,13 +87,13 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
-    /// The mistakes, at least one and at most 50.
+    /// Returns the mistakes: at least one, at most 50.
     #[must_use]
     pub fn mistakes(&self) -> &[PolicyMistake] {
         &self.mistakes
     }
 
-    /// Number of further mistakes beyond those that are listed.
+    /// Returns the number of further mistakes that are not listed.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.left_out

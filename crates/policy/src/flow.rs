@@ -14,7 +14,7 @@ use crate::pattern::{AmbiguityBias, TextPatterns};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "whoever labels something must not overlook one")]
 pub struct FlowLabels {
-    /// Its result may hold what is the person's own.
+    /// True if the result may contain the user's private data.
     pub private: bool,
     /// True if the result may hold text from a third party.
     pub untrusted: bool,
@@ -22,18 +22,18 @@ pub struct FlowLabels {
     pub outbound: bool,
 }
 
-/// Sources of the data that a session has read: the names of servers.
+/// Sources of the data that a session has read, as names of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionFlow {
-    /// Those that gave it private data.
+    /// Servers that returned private data.
     pub private: Vec<String>,
     /// Servers that returned untrusted text.
     pub untrusted: Vec<String>,
 }
 
 impl SessionFlow {
-    /// From these servers.
+    /// Creates the data flow from the names of servers.
     #[must_use]
     pub fn new(private: Vec<String>, untrusted: Vec<String>) -> Self {
         Self { private, untrusted }
@@ -66,22 +66,22 @@ impl fmt::Display for SessionFlow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataFlowPolicy {
-    /// The person is asked each time, whatever was allowed, also for longer.
+    /// Ask every time, regardless of rules and lasting permissions.
     #[default]
     Ask,
     /// Ask, and accept an approval only from the console.
     Strong,
-    /// Nothing is watched.
+    /// Data flow is not checked.
     Off,
 }
 
 impl DataFlowPolicy {
-    /// The values as they are written.
+    /// Words for the values in the policy file.
     pub(crate) const WORDS: &KeywordTable<Self> =
         &[("ask", Self::Ask), ("strong", Self::Strong), ("off", Self::Off)];
 }
 
-/// Label rule of the operator on the data that a server receives and returns.
+/// Label that the operator gives to the data that servers receive and return.
 #[derive(Clone, Debug)]
 pub(crate) struct LabelRule {
     number: usize,
@@ -96,7 +96,7 @@ pub(crate) struct LabelRule {
 }
 
 impl LabelRule {
-    /// The label of a table; nothing, with the mistakes in the report, where it has any.
+    /// Parses the label of a table. Returns `None` if it has mistakes, which are added to the report.
     pub(crate) fn parse(
         (number, line): (usize, usize),
         section: &mut TableSection<'_>,
@@ -115,7 +115,7 @@ impl LabelRule {
             outbound: section.boolean("outbound", report),
         };
         section.reject_unknown_keys(&[], report);
-        // By the keys that stand there, so that one with a wrong value does not count as missing, too.
+        // By the keys that are present, so that a key with an invalid value is not reported as missing too.
         if !["private", "untrusted", "outbound"].into_iter().any(|key| section.has(key)) {
             section.add_mistake_at_table(
                 "it sets none of `private`, `untrusted` and `outbound` (each true or false)",
@@ -126,7 +126,7 @@ impl LabelRule {
         (report.count() == before).then_some(label)
     }
 
-    /// The conditions that name something of a server.
+    /// Returns the conditions on names of servers and their items.
     pub(crate) fn selector(&self) -> RuleSelector<'_> {
         RuleSelector {
             section: format!("label {}", self.number),
@@ -172,7 +172,7 @@ pub(crate) fn resolve_labels(
     let said = |key: fn(&LabelRule) -> Option<bool>, known: bool| {
         let said = labels.iter().filter_map(|label| Some((label, key(label)?)));
         let first = said.map(|(label, says)| {
-            // In doubt there is more to be careful about, not less.
+            // An ambiguous match raises a label and never lowers it.
             let doubt = if says { AmbiguityBias::Counts } else { AmbiguityBias::Refuses };
             label.fits(asked, doubt).then_some(says)
         });
@@ -225,7 +225,7 @@ mod tests {
         for action in [PolicyAction::Prompt { name: "p" }, PolicyAction::Resource { uri: "a://b" }] {
             assert_eq!(policy.labels(&PolicyRequest::new("web", action), None), OPEN);
         }
-        // What the host knows it need not be told.
+        // The host's own knowledge needs no label.
         let known = FlowLabels { private: true, ..NONE };
         assert_eq!(of_tool(&policy, "files", "read", true, Some(known)), known);
     }
@@ -240,13 +240,13 @@ mod tests {
         let of = |tool: &str| of_tool(&policy, "mail", tool, true, None);
         assert_eq!(of("read_one"), FlowLabels { private: true, untrusted: true, outbound: false });
         assert_eq!(of("send"), FlowLabels { private: true, untrusted: true, outbound: true });
-        // Another case may be another tool: it is not taken for the one that sends nothing.
+        // A name in another case may be another tool, so it is not taken for the labelled one.
         assert!(of("READ_one").outbound);
         assert!(of_tool(&policy, "MAIL", "x", true, None).private, "and may be the same server");
         assert_eq!(of_tool(&policy, "web", "read_one", true, None), OPEN);
         let resource = |uri| policy.labels(&PolicyRequest::new("web", PolicyAction::Resource { uri }), None);
         assert!(!resource("safe://a").untrusted && resource("safe://%2e%2e").untrusted);
-        // What the host knows is an operator's to correct.
+        // The operator's labels override the host's knowledge.
         assert!(of_tool(&policy, "mail", "read_one", false, Some(NONE)).private);
     }
 

@@ -1,4 +1,4 @@
-//! The folders and hosts that a rule names, compared with the readings of a string.
+//! Folders and hosts of a rule, compared with the readings of a string.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,13 +15,13 @@ use crate::wildcard_paths::WildcardPaths;
 /// Characters that separate the words of a command line or the paths of a list.
 const SEPARATORS: [char; 14] = [' ', '\t', '\n', '\r', ';', '|', '&', '<', '>', '(', ')', ',', ':', '='];
 
-/// Folders whose entries stand for others.
+/// Folders whose entries refer to other files.
 const MAGIC: [&str; 2] = ["/proc", "/dev"];
 
-/// Maximum number of folders that a relative path is tried from.
+/// Maximum number of folders from which a relative path is tried.
 const MAX_BASES: usize = 16;
 
-/// Folders that paths may be in.
+/// Set of folders that paths may be in.
 #[derive(Clone, Debug)]
 pub(crate) struct FolderSet {
     folders: Vec<String>,
@@ -47,8 +47,10 @@ impl FolderSet {
         Ok(all)
     }
 
+    /// Parses the path of a folder.
+    ///
     /// # Errors
-    /// When the text is not an absolute path, or climbs with `..`.
+    /// If the text is not an absolute path, or contains `..`.
     pub(crate) fn of(text: &str, reading: &PolicyEnvironment) -> Result<Self, String> {
         Self::new(&[text.to_owned()], reading)
     }
@@ -62,7 +64,7 @@ impl FolderSet {
         Ok(paths::resolved(&whole.replace('\\', "/")))
     }
 
-    /// The text with the home folder in the place of its `~`; nothing when that is needed and not known.
+    /// Replaces a leading `~` by the home folder. Returns `None` if the home folder is needed but unknown.
     fn at_home(&self, text: &str) -> Option<String> {
         match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
@@ -72,7 +74,7 @@ impl FolderSet {
         }
     }
 
-    /// Returns true if the text, which is known to be a path, is in one of the folders.
+    /// Returns true if the text, which is known to be a path, is inside one of the folders.
     pub(crate) fn matches(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         match doubt {
             _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
@@ -88,12 +90,12 @@ impl FolderSet {
         }
     }
 
-    /// Returns true if a path is in one of the folders for every reader. Symbolic links, quotes, escapes, braces and
-    /// wildcards are taken into account.
+    /// Returns true if a path is inside one of the folders for every reader. Symbolic links, quotes, escapes, braces
+    /// and wildcards are taken into account.
     pub(crate) fn permit(&self, path: &str) -> bool {
         let (spellings, complete) = readings::spellings(path);
         complete
-            // What follows a blank or a separator is a path of its own to shells and lists.
+            // Shells and lists treat text after a blank or a separator as a path of its own.
             && !path.split(SEPARATORS).skip(1).any(may_leave_folder)
             && spellings.iter().all(|path| self.permit_one(path))
     }
@@ -103,7 +105,7 @@ impl FolderSet {
         if !is_absolute(path)
             || turned.starts_with("//")
             || !paths::is_plain(path)
-            // Some servers replace variables in paths, or normalize them.
+            // Some servers expand variables in paths, or normalize them.
             || path.contains(['$', '`'])
             || readings::compatible(path).contains("..")
             || readings::compatible(path).matches(['/', '\\']).count() != turned.matches('/').count()
@@ -151,7 +153,7 @@ impl FolderSet {
         if !path.starts_with(readings::is_wildcard) && self.may_hold_resolved(path) {
             return PatternMatch::Yes;
         }
-        // What a variable holds may climb, and so may a name of two dots that a wildcard stands for.
+        // The value of a variable may contain `..`, and a wildcard may match a name of two dots.
         let climbs = path.contains('/') && path.contains(ANY_TEXT)
             || path.split('/').any(readings::may_be_parent)
                 && self.may_hold(&readings::resolve_possible_parents(path));
@@ -164,7 +166,7 @@ impl FolderSet {
         }
     }
 
-    /// Returns true if some reader may find the path in one of the folders, from any working folder. The path is in
+    /// Returns true if some reader may find the path inside one of the folders, from any working folder. The path is in
     /// lower case.
     pub(crate) fn may_hold(&self, path: &str) -> bool {
         readings_of(path).iter().any(|path| self.may_hold_resolved(path))
@@ -177,7 +179,7 @@ impl FolderSet {
         if path.starts_with(ANY_TEXT) && self.lowered().any(|folder| readings::may_be_under(path, folder)) {
             return true;
         }
-        // What begins with a name for some home, or a variable, is below that.
+        // A path that begins with a home folder or a variable is below that.
         let below = path
             .strip_prefix(['~', '$', '%', ANY_TEXT])
             .map(|rest| rest.split_once('/').map_or("", |(_, rest)| rest));
@@ -190,7 +192,8 @@ impl FolderSet {
         [Some(path), below].into_iter().flatten().any(|path| self.may_hold_relative(path))
     }
 
-    /// A relative path may begin anywhere on the way to the folder, so also with any tail of that way.
+    /// Returns true if a relative path may lead into one of the folders. It may start at any folder on the way there,
+    /// so it is compared with every tail of that path.
     fn may_hold_relative(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split('/').skip_while(|part| *part == "..").collect();
         let path = parts.join("/");
@@ -202,8 +205,8 @@ impl FolderSet {
         })
     }
 
-    /// Matches paths after following symbolic links. Absolute paths and paths in the home folder are followed as they
-    /// are. Relative ones are tried from the home folder and from each folder above the named one.
+    /// Matches paths after following symbolic links. Absolute paths and paths in the home folder are followed directly.
+    /// Relative ones are tried from the home folder and from each parent of the named folder.
     fn follow(&self, read: &DestinationCandidates) -> PatternMatch {
         let Some(links) = &self.links else { return PatternMatch::No };
         let targets: Vec<String> = self
@@ -223,7 +226,7 @@ impl FolderSet {
         let mut held = PatternMatch::No;
         for whole in read.written.iter().flat_map(|path| self.absolute_candidates(path)) {
             let lexical = paths::resolved(&whole);
-            // Both, because `..` behind a link leads elsewhere on a disk than in the text.
+            // Both, because `..` after a link leads elsewhere on a disk than in the text.
             for path in [whole.as_str(), lexical.as_str()] {
                 match ways.expand(path) {
                     None if ways.is_exhausted() => return PatternMatch::Maybe,
@@ -239,7 +242,7 @@ impl FolderSet {
         held
     }
 
-    /// The absolute paths that a path may stand for.
+    /// Returns the absolute paths that a path may mean.
     fn absolute_candidates(&self, path: &str) -> Vec<String> {
         let path = paths::without_scheme(path.trim());
         let Some(path) = self.at_home(path) else { return Vec::new() };
@@ -248,10 +251,10 @@ impl FolderSet {
         }
         let ways =
             self.folders.iter().flat_map(|folder| folder.match_indices('/').map(|(at, _)| &folder[..at]));
-        // From inside a folder everything is below it; that cannot be told from a name.
+        // From inside the folder everything is below it, which says nothing about the path.
         let bases = ways.chain(self.home.as_deref()).filter(|base| !self.is_in(base));
         let bases: BTreeSet<&str> = bases.collect();
-        // `../x` from beside a base is `x` from there.
+        // `../x` from a sibling of a base is `x` from the base.
         let below = path.trim_start_matches("../");
         let bases = bases.into_iter().take(MAX_BASES);
         let spellings = [Some(path.as_str()), (below != path).then_some(below)];
@@ -260,7 +263,7 @@ impl FolderSet {
             .collect()
     }
 
-    /// In lower case, and also normalized.
+    /// Iterates over the folders in lower case, as written and normalized.
     fn lowered(&self) -> impl Iterator<Item = &str> {
         self.lower.iter().map(String::as_str)
     }
@@ -277,8 +280,8 @@ fn may_leave_folder(part: &str) -> bool {
         || part.contains(['/', '\\']) && part.contains("..")
 }
 
-/// Resolved paths that file systems make of a path in lower case: as written, as Windows trims it, and without views of
-/// processes.
+/// Returns the paths that file systems resolve a path in lower case to: as written, trimmed as on Windows, and without
+/// process views.
 pub(crate) fn readings_of(path: &str) -> Vec<String> {
     let path = paths::strip_windows_prefix(paths::without_scheme(path));
     let mut all = vec![paths::resolved(path)];
@@ -291,7 +294,7 @@ pub(crate) fn readings_of(path: &str) -> Vec<String> {
     all
 }
 
-/// Without the dots, blanks and stream names that Windows drops at the end of each part.
+/// Removes the dots, blanks and stream names that Windows drops at the end of each part.
 fn trim_windows_endings(path: &str) -> String {
     let parts = path.split('/').enumerate().map(|(at, part)| match part {
         "." | ".." => part,
@@ -308,7 +311,7 @@ impl fmt::Display for FolderSet {
     }
 }
 
-/// Hosts that an argument may lead to.
+/// Set of hosts that an argument may lead to.
 #[derive(Clone, Debug)]
 pub(crate) struct HostSet(Vec<DestinationPattern>);
 
@@ -323,7 +326,7 @@ impl HostSet {
         places.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns true if the text leads to one of the hosts. It is known to be a URL, a mail address or a host.
+    /// Returns true if the text, which is known to be a URL, a mail address or a host, leads to one of the hosts.
     pub(crate) fn matches(&self, text: &str, doubt: AmbiguityBias) -> bool {
         match doubt {
             AmbiguityBias::Refuses => match readings::parse_exact(text) {
@@ -350,7 +353,7 @@ impl fmt::Display for HostSet {
     }
 }
 
-/// `/…`, `C:\\…` or `C:/…`.
+/// Returns true for `/…`, `C:\\…` and `C:/…`.
 pub(crate) fn is_absolute(text: &str) -> bool {
     let drive = matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
     drive || text.starts_with('/')

@@ -1,4 +1,4 @@
-//! Rules and labels compared with what servers are known to offer.
+//! Check of rules and labels against the known offers of servers.
 
 use std::fmt;
 
@@ -15,23 +15,23 @@ use crate::rule::RequiredEffects;
 /// Maximum number of names that a message lists.
 const MAX_NAMES: usize = 12;
 
-/// A server that rules may be about.
+/// A configured server and its known offers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KnownServer {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: String,
     /// Tools and prompts that the server offers, if known.
     pub offers: Option<KnownOffers>,
 }
 
-/// Names that a server offers.
+/// Names of the tools and prompts that a server offers.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KnownOffers {
-    /// Its tools.
+    /// Tools of the server.
     pub tools: Vec<KnownTool>,
-    /// The names of its prompts.
+    /// Names of its prompts.
     pub prompts: Vec<String>,
 }
 
@@ -39,26 +39,26 @@ pub struct KnownOffers {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KnownTool {
-    /// Its name at the server, without the server's prefix.
+    /// Name at the server, without the server's prefix.
     pub name: String,
     /// Effects that the server declares.
     pub effects: ToolEffectSet,
-    /// The names of its arguments; nothing where its schema names none or allows others.
+    /// Names of its arguments. `None` if the schema lists none or allows others.
     pub arguments: Option<Vec<String>>,
 }
 
-/// A part of the policy that fits nothing of what is known.
+/// A part of the policy that matches no known server, tool, prompt or argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnmatchedPart {
-    /// The line where the rule or label begins, or the line of `trusted`, from 1.
+    /// Line of the rule, the label or `trusted`, from 1.
     pub line: usize,
     /// Description of the unmatched part, with a suggestion.
     pub message: String,
 }
 
 impl KnownServer {
-    /// A server of which only the name is known.
+    /// Creates a server with unknown offers.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), offers: None }
@@ -73,7 +73,7 @@ impl KnownServer {
 }
 
 impl KnownOffers {
-    /// These tools and prompts.
+    /// Creates offers from tools and names of prompts.
     #[must_use]
     pub fn new(tools: Vec<KnownTool>, prompts: Vec<String>) -> Self {
         Self { tools, prompts }
@@ -81,10 +81,10 @@ impl KnownOffers {
 }
 
 impl KnownTool {
-    /// A tool with what its definition says.
+    /// Creates a tool from its definition.
     #[must_use]
     pub fn new(name: impl Into<String>, effects: ToolEffectSet, schema: &serde_json::Value) -> Self {
-        // Most schemas leave the key out without meaning to take more arguments, so this counts as closed.
+        // Most schemas omit the keyword without meaning to accept more arguments, so its absence counts as closed.
         let is_open = schema.get("additionalProperties").is_some_and(|more| *more != false);
         let is_composed = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
         let named = schema.get("properties").and_then(|named| named.as_object());
@@ -100,9 +100,9 @@ impl fmt::Display for UnmatchedPart {
     }
 }
 
-/// The conditions of a rule or label that name something.
+/// Conditions of a rule or label on names.
 pub(crate) struct RuleSelector<'r> {
-    /// "rule 2", "label 1".
+    /// Rule or label, such as "rule 2" or "label 1".
     pub(crate) section: String,
     pub(crate) line: usize,
     pub(crate) doubt: AmbiguityBias,
@@ -114,8 +114,8 @@ pub(crate) struct RuleSelector<'r> {
 }
 
 impl Policy {
-    /// The rules, labels and trusted names that fit none of these servers, their tools, prompts or arguments. What is not
-    /// known of a server is not held against a rule.
+    /// Returns the rules, labels and trusted names that match none of these servers, their tools, prompts or arguments.
+    /// Servers with unknown offers count as possible matches.
     #[must_use]
     pub fn unmatched(&self, servers: &[KnownServer]) -> Vec<UnmatchedPart> {
         let mut found = Vec::new();
@@ -155,7 +155,7 @@ impl RuleSelector<'_> {
             return found;
         }
         found.extend(self.untrusted(policy, &here));
-        // Where the offers of one server are not known, a name may be among those.
+        // If the offers of one server are unknown, the name may be among them.
         let Some(offers) = here.iter().map(|server| Some((*server, server.offers.as_ref()?))).collect()
         else {
             return found;
@@ -169,7 +169,8 @@ impl RuleSelector<'_> {
         found
     }
 
-    /// The effects of servers that are not trusted count as the worst, whatever they say.
+    /// Returns a finding if the rule requires declared effects of servers that are not trusted, whose effects always
+    /// count as the worst.
     fn untrusted(&self, policy: &Policy, here: &[&KnownServer]) -> Option<String> {
         let wanted = self.effects?;
         let (key, value) = wanted.first_mismatch(ToolEffectSet::unknown())?;
@@ -204,7 +205,7 @@ impl RuleSelector<'_> {
         here: &[&KnownServer],
     ) -> Vec<String> {
         let Some(patterns) = patterns else { return Vec::new() };
-        // A rule for whatever server there may be is meant for those to come, too.
+        // A rule without a server is also meant for servers added later.
         if self.server.is_none() && known.iter().any(|name| self.fits(Some(patterns), name)) {
             return Vec::new();
         }
@@ -250,7 +251,7 @@ fn unknown_server_message(name: &str, servers: &[KnownServer]) -> String {
     format!("no configured server is named `{}`{hint}", quoted(name))
 }
 
-/// The name that was probably meant, else all there are.
+/// Suggests the name that was probably meant, or lists all names.
 fn suggest_name(pattern: &str, known: &[&str], what: &str) -> String {
     let bare = pattern.trim_matches(['*', '?', '_', '-', '.']);
     match nearest(bare, known.iter().copied()) {
@@ -260,7 +261,7 @@ fn suggest_name(pattern: &str, known: &[&str], what: &str) -> String {
     }
 }
 
-/// Names in a sentence, each once, the first of them where there are many.
+/// Lists names in a sentence without duplicates, shortened if there are many.
 fn names<'n>(names: impl Iterator<Item = &'n str>, last: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for name in names {

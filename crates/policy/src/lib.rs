@@ -1,8 +1,8 @@
 //! Policy of ordered, readable rules on calls: callers, actions and arguments.
 //!
-//! A [`Policy`] is read from a TOML file. [`Policy::decide`] looks at one [`PolicyRequest`] and says allow, ask or deny, and which
-//! rule said so; [`Policy::explain`] says the same for a person, rule by rule. Nothing here does I/O, and nothing here
-//! knows what became of a decision.
+//! A [`Policy`] is parsed from TOML. [`Policy::decide`] decides on a [`PolicyRequest`]: allow, ask or deny, with the
+//! rule that decided. [`Policy::explain`] also returns the evaluation of each rule, for people. Nothing here does I/O
+//! or tracks what happens to a decision.
 //!
 //! ```
 //! use hospes_policy::{PolicyAction, CallArguments, PolicyRequest, PolicyDecision, ToolEffectSet, Policy};
@@ -35,20 +35,20 @@
 //!
 //! # The file
 //!
-//! Rules stand in order; the first that fits decides. A condition that is absent holds always.
+//! Rules are evaluated in order, and the first one that matches decides. An absent condition always holds.
 //!
-//! | key | fits when |
+//! | key | matches if |
 //! |---|---|
-//! | `decide` | `"allow"`, `"ask"` or `"deny"`; owed |
-//! | `server`, `tool`, `prompt`, `resource` | one of the patterns is the server's, tool's or prompt's own name, or the resource's URI |
-//! | `about` | it is one of `"tool"`, `"prompt"`, `"resource"`, `"sampling"`, `"elicitation"`, `"roots"` |
-//! | `application`, `principal` | one of the patterns is the name that the application gave itself, or the name of who signed in |
-//! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` are as said ([`ToolEffectSet`]) |
-//! | `arguments.NAME` | the argument is as said ([`ArgumentCondition`]); `a.b` and `/a/b` reach inside, `*` means all |
-//! | `destinations` | what the arguments, or the resource's URI, point to is there ([`Destination`]) |
-//! | `until` | the day (which it includes, UTC) or moment has not passed |
+//! | `decide` | (the decision: `"allow"`, `"ask"` or `"deny"`; required) |
+//! | `server`, `tool`, `prompt`, `resource` | one of the patterns matches the name of the server, tool or prompt, or the URI of the resource |
+//! | `about` | the action is one of `"tool"`, `"prompt"`, `"resource"`, `"sampling"`, `"elicitation"`, `"roots"` |
+//! | `application`, `principal` | one of the patterns matches the name that the application reports, or the name of the signed-in user |
+//! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` have these values ([`ToolEffectSet`]) |
+//! | `arguments.NAME` | the argument matches the [`ArgumentCondition`]; `a.b` and `/a/b` select nested members, `*` selects all |
+//! | `destinations` | the arguments, or the resource's URI, point to one of these hosts or folders ([`Destination`]) |
+//! | `until` | this date (inclusive, UTC) or time has not passed |
 //!
-//! and beside the conditions: `name` and `reason` (the model receives the reason of a denial), `strong = true` (only
+//! Further keys of a rule are `name` and `reason` (the model receives the reason of a denial), `strong = true` (only
 //! the console may approve), `remember = false` ("always" is not offered), `review = true` (the result is shown before
 //! it is delivered). `trusted = ["git"]` at the top names the servers whose annotations are trusted.
 //!
@@ -68,31 +68,35 @@
 //! outbound = false      # what it is called with stays at the server
 //! ```
 //!
-//! | key | says |
+//! | key | meaning |
 //! |---|---|
-//! | `server`, `tool`, `prompt`, `resource` | of what, as in a rule |
-//! | `private` | results may hold the person's own data; by default only of servers that the host knows to be such |
-//! | `untrusted` | results may hold text of others; by default all do, except of a trusted server's tool that is not `open_world` |
-//! | `outbound` | arguments may reach others; by default the same as `untrusted` |
+//! | `server`, `tool`, `prompt`, `resource` | labelled items, as in a rule |
+//! | `private` | results may contain the user's private data; by default only those of servers that the host knows to have such data |
+//! | `untrusted` | results may contain text from third parties; by default all do, except those of a trusted server's tools that are not `open_world` |
+//! | `outbound` | arguments may reach third parties; by default the same as `untrusted` |
 //!
-//! For each of the three, the first label that fits and says it decides. The word of a server that is not trusted lowers
-//! nothing.
+//! For each of the three, the first matching label that sets it decides. Declarations of an untrusted server never
+//! lower a label.
 //!
 //! # Patterns
 //!
-//! In patterns, `*` is any text without `/`, `**` any text, `?` one character, `[a-z]` one of these, `{a,b}` either.
+//! In patterns, `*` matches any text without `/`, `**` any text, `?` one character, `[a-z]` one of these characters,
+//! and `{a,b}` either alternative.
 //!
-//! **In doubt, nothing is permitted.** A rule that allows fits only what means just what it says: a text with `..`, with
-//! percent-encoding or with hidden characters fits no pattern but one that is the same text, and a `regex` only if it fits
-//! decoded and resolved too; of many values each must fit, and all must be there. A rule that asks or denies fits if it does
-//! in any reading known here: decoded up to twice, without what hides, resolved, in another case, as the URL that a parser
-//! makes of it, a relative path from any folder on the way to the one that is named, a string as the number it spells.
-//! Texts longer than 64 KiB fit no permission by pattern and every prohibition by pattern. Arguments with a name twice, also
-//! in another case, are denied before any rule.
+//! **When a match is ambiguous, allow rules do not match, and ask and deny rules do.**
 //!
-//! What a server does with a text beyond that (paths that it computes, names that resolve elsewhere, links where no
-//! [`LinkResolver`] was given) cannot be seen here: a denial narrows what may happen, and only a list of what is allowed
-//! bounds it.
+//! - An allow rule matches only text with a single interpretation. Text with `..`, percent-encoding or hidden
+//!   characters matches no pattern except the identical text, and a `regex` must also match its decoded and resolved
+//!   form. If there are several values, all of them must be present and match.
+//! - An ask or deny rule matches if any known reading of the text does: decoded up to twice, without hidden characters,
+//!   resolved, in another case, as parsed by a URL parser, as a relative path from any folder on the way to the named
+//!   one, or a string as the number it spells.
+//! - Text longer than 64 KiB matches no pattern of an allow rule and every pattern of an ask or deny rule.
+//! - Arguments with a duplicate name, also in another case, are denied before any rule is evaluated.
+//!
+//! Other processing by a server cannot be detected: computed paths, names that resolve elsewhere, or links without a
+//! [`LinkResolver`]. Deny rules therefore only reduce what a call can do; a strict limit needs a list of what is
+//! allowed.
 
 mod action;
 mod arguments;

@@ -1,9 +1,10 @@
-//! "Did you mean": the candidate closest to what was typed.
+//! "Did you mean" suggestions: the candidate closest to a given word.
 
-/// The longest word compared; what is longer is no typo, and comparing takes time with the product of lengths.
+/// Maximum length of a compared word. A longer word is not a typo, and comparing takes time proportional to the product
+/// of the lengths.
 const MAX_WORD: usize = 256;
 
-/// The candidate that `asked` was most likely meant to be, if any is close enough to be worth mentioning.
+/// Returns the candidate that `asked` was most likely meant to be, if any is close enough.
 ///
 /// Case and the separators `_`, `-` and `.` cost nothing; swapping two neighbours costs as much as one typo.
 pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -12,7 +13,7 @@ pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -
     }
     let wanted = fold(asked);
     let length = wanted.chars().count();
-    // One mistake in three characters; a single character is a guess, not a typo.
+    // One mistake in three characters. A single character is a guess, not a typo.
     let limit = (length / 3).max(usize::from(length > 1));
     candidates
         .into_iter()
@@ -20,12 +21,12 @@ pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|candidate| {
             let folded = fold(candidate);
             let distance = strsim::osa_distance(&wanted, &folded);
-            // `read` for `read_file`: what was typed begins or ends the name and says enough of it.
+            // A distinctive prefix or suffix, such as `read` for `read_file`.
             let part = length >= 3 && (folded.starts_with(&wanted) || folded.ends_with(&wanted));
             (if part { distance.min(limit) } else { distance }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)
-        // Of equal distances the first in the alphabet wins, so that a message is always the same.
+        // Of equal distances the first in alphabetical order wins, so that messages are deterministic.
         .min()
         .map(|(_, candidate)| candidate)
 }

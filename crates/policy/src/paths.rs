@@ -1,4 +1,4 @@
-//! Possible meanings of a text as a path, without access to a disk.
+//! Readings of a text as a path, without access to a file system.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -6,11 +6,11 @@ use std::cell::OnceCell;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// The longest text, in bytes, whose readings are worked out. A longer one fits no pattern of a rule that permits, and
-/// every pattern of one that asks or denies.
+/// Maximum length of a text whose readings are computed, in bytes. A longer one matches no pattern of an allow rule,
+/// and every pattern of an ask or deny rule.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
 
-/// A text, and what it may be taken for, worked out once and only when asked.
+/// A text and its readings, which are computed once on demand.
 pub(crate) struct TextReadings<'a> {
     raw: &'a str,
     readings: OnceCell<Vec<String>>,
@@ -34,7 +34,8 @@ impl<'a> TextReadings<'a> {
         self.readings.get_or_init(|| readings(self.raw))
     }
 
-    /// The readings as paths in lower case: without scheme and marks of Windows, slashes turned, resolved.
+    /// Returns the readings as paths in lower case: without scheme and Windows prefixes, with forward slashes,
+    /// resolved.
     pub(crate) fn paths(&self) -> &[String] {
         self.paths.get_or_init(|| {
             let mut all = Vec::new();
@@ -53,12 +54,12 @@ impl<'a> TextReadings<'a> {
     }
 }
 
-/// Without the `//?/` and `//./` that Windows lets stand before a path.
+/// Removes the Windows prefixes `//?/` and `//./` of a path.
 pub(crate) fn strip_windows_prefix(path: &str) -> &str {
     path.strip_prefix("//?/").or_else(|| path.strip_prefix("//./")).unwrap_or(path)
 }
 
-/// Returns true if a text begins with a drive: `C:/`.
+/// Returns true if a text begins with a drive letter: `C:/`.
 fn starts_with_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
@@ -71,7 +72,7 @@ pub(crate) fn is_plain(text: &str) -> bool {
         && !text.chars().any(is_hidden)
 }
 
-/// Control characters, those that turn the direction of reading, those without width or ink, and tags.
+/// Returns true for control characters, characters that change the direction of writing, invisible ones, and tags.
 #[must_use]
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
@@ -97,7 +98,7 @@ pub fn is_hidden(character: char) -> bool {
         )
 }
 
-/// The text with everything that hides in it made visible: `\u{202e}` stands there as just that. Line ends and tabs stay.
+/// Escapes hidden characters in a text, for example as `\u{202e}`. Line ends and tabs stay.
 #[must_use]
 pub fn visible(text: &str) -> String {
     escape_hidden(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
@@ -121,18 +122,19 @@ fn escape_hidden(text: &str, hides: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// The text without what hides in it.
+/// Removes hidden characters from a text.
 pub(crate) fn without_hidden(text: &str) -> String {
     text.chars().filter(|&one| !is_hidden(one)).collect()
 }
 
-/// Returns whether a path with forward slashes leads through a process's own view of the disk, or to its open files.
+/// Returns true if a path with forward slashes leads through a process's own view of the file system, or to its open
+/// files.
 pub(crate) fn is_process_view(path: &str) -> bool {
     let path = resolved(path).to_lowercase();
     let mut parts = path.split('/').skip(1);
     match (parts.next(), parts.next()) {
         (Some("proc"), Some(process)) => {
-            // Characters from U+F0000 on are wildcards, which may stand for the number of a process.
+            // Characters from U+F0000 on are wildcards, which may match a process id.
             process == "self"
                 || process == "thread-self"
                 || process.starts_with(|one: char| one.is_ascii_digit() || one >= '\u{f0000}')
@@ -142,10 +144,10 @@ pub(crate) fn is_process_view(path: &str) -> bool {
     }
 }
 
-/// The path without the `/proc/PID/root` and `/proc/PID/cwd` that it may begin with, again and again.
+/// Removes leading `/proc/PID/root` and `/proc/PID/cwd` repeatedly.
 pub(crate) fn strip_process_view(path: &str) -> String {
     let mut path = path.to_owned();
-    // What is left gets shorter each time.
+    // The rest becomes shorter each time.
     while is_process_view(&path) {
         let parts: Vec<&str> = path.split('/').collect();
         let Some(at) = parts.iter().position(|part| matches!(*part, "root" | "cwd" | "fd")) else { break };
@@ -160,7 +162,8 @@ pub(crate) fn strip_process_view(path: &str) -> String {
     path
 }
 
-/// A text as it stands, decoded once and twice, and each without what hides in it and the blanks around it.
+/// Returns a text as written, decoded once and decoded twice, and each without hidden characters and surrounding
+/// blanks.
 pub(crate) fn decodings(text: &str) -> Vec<String> {
     let once = decoded(text);
     let twice = decoded(&once);
@@ -184,8 +187,8 @@ pub(crate) fn is_encoded_thrice(text: &str) -> bool {
     twice.contains('%') && decoded(&twice) != twice
 }
 
-/// Everything that a text might be taken for: its [`decodings`], each also with its backslashes turned, its `.` and `..`
-/// resolved, and as the URL that a parser makes of it.
+/// Returns all readings of a text: its [`decodings`], each also with backslashes turned, with `.` and `..` resolved,
+/// and as normalized by a URL parser.
 pub(crate) fn readings(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut add = |reading: String| {
@@ -199,7 +202,7 @@ pub(crate) fn readings(text: &str) -> Vec<String> {
             if url.scheme() == "file" {
                 add(format!("file://{}", resolved(&decoded(url.path()))));
             } else if let Some(host) = url.host_str() {
-                // As most write it: neither who signs in nor a port that the scheme has anyway.
+                // In the usual form: without credentials and default port.
                 let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
                 add(format!("{}://{host}{port}{}", url.scheme(), resolved(&decoded(url.path()))));
             }
@@ -214,14 +217,14 @@ fn decoded(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// A path without its `.`, `..` and doubled slashes. Nothing climbs above the root, as on a disk.
+/// Resolves `.`, `..` and doubled slashes of a path. `..` at the root stays there, as on a disk.
 pub(crate) fn resolved(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
             "" | "." => (),
-            // No disk lets one climb out of a drive.
+            // `..` never leaves a drive.
             ".." if !rooted && parts.len() == 1 && is_drive(parts[0]) => (),
             ".." if parts.last().is_some_and(|last| *last != "..") => {
                 parts.pop();
@@ -241,7 +244,7 @@ fn is_drive(part: &str) -> bool {
 /// Path of a `file` URL; other text is returned unchanged.
 pub(crate) fn without_scheme(text: &str) -> &str {
     let Some(rest) = strip_scheme(text) else { return text };
-    // `file:///a`, `file://localhost/a` and `file:/a`.
+    // Covers `file:///a`, `file://localhost/a` and `file:/a`.
     match rest.strip_prefix("//") {
         Some(rest) => rest.find('/').map_or(rest, |at| &rest[at..]),
         None => rest,
@@ -264,7 +267,7 @@ fn strip_scheme(text: &str) -> Option<&str> {
 /// Returns true if `path` is `folder` or below it, both resolved.
 pub(crate) fn is_under(path: &str, folder: &str) -> bool {
     match path.strip_prefix(folder) {
-        // Only the root ends with a slash itself.
+        // Only the root itself ends with a slash.
         Some(rest) => rest.is_empty() || rest.starts_with('/') || folder.ends_with('/'),
         None => false,
     }

@@ -4,16 +4,16 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::paths::{self, TextReadings};
 
-/// In which direction a rule leans when a text can be taken in more than one way.
+/// Bias of a rule for text with more than one interpretation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AmbiguityBias {
-    /// The rule permits: only what means just what it says fits.
+    /// Allow rules: only unambiguous text matches.
     Refuses,
-    /// The rule asks or forbids: what may mean it fits.
+    /// Ask and deny rules: text that may match does.
     Counts,
 }
 
-/// One pattern: a glob over a whole text.
+/// A glob pattern over a whole text.
 #[derive(Clone)]
 pub(crate) struct TextPattern {
     text: String,
@@ -25,7 +25,7 @@ pub(crate) struct TextPattern {
 impl TextPattern {
     pub(crate) fn new(text: &str) -> Result<Self, globset::Error> {
         let mut glob = GlobBuilder::new(text);
-        // Set by hand: the default for the backslash differs from platform to platform.
+        // Set explicitly, because the default for backslashes depends on the platform.
         glob.literal_separator(true).backslash_escape(true).empty_alternates(true);
         let strict = glob.build()?.compile_matcher();
         let loose = glob.case_insensitive(true).build()?.compile_matcher();
@@ -36,19 +36,19 @@ impl TextPattern {
         &self.text
     }
 
-    /// Returns whether it fits a text that is one reading already.
+    /// Returns true if the pattern matches one reading of a text.
     pub(crate) fn is_like(&self, reading: &str) -> bool {
         self.loose.is_match(reading)
     }
 
-    /// Returns whether it has a wildcard.
+    /// Returns true if the pattern has a wildcard.
     pub(crate) fn is_wild(&self) -> bool {
         self.text.contains(['*', '?', '[', '{', '\\'])
     }
 
     pub(crate) fn fits(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         match doubt {
-            // Who wrote the whole text has seen what is in it.
+            // A pattern that repeats the whole text was written with knowledge of its content.
             AmbiguityBias::Refuses if self.text == text.raw() => true,
             _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
             AmbiguityBias::Refuses => paths::is_plain(text.raw()) && self.glob.is_match(text.raw()),
@@ -69,7 +69,7 @@ impl fmt::Debug for TextPattern {
     }
 }
 
-/// One or more patterns, of which one must fit.
+/// One or more patterns, one of which must match.
 #[derive(Clone, Debug)]
 pub(crate) struct TextPatterns(Vec<TextPattern>);
 
@@ -79,7 +79,7 @@ impl TextPatterns {
         all.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The patterns in their order.
+    /// Iterates over the patterns in order.
     pub(crate) fn each(&self) -> impl Iterator<Item = &TextPattern> {
         self.0.iter()
     }

@@ -13,7 +13,7 @@ use crate::known_servers::RuleSelector;
 use crate::rule::{PolicyRule, UnmetCondition};
 use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
 
-/// Keys of rules and labels that may have been written at the top of the file.
+/// Keys of rules and labels that may have been written at the top level of the file.
 const MISPLACED_RULE_KEYS: [(&str, &str); 6] = [
     ("decide", IN_A_RULE),
     ("server", IN_A_RULE),
@@ -26,40 +26,40 @@ const MISPLACED_RULE_KEYS: [(&str, &str); 6] = [
 /// Place where the keys of a rule belong.
 const IN_A_RULE: &str = "in a rule, below a line `[[rule]]`";
 
-/// Rules in their order, and what is done where none fits.
+/// A policy: ordered rules, and defaults if no rule matches.
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Vec<PolicyRule>,
     trusted: Vec<String>,
-    /// The line of `trusted`, from 1; 0 without it.
+    /// Line of `trusted`, from 1, or 0 if it is absent.
     trusted_line: usize,
     data_flow: DataFlowPolicy,
     labels: Vec<LabelRule>,
     version: [u8; 32],
 }
 
-/// A decision, and how it came about.
+/// A decision and its explanation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PolicyExplanation<'p> {
-    /// The rules that were looked at, in order; only the last one can have fitted.
+    /// Evaluated rules in order. Only the last one can have matched.
     pub steps: Vec<RuleEvaluation<'p>>,
     /// Resulting verdict.
     pub verdict: PolicyVerdict,
 }
 
-/// One rule that was looked at.
+/// Evaluation of one rule.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RuleEvaluation<'p> {
     /// The rule.
     pub rule: &'p PolicyRule,
-    /// The first condition that does not hold; nothing when the rule fits.
+    /// First condition that does not hold. `None` if the rule matches.
     pub miss: Option<UnmetCondition>,
 }
 
 impl Policy {
-    /// Without rules: what is ordinary is done.
+    /// Creates a policy without rules, in which the defaults apply.
     #[must_use]
     pub fn without_rules() -> Self {
         Self {
@@ -72,15 +72,15 @@ impl Policy {
         }
     }
 
-    /// Reads a policy file's text.
+    /// Parses the text of a policy file.
     ///
     /// # Errors
-    /// [`PolicyError`] with all mistakes and their places: text that is not TOML, unknown keys and values, values of the wrong
-    /// type, and rules and labels that can never fit or have no effect.
+    /// [`PolicyError`] with all mistakes and their positions: invalid TOML, unknown keys and values, values of the
+    /// wrong type, and rules and labels that can never match or have no effect.
     pub fn read(text: &str, reading: &PolicyEnvironment) -> Result<Self, PolicyError> {
         let mut report = MistakeReport::new(text);
         let Some(file) = report.parse() else {
-            // There is a mistake to report here, so this never becomes a policy without rules.
+            // There is a mistake to report, so this never returns a policy without rules.
             return report.finish().map(|()| Self::without_rules());
         };
         let mut top = TableSection::new(None, 0, file.get_ref());
@@ -101,7 +101,7 @@ impl Policy {
         Ok(Self { rules, trusted, trusted_line, data_flow, labels, version: Sha256::digest(text).into() })
     }
 
-    /// The rules.
+    /// Returns the rules in order.
     #[must_use]
     pub fn rules(&self) -> &[PolicyRule] {
         &self.rules
@@ -116,7 +116,7 @@ impl Policy {
         self.rules.iter().map(PolicyRule::selector).chain(self.labels.iter().map(LabelRule::selector))
     }
 
-    /// The servers whose annotations are believed.
+    /// Returns the names of servers whose annotations are trusted.
     #[must_use]
     pub fn trusted(&self) -> &[String] {
         &self.trusted
@@ -128,7 +128,7 @@ impl Policy {
         self.trusted.iter().any(|trusted| trusted == server)
     }
 
-    /// SHA-256 of the text of the policy. An approval is valid only under the version it was given under.
+    /// Returns the SHA-256 hash of the policy text. An approval is valid only for the version it was given under.
     #[must_use]
     pub fn version(&self) -> &[u8; 32] {
         &self.version
@@ -194,7 +194,7 @@ impl Policy {
             verdict.decision = PolicyDecision::Ask;
             verdict.because = DecisionReason::Flow(Box::new(verdict.because));
         }
-        // What was allowed for longer was allowed before this was read.
+        // A lasting permission was given before this data was read.
         verdict.may_remember = false;
         verdict.strong |= self.data_flow == DataFlowPolicy::Strong;
         verdict.flow = Some(flow);
@@ -214,7 +214,7 @@ impl Policy {
         }
     }
 
-    /// The effects of the tool, if there is one, as far as its server is trusted.
+    /// Returns the effects of the tool, or the worst ones if its server is not trusted.
     fn trusted_effects(&self, asked: &PolicyRequest<'_>) -> ToolEffectSet {
         match asked.action {
             PolicyAction::Tool { effects, .. } if self.trusts(asked.server) => effects,

@@ -15,7 +15,7 @@ use crate::verdict::{DecisionReason, PolicyDecision, PolicyVerdict};
 
 mod parse;
 
-/// One rule of a policy.
+/// A rule of a policy.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     number: usize,
@@ -39,7 +39,7 @@ pub struct PolicyRule {
     review: bool,
 }
 
-/// The effects that a rule wants a tool to have, where it says something of them.
+/// Effects that a rule requires of a tool; `None` for those that it does not restrict.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequiredEffects {
     read_only: Option<bool>,
@@ -52,18 +52,18 @@ pub(crate) struct RequiredEffects {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnmetCondition {
-    /// The key of the rule.
+    /// Key of the condition.
     pub key: String,
     /// Required value.
     pub wanted: String,
 }
 
-/// The fit of a rule whose conditions hold.
+/// Match of a rule whose conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleFit {
-    /// A fit without doubt.
+    /// An unambiguous match.
     Whole,
-    /// A possible fit, with the reason: readers differ about what a string points to.
+    /// A possible match: readers disagree about what a string points to. Contains the reason.
     Unclear(String),
 }
 
@@ -74,37 +74,37 @@ impl fmt::Display for UnmetCondition {
 }
 
 impl PolicyRule {
-    /// Its place in the file, from 1.
+    /// Returns the position in the file, from 1.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// The line where it begins, from 1.
+    /// Returns the line where the rule begins, from 1.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// Decision of the rule.
+    /// Returns the decision of the rule.
     #[must_use]
     pub fn decision(&self) -> PolicyDecision {
         self.decision
     }
 
-    /// Its name.
+    /// Returns the name of the rule.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Reason of the rule; the model receives it if the rule denies.
+    /// Returns the reason of the rule. The model receives it if the rule denies.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Conditions and options of the rule in words, each as a key with its value.
+    /// Returns the conditions and options of the rule in words, as pairs of key and value.
     #[must_use]
     pub fn conditions(&self) -> Vec<(String, String)> {
         let patterns = [
@@ -150,7 +150,7 @@ impl PolicyRule {
         said
     }
 
-    /// The conditions that name something of a server.
+    /// Returns the conditions on names of servers and their items.
     pub(crate) fn selector(&self) -> RuleSelector<'_> {
         RuleSelector {
             section: format!("rule {}", self.number),
@@ -239,7 +239,7 @@ impl PolicyRule {
                 });
             }
         }
-        // Last, because all readings of all strings have to be worked out for it.
+        // Last, because it needs all readings of all strings.
         let Some(places) = &self.destinations else { return Ok(RuleFit::Whole) };
         let standing = match action {
             PolicyAction::Tool { destinations, arguments, .. } => {
@@ -264,7 +264,7 @@ impl PolicyRule {
         }
     }
 
-    /// The verdict where the rule fits. What may be what the rule denies is never done unasked.
+    /// Returns the verdict if the rule matches. A call that a deny rule may match is never made without asking.
     pub(crate) fn verdict_of(&self, fit: RuleFit) -> PolicyVerdict {
         let verdict = self.verdict();
         match fit {
@@ -296,7 +296,7 @@ impl PolicyRule {
 }
 
 impl RequiredEffects {
-    /// The first effect that is not as said, and what was said.
+    /// Returns the first effect that differs from the required value, and that value.
     pub(crate) fn first_mismatch(self, effects: ToolEffectSet) -> Option<(&'static str, bool)> {
         [
             ("read_only", self.read_only, effects.read_only),

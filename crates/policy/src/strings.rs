@@ -1,4 +1,4 @@
-//! The strings of a call, and how they stand to the places of a rule.
+//! Strings of a call, matched against the destinations of a rule.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ use crate::readings::{self, DestinationCandidates};
 /// Result of matching the destinations of a call against those of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DestinationMatch {
-    /// All strings match for an allow rule; one matches for a deny rule.
+    /// The strings match: all of them for an allow rule, one of them for a deny rule.
     There,
-    /// They are not; with the reason where a permission would have needed something plainer.
+    /// The strings do not match. Contains the reason if an allow rule needed a less ambiguous string.
     Elsewhere(Option<String>),
-    /// They may be, for the reason given: of a prohibition only.
+    /// The strings may match, with the reason. Only for ask and deny rules.
     Unclear(String),
 }
 
@@ -70,7 +70,7 @@ fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|one| one.is_ascii_alphanumeric() || b"_-".contains(&one))
 }
 
-/// One string of a call, and where it stands.
+/// One string of a call and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocatedString {
     at: String,
@@ -87,7 +87,8 @@ struct StringReadings {
     is_name: bool,
 }
 
-/// The strings of a call's arguments, with their readings: at most [`MAX_STRINGS`], and then one that is unclear.
+/// Collects the strings of a call's arguments and their readings: at most [`MAX_STRINGS`], followed by an unclear entry
+/// if there are more.
 pub(crate) fn collect_strings(arguments: &CallArguments) -> Vec<LocatedString> {
     let mut all = Vec::new();
     for (name, value) in arguments.as_map() {
@@ -104,16 +105,16 @@ pub(crate) fn collect_uri_strings(uri: &str) -> Vec<LocatedString> {
     all
 }
 
-/// Maximum number of strings of one call whose readings are worked out.
+/// Maximum number of strings of one call whose readings are computed.
 const MAX_STRINGS: usize = 512;
-/// Maximum length of all of them together, in bytes.
+/// Maximum total length of these strings, in bytes.
 const MAX_TOTAL: usize = 128 * 1024;
 
 fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<LocatedString>) {
     if text.is_empty() && !is_name {
         return;
     }
-    // Nothing is added behind the entry that says that the list is incomplete.
+    // Nothing is added after the entry that marks the list as incomplete.
     let is_over = to.len() > MAX_STRINGS
         || to.iter().any(|one| one.text.is_empty() && one.read.candidates.unclear.is_some());
     if is_over {
@@ -139,7 +140,7 @@ fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<LocatedString>) {
 fn locate_value(at: &str, value: &Value, to: &mut Vec<LocatedString>) {
     match value {
         Value::String(text) => locate(at, text, false, to),
-        // Some readers take a number for an address; small ones are counts and ports.
+        // Some readers take a number for an address; small numbers are counts and ports.
         Value::Number(number) if number.as_u64().is_some_and(|number| number >= 1 << 24) => {
             locate(at, &number.to_string(), false, to);
         }

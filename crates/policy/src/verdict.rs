@@ -7,16 +7,16 @@ use crate::flow::SessionFlow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum PolicyDecision {
-    /// It happens.
+    /// The action is performed.
     Allow,
-    /// A person decides.
+    /// A person is asked.
     Ask,
-    /// It does not happen.
+    /// The action is refused.
     Deny,
 }
 
 impl PolicyDecision {
-    /// The values as they are written.
+    /// Words for the values in the policy file.
     pub(crate) const WORDS: &KeywordTable<Self> =
         &[("allow", Self::Allow), ("ask", Self::Ask), ("deny", Self::Deny)];
 }
@@ -31,7 +31,7 @@ impl fmt::Display for PolicyDecision {
     }
 }
 
-/// A decision, why it was made, and how a person may be asked.
+/// A decision, its reason, and the conditions for asking a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicyVerdict {
@@ -45,7 +45,7 @@ pub struct PolicyVerdict {
     pub strong: bool,
     /// True if the result is shown to the person before it is delivered.
     pub review: bool,
-    /// Data that the call could send out, if that is the reason for asking, or for asking each time.
+    /// Data that the call could send out, if this is a reason to ask.
     pub flow: Option<SessionFlow>,
 }
 
@@ -64,47 +64,47 @@ impl PolicyVerdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecisionReason {
-    /// A rule of the file.
+    /// A rule of the policy file.
     Rule {
         /// Number of the rule, from 1.
         number: usize,
-        /// The line where it begins, from 1.
+        /// Line where the rule begins, from 1.
         line: usize,
-        /// Its name.
+        /// Name of the rule.
         name: Option<String>,
-        /// Its reason.
+        /// Reason given in the rule.
         reason: Option<String>,
     },
-    /// No rule fits.
+    /// No rule matches.
     Ordinary(DefaultReason),
     /// The arguments have more than one reading ([`CallArgumentsError`](crate::CallArgumentsError)).
     Unreadable(String),
-    /// A rule that denies may fit: readers differ about what a string points to.
+    /// A deny rule may match: readers disagree about what a string points to.
     Unclear {
         /// The rule ([`DecisionReason::Rule`]).
         rule: Box<Self>,
-        /// The reason why it is not clear.
+        /// Description of the ambiguity.
         why: String,
     },
-    /// This allows it, and what the session has read has it asked about.
+    /// The inner reason allows the call, but the data that the session has read requires asking.
     Flow(Box<Self>),
 }
 
-/// Reasons for a default decision if no rule matches.
+/// Reasons for a default decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DefaultReason {
-    /// Allowed: a trusted server says that the tool changes nothing and reaches nothing outside.
+    /// Allowed: a trusted server declares that the tool is read-only and not open-world.
     Harmless,
-    /// Asked: a tool that may change or reach something, or whose server is not trusted.
+    /// Asked: the tool may change or reach something, or its server is not trusted.
     Tool,
-    /// Asked: a tool that may destroy something and is open to the world. "Always" is not offered.
+    /// Asked: the tool may be destructive and is open-world. "Always" is not offered.
     Dangerous,
-    /// Allowed: what the person's own application fetches.
+    /// Allowed: a prompt or resource that the user's own application fetches.
     Fetched,
-    /// Asked: what a server wants of the person, their models or their files.
+    /// Asked: a server requests sampling or roots.
     Wanted,
-    /// Allowed: a question to a person, which the person answers or not.
+    /// Allowed: an elicitation, which the user answers or declines anyway.
     Question,
 }
 

@@ -1,14 +1,14 @@
-//! Paths with wildcards, on the disk where links are followed.
+//! Expansion of paths with wildcards in the file system.
 
 use crate::file::LinkResolver;
 use crate::readings;
 
-/// Maximum number of names in one folder, and of paths that one string with wildcards expands to.
+/// Maximum number of names in one folder, and of paths to which one string expands.
 const MAX_NAMES: usize = 256;
-/// Maximum number of folders that are listed, and of paths that are followed, for one rule and one call.
+/// Maximum number of folders listed and paths followed for one rule and one call.
 const MAX_LOOKUPS: usize = 512;
 
-/// The paths that strings with wildcards stand for, within bounds.
+/// Expands paths with wildcards, within limits.
 pub(crate) struct WildcardPaths<'a> {
     links: &'a dyn LinkResolver,
     looks: usize,
@@ -41,7 +41,7 @@ impl<'a> WildcardPaths<'a> {
                 self.looks += 1;
                 let folder = if one.is_empty() { "/" } else { one };
                 let names = self.links.list_folders_and_links(folder, MAX_NAMES).ok()?;
-                // Wildcards know classes and case that are not known here.
+                // Shell wildcards know classes and ignore case in ways that are not known here.
                 let names = names
                     .into_iter()
                     .filter(|name| readings::may_be(&part.to_lowercase(), &name.to_lowercase()));

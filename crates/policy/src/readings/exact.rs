@@ -1,4 +1,4 @@
-//! The strings that every reader takes for the same destination.
+//! Strings that every reader interprets as the same destination.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,14 +9,14 @@ use crate::destination::Destination;
 use crate::folders::is_absolute;
 use crate::paths;
 
-/// Schemes of URLs whose path is never on this machine's disk, with their ports.
+/// URL schemes whose path is never on the local disk, with their default ports.
 const NETWORK_SCHEMES: [(&str, u16); 5] =
     [("https", 443), ("http", 80), ("wss", 443), ("ws", 80), ("ftp", 21)];
 
-/// The destination that all readers agree on.
+/// Returns the destination that all readers agree on.
 ///
 /// # Errors
-/// When readers disagree; the error is the reason, as the end of a sentence.
+/// If readers disagree. The error is the reason and completes a sentence.
 pub(crate) fn parse_exact(text: &str) -> Result<Destination, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -61,7 +61,7 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
         return Err(format!("parsers disagree about the scheme `{scheme}`"));
     }
     let scheme = scheme.to_ascii_lowercase();
-    // Brackets at the beginning hold an address, which is checked as a host below.
+    // Leading brackets contain an address, which is checked as a host below.
     if rest.contains(['\\', '{', '}', '[', ']', '^', '|', '`', '"', '<', '>', '$', '*', '\'', ';', ','])
         && !rest.starts_with('[')
     {
@@ -75,13 +75,13 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    // To some parsers the last `@` ends the user's name, wherever it stands.
+    // Some parsers end the user name at the last `@`, wherever it is.
     if !tail.is_ascii() || tail.contains('@') {
         return Err("the URL may contain another URL".to_owned());
     }
     is_without_urls(tail)?;
     let Some((_, port)) = NETWORK_SCHEMES.iter().find(|(known, _)| *known == scheme) else {
-        // Where such a URL leads is clear; what its path means is not.
+        // The host of such a URL is unambiguous; the meaning of its path is not.
         return host_and_port(without_user(authority)?, None);
     };
     host_and_port(without_user(authority)?, Some(*port))
@@ -90,14 +90,14 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
 /// Maximum number of times that a part of a URL is decoded.
 const MAX_DECODINGS: usize = 3;
 
-/// Schemes that a server may follow when they stand in the path or query of a URL.
+/// Schemes that a server may follow when they occur in the path or query of a URL.
 const NESTED_URL_SCHEMES: [&str; 11] =
     ["http", "https", "ws", "wss", "ftp", "ftps", "file", "data", "javascript", "gopher", "jar"];
 
 /// Checks the path or query of a URL for other URLs. Many servers follow a URL in there once it is decoded.
 ///
 /// # Errors
-/// When the tail of a URL has one inside, or what some parser may take for one.
+/// If the tail of a URL contains a URL, or text that some parser takes for one.
 fn is_without_urls(tail: &str) -> Result<(), String> {
     let mut tail = Cow::Borrowed(tail);
     for _ in 0..=MAX_DECODINGS {
@@ -130,7 +130,7 @@ fn has_scheme(text: &str) -> bool {
     })
 }
 
-/// Maximum length of the schemes in [`NESTED_URL_SCHEMES`], and one more.
+/// Maximum length of the schemes in [`NESTED_URL_SCHEMES`], plus one.
 const MAX_SCHEME: usize = 12;
 
 fn without_user(authority: &str) -> Result<&str, String> {
@@ -194,7 +194,7 @@ fn host_and_port(text: &str, scheme_port: Option<u16>) -> Result<Destination, St
     Ok(Destination::Host { name, scheme_port: scheme_port.filter(|_| port.is_none()), port })
 }
 
-/// A name in its ASCII form, where all that know international names make the same of it.
+/// Returns a name in ASCII if all versions of internationalized names convert it in the same way.
 fn ascii(name: &str) -> Option<String> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_plain = name.split('.').all(|label| {
@@ -202,11 +202,11 @@ fn ascii(name: &str) -> Option<String> {
             && !label.starts_with('-')
             && !label.ends_with('-')
             && label.chars().all(|one| one.is_alphanumeric() || one == '-' || one == '_')
-            // IDNA 2003 maps these letters to others, and IDNA 2008 keeps them.
+            // IDNA 2003 maps these letters to others, but IDNA 2008 keeps them.
             && !label.contains(['ß', 'ς'])
     });
     let last = name.rsplit('.').next().unwrap_or_default();
-    // URL parsers take every name whose last label is a number for an IPv4 address.
+    // URL parsers treat every name whose last label is a number as an IPv4 address.
     if !is_plain || is_number(last) {
         return None;
     }
@@ -237,7 +237,7 @@ fn path(text: &str) -> Result<Destination, String> {
     if text.starts_with('/') && text.contains('\\') {
         return Err("parsers disagree about the backslash in the path".to_owned());
     }
-    // A colon at the second place is that of a drive.
+    // A colon in second place belongs to a drive letter.
     if !paths::is_plain(text) || text.char_indices().any(|(at, one)| at > 1 && one == ':') {
         return Err("the path has `..`, `:`, percent-encoding or hidden characters".to_owned());
     }

@@ -1,4 +1,4 @@
-//! The hosts that a text may name.
+//! Hosts that a text may name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ const MAX_TOKEN: usize = 4096;
 /// Maximum length of an address in brackets, with its zone, in bytes.
 const MAX_ADDRESS: usize = 128;
 
-/// Characters that end a host for some reader. The colon is handled separately.
+/// Characters that end a host for some readers. The colon is handled separately.
 const HOST_DELIMITERS: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
 
 /// Collects the hosts of one spelling.
@@ -47,7 +47,7 @@ pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
             .filter(|word| word.contains([ANY_TEXT, ANY_CHARACTER, ANY_SEGMENT]));
         words.for_each(|word| collect_tokens(word, false, to));
     }
-    // A reader may drop blanks and line ends in the middle of a URL.
+    // Some readers drop blanks and line ends inside a URL.
     if text.contains("//") || text.contains('\\') {
         let joined: String = text.chars().filter(|one| !one.is_whitespace()).collect();
         if joined != text {
@@ -70,7 +70,7 @@ fn collect_tokens(word: &str, alone: bool, to: &mut DestinationCandidates) {
     }
     let is_around = |one: char| HOST_DELIMITERS.contains(one) || one.is_control();
     for token in word.split(is_around).filter(|token| !token.is_empty()) {
-        // No resolver takes longer names, and a number alone in brackets is an index.
+        // Resolvers take no longer names, and a number alone in brackets is an index.
         let before = &word.as_bytes()[..token.as_ptr() as usize - word.as_ptr() as usize];
         let is_index = before.ends_with(b"[") && is_count(token) && !word.contains("//");
         if to.is_full() || token.len() > MAX_TOKEN || is_index {
@@ -79,18 +79,18 @@ fn collect_tokens(word: &str, alone: bool, to: &mut DestinationCandidates) {
         let parts: Vec<&str> = token.split(':').collect();
         if parts.len() > 2 {
             add(token, None, false, to);
-            // An address without its brackets, before a port.
+            // An address without brackets, before a port.
             if let Some((address, port)) = token.rsplit_once(':') {
                 add(address, leading_port(port), false, to);
             }
         }
-        // A range of one character each is a set in a pattern but where a host stands.
+        // A range of single characters is a set in a pattern, except in place of a host.
         let may_be_unknown = token.contains(ANY_TEXT) || before.ends_with(b"//") || before.ends_with(b"@");
         for (at, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
             if is_unknown(part) && !may_be_unknown || to.is_full() {
                 continue;
             }
-            // A number behind another and a colon is a port, or minutes.
+            // A number after another one and a colon is a port, or minutes.
             if at > 0 && is_count(part) && parts[at - 1].ends_with(|one: char| one.is_ascii_digit()) {
                 continue;
             }
@@ -119,7 +119,7 @@ fn leading_port(text: &str) -> Option<u16> {
 }
 
 fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut DestinationCandidates) {
-    // Most words stand in a text more than once.
+    // Most words occur in a text more than once.
     let known = (name.to_owned(), port);
     if to.words.get(&known).is_some_and(|word| *word <= is_word) {
         return;
@@ -140,11 +140,11 @@ fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut DestinationCandi
     }
 }
 
-/// The names and addresses that resolvers make of one name: ASCII and lower case, without the dot at its end, odd forms of
-/// addresses written out, addresses in addresses taken out.
+/// Returns the names and addresses that resolvers derive from one name: in ASCII and lower case, without a trailing
+/// dot, with unusual notations of addresses and embedded addresses resolved.
 fn normalized(name: &str) -> Vec<String> {
     let name = name.trim().trim_matches(['[', ']']);
-    // A zone, as in `fe80::1%eth0`, is no part of the address.
+    // A zone, as in `fe80::1%eth0`, is not part of the address.
     let name = name.split_once('%').map_or(name, |(address, zone)| {
         if address.parse::<Ipv6Addr>().is_ok() || zone.is_empty() { address } else { name }
     });
@@ -158,9 +158,9 @@ fn normalized(name: &str) -> Vec<String> {
             all.push(one);
         }
     };
-    // The older rules of international names map some letters that the newer ones keep.
+    // IDNA 2003 maps some letters that IDNA 2008 keeps.
     let older = name.replace('ß', "ss").replace('ς', "σ").replace(['\u{200c}', '\u{200d}'], "");
-    // Leading zeros are octal to some and decimal to others.
+    // Some readers parse leading zeros as octal, others as decimal.
     let decimal = name.split('.').map(|part| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0",
         rest if part.bytes().all(|one| one.is_ascii_digit()) => rest,
@@ -198,7 +198,8 @@ fn is_local(name: &str) -> bool {
         || name == "ip6-localhost"
 }
 
-/// An IPv4 address as `inet_aton` reads it: one to four parts, decimal, octal or hexadecimal, the last fills the rest.
+/// Parses an IPv4 address as `inet_aton` does: one to four parts, decimal, octal or hexadecimal; the last one fills the
+/// rest.
 fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<&str> = text.split('.').collect();
     if parts.len() > 4 {
@@ -216,13 +217,14 @@ fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     for (at, value) in first.iter().enumerate() {
         address |= (value & 0xff) << (24 - 8 * at);
     }
-    // Some readers take what is too large modulo its room.
+    // Some readers take a part that is too large modulo its range.
     let room = 32 - 8 * first.len();
     address |= last & ((1_u64 << room) - 1);
     u32::try_from(address).ok().map(Ipv4Addr::from)
 }
 
-/// An address with those that are reached by it: one inside another, and every loopback address for the unspecified one.
+/// Returns an address and those reached through it: an embedded one, and all loopback addresses for the unspecified
+/// address.
 fn addresses(address: IpAddr) -> Vec<String> {
     let mut all = vec![address.to_string()];
     match address {
@@ -233,8 +235,8 @@ fn addresses(address: IpAddr) -> Vec<String> {
         IpAddr::V6(address) => {
             let parts = address.segments();
             let joined = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
-            // Forms that carry IPv4: compatible and mapped (RFC 4291), translated (RFC 2765),
-            // NAT64 (RFC 6052) and 6to4 (RFC 3056).
+            // Forms with an embedded IPv4 address: compatible and mapped (RFC 4291), translated (RFC 2765), NAT64 (RFC
+            // 6052) and 6to4 (RFC 3056).
             let inner = match parts {
                 [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => Some(joined(high, low)),
                 [0, 0, 0, 0, 0, 0xffff, high, low] => Some(joined(high, low)),

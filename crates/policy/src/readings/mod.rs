@@ -23,44 +23,45 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::folders;
 use crate::paths::{self, MAX_TEXT};
 
-/// Maximum number of spellings of one string that are looked at.
+/// Maximum number of spellings of one string.
 const MAX_SPELLINGS: usize = 48;
-/// Maximum number of hosts and of paths that are kept of one string.
+/// Maximum number of hosts, and of paths, kept for one string.
 const MAX_CANDIDATES: usize = 1024;
-/// Maximum amount of work for one string, in bytes that are looked at: what a few milliseconds are enough for.
+/// Maximum work for one string, in bytes examined; takes a few milliseconds.
 const MAX_WORK: usize = 640 * 1024;
 /// Work of one word in addition to its bytes.
 const WORD_COST: usize = 4;
 /// Maximum number of bytes of all spellings of one string.
 const MAX_SPELLED: usize = 4 * MAX_TEXT;
-/// Maximum number of characters of a path that are compared; whatever follows is taken for [`ANY_TEXT`].
+/// Maximum number of compared characters of a path. The rest is replaced by [`ANY_TEXT`].
 const MAX_PATH: usize = 1024;
 /// Maximum depth of JSON documents inside strings.
 const MAX_NESTING: usize = 4;
 
-/// A host that a string may name, with its port, where one is written or the scheme has one.
+/// A host that a string may name, with its port, if the text or the scheme determines one.
 ///
-/// The name is in lower case and ASCII, or an address; a part that a shell would compute is [`ANY_TEXT`].
+/// The name is in lower case and ASCII, or an address. Parts that a shell would compute are [`ANY_TEXT`].
 pub(crate) type HostCandidate = (String, Option<u16>);
 
 /// True if a candidate is a word of a longer text that only an unusual reader takes for a host or a path.
 pub(crate) type IsWord = bool;
 
-/// Everything that one string, or one name of a member, may point to.
+/// All destinations that a string, or the name of a member, may point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DestinationCandidates {
     pub(crate) hosts: HashMap<HostCandidate, IsWord>,
-    /// Addresses that resolvers make of plain words, if they differ: `0` is this machine.
+    /// Addresses that resolvers derive from plain words if they differ from the word: `0` is this machine.
     pub(crate) odd: HashSet<HostCandidate>,
-    /// In lower case, slashes turned, resolved; a part that a shell would compute is [`ANY_TEXT`].
+    /// Paths in lower case, with forward slashes, resolved. Parts that a shell would compute are [`ANY_TEXT`].
     pub(crate) paths: HashMap<String, IsWord>,
-    /// The paths that are no mere words, as they are written but with slashes turned: symbolic links have case.
+    /// Paths that are more than single words, as written but with forward slashes, because symbolic links are
+    /// case-sensitive.
     pub(crate) written: HashSet<String>,
     /// Reason the set is not complete.
     pub(crate) unclear: Option<String>,
-    /// The names and ports that were worked out already, as they are written.
+    /// Names and ports that have already been normalized, as written.
     pub(crate) words: HashMap<HostCandidate, IsWord>,
-    /// The bytes that were looked at.
+    /// Number of bytes examined so far.
     pub(crate) work: usize,
 }
 
@@ -76,7 +77,7 @@ impl DestinationCandidates {
             self.mark_unclear("it is longer than 64 KiB");
             return;
         }
-        // JSON inside a string is read by whoever the string is for.
+        // JSON inside a string is parsed by its recipient.
         if text.trim_start().starts_with(['{', '[', '"'])
             && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)
         {
@@ -138,7 +139,7 @@ impl DestinationCandidates {
     fn add_path(&mut self, path: &str, is_word: IsWord) {
         let path = turned(path);
         self.work += WORD_COST + path.len();
-        // What is computed as a whole is unclear, and matches everything.
+        // A path that is computed as a whole is unclear and matches everything.
         if path.chars().all(|one| one == ANY_TEXT) {
             return;
         }
@@ -172,7 +173,7 @@ pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
     for one in paths::decodings(text) {
         add(&mut all, one);
     }
-    // Each step is applied to all that the steps before it gave, so that they combine in this order.
+    // Each step applies to all results of the previous steps, so that they combine in this order.
     let steps: [fn(&str) -> Vec<String>; 5] = [
         |text| vec![compatible(text)],
         |text| vec![shell::unescaped(text)],
@@ -192,9 +193,9 @@ pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
     (all, complete && !paths::is_encoded_thrice(text))
 }
 
-/// The string after compatibility normalization, and with the characters that resolvers and browsers treat as `.` and `/`.
+/// Applies compatibility normalization, and replaces the characters that resolvers and browsers treat as `.` and `/`.
 pub(crate) fn compatible(text: &str) -> String {
-    // Normalization leaves ASCII as it is, and almost all texts are ASCII.
+    // Normalization does not change ASCII, and almost all texts are ASCII.
     if text.is_ascii() {
         return text.to_owned();
     }
@@ -207,7 +208,7 @@ pub(crate) fn compatible(text: &str) -> String {
     turned.nfkc().collect()
 }
 
-/// The characters between which words of a text stand.
+/// Returns true if a character separates words of a text.
 fn is_between(one: char) -> bool {
     one.is_whitespace() || "\"'`<>".contains(one)
 }
@@ -230,7 +231,7 @@ fn collect_paths(text: &str, to: &mut DestinationCandidates) {
             if to.is_full() {
                 return;
             }
-            // What follows the host of such a URL is a path on this machine to few, and never a relative one.
+            // Few readers take the path of such a URL for a local path, and never for a relative one.
             if is_url(word) {
                 let rest = word.split_once("://").map_or("", |(_, rest)| rest);
                 let path = rest.find('/').map_or("", |at| &rest[at..]);
@@ -255,13 +256,13 @@ fn collect_paths(text: &str, to: &mut DestinationCandidates) {
             if let Some(end) = word.find(|one| AROUND_PATHS.contains(one)).filter(|end| *end > 0) {
                 to.add_path(&word[..end], !is_like_path(&word[..end]));
             }
-            // `-I/usr/include`, `-f~/x`, `x>/etc/y`.
+            // Paths attached to an option or operator: `-I/usr/include`, `-f~/x`, `x>/etc/y`.
             if !word.starts_with(['/', '~', '.'])
                 && let Some(at) = word.find(['/', '~', '$', ANY_TEXT])
             {
                 to.add_path(&word[at..], false);
             }
-            // The host part of `scheme://host/path` may be dropped or kept.
+            // Readers drop or keep the host part of `scheme://host/path`.
             let turned = word.replace('\\', "/");
             for (at, _) in turned.match_indices("//") {
                 if to.is_full() {
@@ -280,7 +281,7 @@ fn is_like_path(word: &str) -> bool {
     word.contains(['/', '\\']) || word.starts_with(['~', '.', '%']) && word.len() > 1
 }
 
-/// With forward slashes, and no longer than paths that are compared.
+/// Turns backslashes to slashes, and cuts the path at the compared length.
 fn turned(text: &str) -> String {
     match text.char_indices().nth(MAX_PATH) {
         None => text.replace('\\', "/"),

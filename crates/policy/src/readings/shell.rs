@@ -1,14 +1,14 @@
-//! Spellings that shells, option parsers and string literals undo.
+//! Spellings that shells, option parsers and string literals decode.
 
 use super::spans::{ANY_CHARACTER, ANY_SEGMENT, ANY_TEXT};
 
-/// Maximum number of words that brace expansion makes of one string.
+/// Maximum number of words that brace expansion yields for one string.
 const MAX_EXPANSIONS: usize = 32;
 
-/// Maximum length of a pair of brackets or braces with what is inside.
+/// Maximum length of a pair of brackets or braces and its content.
 const MAX_GROUP: usize = 256;
 
-/// The reason why a shell would compute a whole word of the text, if it would.
+/// Returns the reason why a shell would compute a whole word of the text, if it would.
 pub(super) fn computed_reason(text: &str) -> Option<&'static str> {
     if text.contains("$(") {
         return Some("`$(` may be the output of a command");
@@ -31,7 +31,7 @@ pub(super) fn computed_reason(text: &str) -> Option<&'static str> {
     None
 }
 
-/// The text with each part that a shell computes replaced by [`ANY_TEXT`], and with the wildcards of file names.
+/// Replaces each part that a shell computes by [`ANY_TEXT`], and the wildcards of file names.
 pub(crate) fn spanned(text: &str) -> String {
     spanned_for(text, true)
 }
@@ -46,7 +46,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
         return text.to_owned();
     }
     let chars: Vec<char> = text.chars().collect();
-    // Behind the last one that closes, nothing is looked for.
+    // After the last closing character there is no pair to find.
     let last = |close: char| chars.iter().rposition(|one| *one == close).unwrap_or_default();
     let (last_brace, last_bracket) = (last('}'), last(']'));
     let mut out = String::with_capacity(text.len());
@@ -80,7 +80,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
                 }
                 at = end;
             }
-            // A positional parameter is empty more often than not, and `$5` a price.
+            // Positional parameters are usually empty, and `$5` is a price.
             ('$', Some(one)) if one.is_ascii_digit() || "@*#?!$-".contains(one) => {
                 let has_more = !out.is_empty() && !out.ends_with(super::is_between);
                 if has_more || chars.get(at + 2).is_some_and(|one| *one == '/') {
@@ -103,7 +103,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
             ('%', Some(_)) => {
                 let end = (at + 1..chars.len())
                     .find(|&i| !(chars[i].is_ascii_alphanumeric() || "_()".contains(chars[i])));
-                // What begins with a digit is an encoded byte, and no variable.
+                // Text that begins with a digit is an encoded byte, not a variable.
                 let is_name = |end: usize| {
                     end > at + 1 && !chars[at + 1].is_ascii_digit() && !is_byte(&chars[at + 1..end])
                 };
@@ -138,7 +138,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
                     at += 1;
                 }
             },
-            // A sequence `{a..z}`; lists were expanded before.
+            // A sequence `{a..z}`; lists have already been expanded.
             ('{', _) if at < last_brace => {
                 match (at + 1..chars.len().min(at + MAX_GROUP)).find(|&i| chars[i] == '}') {
                     Some(end) if chars[at..end].windows(2).any(|pair| pair == ['.', '.']) => {
@@ -164,8 +164,8 @@ fn is_byte(name: &[char]) -> bool {
     name.len() == 2 && name.iter().all(char::is_ascii_hexdigit)
 }
 
-/// The position after a set of characters in brackets, and what it may stand for: [`ANY_CHARACTER`], or [`ANY_SEGMENT`] where it may be a range
-/// of numbers. Nothing for an address in brackets, and for brackets with a slash inside.
+/// Returns the position after a set of characters in brackets, and its meaning: [`ANY_CHARACTER`], or [`ANY_SEGMENT`]
+/// if it may be a range of numbers. Returns `None` for an address in brackets, and for brackets that contain a slash.
 fn set_end(chars: &[char], from: usize) -> Option<(usize, char)> {
     let limit = chars.len().min(from + MAX_GROUP);
     let mut at = from + 1;
@@ -198,7 +198,7 @@ fn set_end(chars: &[char], from: usize) -> Option<(usize, char)> {
     None
 }
 
-/// The position after the bracket that closes the one at `from`.
+/// Returns the position after the bracket that closes the one at `from`.
 fn closed(chars: &[char], from: usize, open: char, close: char) -> usize {
     let mut depth = 0_usize;
     for (at, one) in chars.iter().enumerate().skip(from) {
@@ -214,7 +214,7 @@ fn closed(chars: &[char], from: usize, open: char, close: char) -> usize {
     chars.len()
 }
 
-/// Without the quotes and backslashes that a shell removes: `/e""tc`, `/et\c`, `$'/etc'`.
+/// Removes the quotes and backslashes that a shell removes: `/e""tc`, `/et\c`, `$'/etc'`.
 pub(super) fn unquoted(text: &str) -> String {
     if !text.contains(['"', '\'', '\\']) {
         return text.to_owned();
@@ -226,7 +226,7 @@ pub(super) fn unquoted(text: &str) -> String {
         .collect()
 }
 
-/// With the escapes of string literals replaced: `\x2f`, `\057`, `\u002f`, `\/`.
+/// Decodes the escapes of string literals: `\x2f`, `\057`, `\u002f`, `\/`.
 pub(super) fn unescaped(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();
@@ -249,7 +249,7 @@ pub(super) fn unescaped(text: &str) -> String {
             }
             Some('u') => number(at + 2, 4, 16).map(|(one, long)| (one, long + 2)),
             Some('U') => number(at + 2, 8, 16).map(|(one, long)| (one, long + 2)),
-            // `echo` takes a zero and three octal digits, string literals take three digits in all.
+            // `echo` reads a zero and three octal digits, string literals read up to three digits in total.
             Some('0'..='7') => number(at + 1, 4, 8)
                 .filter(|(one, _)| u32::from(*one) < 256)
                 .or_else(|| number(at + 1, 3, 8))
@@ -264,7 +264,7 @@ pub(super) fn unescaped(text: &str) -> String {
     out
 }
 
-/// The words that brace expansion makes: `/{etc,x}/passwd`, also of a URL, as curl does.
+/// Returns the words of brace expansion: `/{etc,x}/passwd`, also in URLs, as curl does.
 pub(super) fn expanded(text: &str) -> Vec<String> {
     let mut all = vec![text.to_owned()];
     let mut at = 0;
@@ -285,7 +285,7 @@ pub(super) fn expanded(text: &str) -> Vec<String> {
     all
 }
 
-/// The first pair of braces without others inside, and with a comma or one word inside.
+/// Finds the first pair of braces that contains no other pair but a comma or a single word.
 fn innermost(text: &str) -> Option<(usize, usize)> {
     text.match_indices('}').map(|(at, _)| at).find_map(|close| {
         let open = text[..close]

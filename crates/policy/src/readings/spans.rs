@@ -1,10 +1,10 @@
-//! Paths of which parts are not known, compared with folders.
+//! Paths with unknown parts, compared with folders.
 
-/// Any text, slashes too.
+/// Stands for any text, including slashes.
 pub(crate) const ANY_TEXT: char = '\u{f0000}';
-/// Any text without a slash.
+/// Stands for any text without a slash.
 pub(super) const ANY_SEGMENT: char = '\u{f0001}';
-/// One character that is no slash.
+/// Stands for one character other than a slash.
 pub(super) const ANY_CHARACTER: char = '\u{f0002}';
 
 /// Returns true if part of the text is unknown.
@@ -16,12 +16,12 @@ pub(crate) fn is_wildcard(one: char) -> bool {
     [ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER].contains(&one)
 }
 
-/// Returns true if the part of a path may mean `..`. No wildcard matches a dot at the beginning of a name.
+/// Returns true if the part of a path may be `..`. No wildcard matches a leading dot.
 pub(crate) fn may_be_parent(part: &str) -> bool {
     part.starts_with('.') && may_be(part, "..")
 }
 
-/// The path with two dots wherever they may be.
+/// Replaces the parts of a path that may be `..` and resolves them.
 pub(crate) fn resolve_possible_parents(path: &str) -> String {
     path.split('/').map(|part| if may_be_parent(part) { ".." } else { part }).collect::<Vec<_>>().join("/")
 }
@@ -41,7 +41,7 @@ pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
         return crate::paths::is_under(path, folder);
     }
     let folder = folder.trim_end_matches('/');
-    // Up to the first wildcard there is nothing to try out.
+    // Nothing has to be tried before the first wildcard.
     let known = path.find([ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER]).unwrap_or(path.len());
     let Some(rest) = folder.strip_prefix(&path[..known]) else {
         return path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
@@ -60,7 +60,7 @@ pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
                 _ => (),
             }
         }
-        // `skip` wants the states in order; without duplicates the pattern's length bounds their number.
+        // `skip` needs the states in order; without duplicates the pattern's length limits their number.
         next.sort_unstable();
         next.dedup();
         skip(&path, &mut next);
@@ -69,7 +69,7 @@ pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
     states.iter().any(|&at| matches!(path.get(at), None | Some(&('/' | ANY_TEXT))))
 }
 
-/// A wildcard may stand for nothing. The states are in order.
+/// Adds the states after wildcards that match nothing. The states are in order.
 fn skip(path: &[char], states: &mut Vec<usize>) {
     let mut from = 0;
     while let Some(&at) = states.get(from) {

@@ -16,22 +16,22 @@ use crate::file::PolicyEnvironment;
 use crate::pattern::TextPatterns;
 use crate::verdict::PolicyDecision;
 
-/// The form of `effects`, as messages show it.
+/// Form of `effects`, for messages.
 const EFFECTS: &str = "a table such as `{ read_only = true }`, with one or more of `read_only`, `destructive`, \
                        `idempotent`, `open_world`, each true or false";
 
-/// The form of `until`, as messages show it.
+/// Form of `until`, for messages.
 const UNTIL: &str =
     "an unquoted date (`until = 2026-12-31`) or date-time with offset (`until = 2026-12-31T18:00:00Z`)";
 
-/// The keys of a file's top level, where they may have been meant to stand.
+/// Keys of the file's top level, and where they belong.
 const TOP_LEVEL_KEYS: [(&str, &str); 2] = [
     ("trusted", "at the top of the file, above the first `[[rule]]`"),
     ("data_flow", "at the top of the file, above the first `[[rule]]`"),
 ];
 
 impl PolicyRule {
-    /// The rule of a table; nothing, with the mistakes in the report, where it has any.
+    /// Parses the rule of a table. Returns `None` if it has mistakes, which are added to the report.
     pub(crate) fn parse(
         (number, line): (usize, usize),
         section: &mut TableSection<'_>,
@@ -40,7 +40,7 @@ impl PolicyRule {
     ) -> Option<Self> {
         let before = report.count();
         let decision = section.word("decide", PolicyDecision::WORDS, report);
-        // By the key alone, so that a wrong value is not reported as missing, too.
+        // By the key alone, so that an invalid value is not reported as missing too.
         if !section.has("decide") {
             section.add_mistake_at_table(
                 "`decide` is missing; it is `\"allow\"`, `\"ask\"` or `\"deny\"`",
@@ -52,7 +52,7 @@ impl PolicyRule {
         let rule = Self {
             number,
             line,
-            // Only so that the other keys are checked, too: a rule with mistakes is dropped.
+            // Only so that the other keys are checked too: a rule with mistakes is discarded.
             decision: decision.unwrap_or(PolicyDecision::Deny),
             name: section.text("name", report),
             reason: section.text("reason", report),
@@ -112,7 +112,7 @@ fn until(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Opti
     end.map_err(|what| section.add_mistake_at_key("until", &what, report)).ok()
 }
 
-/// Adds a mistake for what can never fit, or never has an effect: the person meant something by it.
+/// Adds mistakes for conditions that can never match or have no effect, because they were meant to have one.
 fn add_contradictions(
     section: &TableSection<'_>,
     decision: Option<PolicyDecision>,
@@ -170,7 +170,7 @@ fn add_contradictions(
     }
 }
 
-/// The first moment at which a rule is over: the end of a day, or the moment itself.
+/// Returns the first moment at which a rule is no longer valid: the end of a day, or the time itself.
 fn end_of(until: &Datetime) -> Result<Timestamp, String> {
     let text = until.to_string();
     let wrong = |error: jiff::Error| format!("`{}`: {error}", quoted(&text));
