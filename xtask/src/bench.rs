@@ -9,17 +9,41 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::BuildOptions;
 use crate::report::{PartOutcome, say};
 use crate::{cargo, paths};
 use results::BenchResults;
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags {
-    values: &["only", "rounds", "secs", "wait", "peers", "from", "max-foreign"],
-    switches: &["no-build", "no-page"],
-};
+/// Options of `cargo xtask bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchOptions {
+    /// Parts: http, stdio, start, gateway, client, memory.
+    #[arg(long, value_name = "PART,…")]
+    only: Option<String>,
+    #[arg(long, default_value = "3")]
+    rounds: String,
+    /// Length of a measurement in seconds.
+    #[arg(long, default_value = "1.5")]
+    secs: String,
+    /// Pause between measurements in seconds.
+    #[arg(long, default_value = "5")]
+    wait: String,
+    #[arg(long, value_name = "PEER,…")]
+    peers: Option<String>,
+    /// Files of results to write the table from, without measuring.
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    from: Vec<PathBuf>,
+    /// Share of the processor that other programs may use before a measurement is dropped.
+    #[arg(long, default_value_t = 0.5)]
+    max_foreign: f64,
+    /// Prints the table without writing it to the page.
+    #[arg(long)]
+    no_page: bool,
+    #[command(flatten)]
+    build: BuildOptions,
+}
 
 /// The parts of the yardstick's programs that the comparison needs. The other peers are built by hand, and join in
 /// when they are there.
@@ -29,17 +53,12 @@ const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 
 /// Builds, measures, and writes the table of `docs/performance.md`. With `--from FILE,…` it only writes the table.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    let limit: f64 =
-        flags.value("max-foreign").unwrap_or("0.5").parse().context("--max-foreign wants a number")?;
-    let files: Vec<PathBuf> = match flags.list("from") {
-        none if none.is_empty() => vec![measure(flags)?],
-        files => files.iter().map(PathBuf::from).collect(),
-    };
-    let results = BenchResults::read(&files, limit)?;
+pub(crate) fn run(options: &BenchOptions) -> Result<()> {
+    let files = if options.from.is_empty() { vec![measure(options)?] } else { options.from.clone() };
+    let results = BenchResults::read(&files, options.max_foreign)?;
     let table = rows::table(&results, &ProgramSizes::read()?);
     say!("\n{table}");
-    if flags.has("no-page") {
+    if options.no_page {
         return Ok(());
     }
     write_page(&table)
@@ -108,8 +127,8 @@ fn build() -> Result<()> {
 }
 
 /// Runs the yardstick; returns the file with what it measured.
-fn measure(flags: &ChoreFlags) -> Result<PathBuf> {
-    if !flags.has("no-build") {
+fn measure(options: &BenchOptions) -> Result<PathBuf> {
+    if !options.build.no_build {
         build()?;
     }
     let folder = paths::target()?.join("bench");
@@ -131,11 +150,11 @@ fn measure(flags: &ChoreFlags) -> Result<PathBuf> {
     ] {
         command.arg("--extra").arg(extra);
     }
-    command.args(["--rounds", flags.value("rounds").unwrap_or("3")]);
-    command.args(["--secs", flags.value("secs").unwrap_or("1.5")]);
-    command.args(["--wait", flags.value("wait").unwrap_or("5")]);
-    for name in ["only", "peers"] {
-        if let Some(value) = flags.value(name) {
+    command.args(["--rounds", &options.rounds]);
+    command.args(["--secs", &options.secs]);
+    command.args(["--wait", &options.wait]);
+    for (name, value) in [("only", &options.only), ("peers", &options.peers)] {
+        if let Some(value) = value {
             command.arg(format!("--{name}={value}"));
         }
     }

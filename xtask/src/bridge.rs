@@ -10,16 +10,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::BuildOptions;
 use crate::process::{self, BackgroundServer};
 use crate::report::{PartOutcome, say, table};
 use crate::{cargo, paths};
-
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &["no-build"] };
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 /// The revision whose own transport over HTTP is HTTP+SSE.
@@ -38,15 +35,12 @@ struct RevisionPair {
 }
 
 /// Runs the chore.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    if !flags.has("no-build") {
+pub(crate) fn run(options: &BuildOptions) -> Result<()> {
+    if !options.no_build {
         cargo::build("hospes-cli")?;
         cargo::build("hospes-bridge")?;
     }
-    match part() {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-    }
+    part().into_result()
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the programs are already built.

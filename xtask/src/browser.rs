@@ -5,36 +5,42 @@
 //! names it in variables.
 
 use std::fs;
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
+use clap::Args;
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::BuildOptions;
 use crate::report::PartOutcome;
 use crate::tools::{self, NodeTools, ToolVersions};
 use crate::{cargo, paths};
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["pictures"], switches: &["no-build"] };
+/// Options of `cargo xtask browser`.
+#[derive(Debug, Args)]
+pub(crate) struct BrowserOptions {
+    /// Folder for pictures of the pages.
+    #[arg(long, value_name = "FOLDER")]
+    pictures: Option<PathBuf>,
+    #[command(flatten)]
+    build: BuildOptions,
+}
 
 /// Filter for the tests to run; the program's other tests need nothing of this.
 const TESTS: &str = "package(hospes-browser-tests) + (package(hospes-cli) & test(/^keyring::/))";
 const PACKAGES: [&str; 4] = ["-p", "hospes-browser-tests", "-p", "hospes-cli"];
 
 /// Runs the chore.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    if !flags.has("no-build") {
+pub(crate) fn run(options: &BrowserOptions) -> Result<()> {
+    if !options.build.no_build {
         cargo::build("hospes-cli")?;
     }
     let mut variables = variables()?;
-    if let Some(folder) = flags.value("pictures") {
+    if let Some(folder) = &options.pictures {
         fs::create_dir_all(folder)?;
         let folder = fs::canonicalize(folder)?;
         variables.push(("HOSPES_PICTURES", folder.to_string_lossy().into_owned()));
     }
-    match tests(&PACKAGES, &variables) {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-    }
+    tests(&PACKAGES, &variables).into_result()
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the programs are already built.

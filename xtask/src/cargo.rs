@@ -3,7 +3,7 @@
 use std::env;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::paths;
 use crate::report::PartOutcome;
@@ -42,8 +42,5 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
 
 /// Builds the programs of one package.
 pub(crate) fn build(package: &str) -> Result<()> {
-    match run(&["build", "--quiet", "--package", package, "--bins"]) {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-    }
+    run(&["build", "--quiet", "--package", package, "--bins"]).into_result()
 }

@@ -2,13 +2,10 @@
 
 use anyhow::{Result, bail};
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::report::PartReport;
 use crate::{cargo, tools};
 
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &[] };
-
-pub(crate) fn run(_flags: &ChoreFlags) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let mut report = PartReport::default();
     report.part("formatting", || cargo::run(&["fmt", "--all", "--check"]));
     report.part("clippy", || {

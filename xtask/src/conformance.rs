@@ -11,8 +11,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::BuildOptions;
 use crate::process::BackgroundServer;
 use crate::report::{PartOutcome, say, table};
 use crate::tools::NodeTools;
@@ -21,9 +22,33 @@ use sets::{ConformanceSide, RequirementSets};
 use suite::{ConformanceSuite, SCRIPT};
 use verdict::ScenarioVerdict;
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags =
-    AcceptedFlags { values: &["revision", "scenario", "url", "command"], switches: &["no-build"] };
+/// Side that is examined.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExaminedSide {
+    Server,
+    Client,
+    Authorization,
+}
+
+/// Options of `cargo xtask conformance`.
+#[derive(Debug, Args)]
+pub(crate) struct ConformanceOptions {
+    side: ExaminedSide,
+    /// Revisions to examine; all by default.
+    #[arg(long, value_delimiter = ',')]
+    revision: Vec<String>,
+    /// Scenarios to run; all by default.
+    #[arg(long, value_delimiter = ',')]
+    scenario: Vec<String>,
+    /// Address of a server that runs already.
+    #[arg(long)]
+    url: Option<String>,
+    /// Client program, in place of the fixture.
+    #[arg(long, value_name = "PROGRAM")]
+    command: Option<PathBuf>,
+    #[command(flatten)]
+    build: BuildOptions,
+}
 
 /// Name of the previous suite's scenarios in the table.
 const PREVIOUS_SUITE: &str = "suite 0.1";
@@ -50,33 +75,31 @@ impl ConformancePlan {
 }
 
 /// Runs the chore.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
+pub(crate) fn run(options: ConformanceOptions) -> Result<()> {
     let plan = ConformancePlan {
-        revisions: flags.list("revision"),
-        scenarios: flags.list("scenario"),
-        url: flags.value("url").map(str::to_owned),
-        command: flags.value("command").map(PathBuf::from),
+        revisions: options.revision,
+        scenarios: options.scenario,
+        url: options.url,
+        command: options.command,
     };
-    let [side] = flags.words.as_slice() else { bail!("say `server`, `client` or `authorization`") };
-    let build = |package: &str| if flags.has("no-build") { Ok(()) } else { cargo::build(package) };
-    let outcome = match side.as_str() {
-        "server" => {
+    let build = |package: &str| if options.build.no_build { Ok(()) } else { cargo::build(package) };
+    let outcome = match options.side {
+        ExaminedSide::Server => {
             if plan.url.is_none() {
                 build("hospes-cli")?;
             }
             server(&plan)
         }
-        "client" => {
+        ExaminedSide::Client => {
             if plan.command.is_none() {
                 build("hospes-conformance-client")?;
             }
             client(&plan)
         }
-        "authorization" => {
+        ExaminedSide::Authorization => {
             build("hospes-cli")?;
             authorization_part()
         }
-        other => bail!("`{other}` is none of `server`, `client`, `authorization`"),
     };
     match outcome {
         PartOutcome::Passed(what) => {

@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::BuildOptions;
 use crate::process;
 use crate::report::{PartOutcome, say};
 use crate::tools::{NodeTools, PythonTools, ToolVersions};
@@ -24,9 +24,6 @@ use crate::{cargo, paths};
 use fixture::DestinationFixture;
 use spellings::{DestinationKind, DestinationRule, DestinationSpelling};
 use verdicts::{DestinationTally, ProgramDecision, ReachedPlaces};
-
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &["no-build"] };
 
 /// Time limit of one kind of readers, or of the program, for all spellings.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -52,15 +49,11 @@ const READERS: [(&str, usize); 12] = [
 ];
 
 /// Runs the chore.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    if !flags.has("no-build") {
+pub(crate) fn run(options: &BuildOptions) -> Result<()> {
+    if !options.no_build {
         cargo::build("hospes-cli")?;
     }
-    match part() {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) => bail!(why),
-        PartOutcome::CannotRun(why) => bail!("could not run: {why}"),
-    }
+    part().into_result()
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the program is already built.

@@ -8,12 +8,12 @@ mod check;
 mod conformance;
 mod destinations;
 mod docs;
-mod flags;
 mod models;
 mod mutants;
 // One function finds the schemas, for the tests that read them and for what reports on them.
 #[path = "../../crates/model/tests/it/schema/official.rs"]
 mod official;
+mod package;
 mod paths;
 mod peers;
 mod process;
@@ -25,67 +25,58 @@ mod test;
 mod threats;
 mod tools;
 
-use std::env;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use flags::{AcceptedFlags, ChoreFlags};
+use anyhow::Result;
+use clap::{Args, Parser};
 use report::say;
 
-const HELP: &str = "\
-cargo xtask CHORE
+/// The project's chores.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Chore {
+    /// The fast tier: formatting, Clippy and the unit tests.
+    Check,
+    /// Every test there is, or some parts, and a table at the end.
+    Test(test::TestOptions),
+    /// The official suite against `hospes serve everything`, or our client fixture.
+    Conformance(conformance::ConformanceOptions),
+    /// Coverage of docs/requirements.md by tests; writes docs/coverage.md.
+    Requirements(requirements::RequirementsOptions),
+    /// `hospes` between the Inspector and servers of others, in both eras.
+    Peers(peers::PeersOptions),
+    /// `hospes` between applications and servers of every pair of revisions.
+    Bridge(BuildOptions),
+    /// Hosts, URLs and paths in many spellings: what Python, Node, curl and shells reach, and what the rules say.
+    Destinations(BuildOptions),
+    /// Our pages in Chromium, sign-in through npm oidc-provider, the system's keyring.
+    Browser(browser::BrowserOptions),
+    /// `hospes-models` at servers of others: every wire format, and a small model.
+    Models,
+    /// Our programs beside their peers; writes the table of docs/performance.md.
+    Bench(bench::BenchOptions),
+    /// Many sessions opened and left, and many children: nothing may be left behind.
+    Soak(soak::SoakOptions),
+    /// Breaks the rules of proto and model on purpose; every break has to be noticed; writes docs/mutants.md.
+    Mutants(mutants::MutantsOptions),
+    /// Builds the documentation site into target/site and checks its links.
+    Docs,
+    /// Packages the crates that are published, in the order of their dependencies, and builds each package.
+    Package(package::PackageOptions),
+    /// Only installs the outside programs of tools/versions.toml.
+    Setup,
+}
 
-  check                    the fast tier: formatting, Clippy and the unit tests
-  test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, destinations,
-                           browser, peers, models
-  conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
-                           the official suite against `hospes serve everything`, or our client fixture
-  requirements [--check]   coverage of docs/requirements.md by tests; writes docs/coverage.md
-  peers [--no-build] [--only GROUP]
-                           `hospes` between the Inspector and servers of others, in both eras; the groups are judges,
-                           apps, python and fronts
-  bridge [--no-build]      `hospes` between applications and servers of every pair of revisions
-  destinations [--no-build]
-                           hosts, URLs and paths in many spellings: what Python, Node, curl and shells reach, and what
-                           the rules say
-  browser [--no-build] [--pictures FOLDER]
-                           our pages in Chromium, sign-in through npm oidc-provider, the system's keyring
-  models                   `hospes-models` at servers of others: every wire format, and a small model
-  bench [--only PART,…] [--rounds N] [--from FILE,…]
-                           our programs beside their peers; writes the table of docs/performance.md
-  soak [--sessions N] [--cycles N]
-                           100,000 sessions opened and left, 1,000 children: nothing may be left behind
-  mutants [--only AREA,…] [--again] [--singly] [--list] [--page]
-                           breaks the rules of proto and model on purpose; every break has to be noticed; writes
-                           docs/mutants.md
-  docs                     builds the documentation site into target/site and checks its links
-  setup                    only installs the outside programs of tools/versions.toml";
-
-/// A chore: what flags it takes, and what it does.
-type ChoreEntry = (AcceptedFlags, fn(&ChoreFlags) -> Result<()>);
-
-fn chore(name: &str) -> Option<ChoreEntry> {
-    Some(match name {
-        "check" => (check::FLAGS, check::run),
-        "test" => (test::FLAGS, test::run),
-        "conformance" => (conformance::FLAGS, conformance::run),
-        "peers" => (peers::FLAGS, peers::run),
-        "browser" => (browser::FLAGS, browser::run),
-        "models" => (models::FLAGS, models::run),
-        "bridge" => (bridge::FLAGS, bridge::run),
-        "destinations" => (destinations::FLAGS, destinations::run),
-        "bench" => (bench::FLAGS, bench::run),
-        "soak" => (soak::FLAGS, soak::run),
-        "docs" => (docs::FLAGS, docs::run),
-        "mutants" => (mutants::FLAGS, mutants::run),
-        "setup" => (tools::FLAGS, tools::run),
-        "requirements" => (requirements::FLAGS, requirements::run),
-        _ => return None,
-    })
+/// Options of chores that run a program of the workspace.
+#[derive(Debug, Args)]
+pub(crate) struct BuildOptions {
+    /// Uses the programs as they were built before.
+    #[arg(long)]
+    pub(crate) no_build: bool,
 }
 
 fn main() -> ExitCode {
-    match run() {
+    match run(Chore::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say!("xtask: {error:#}");
@@ -94,13 +85,41 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<()> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let Some((name, rest)) = arguments.split_first() else { bail!("which chore?\n\n{HELP}") };
-    if matches!(name.as_str(), "help" | "--help" | "-h") || rest.iter().any(|word| word == "--help") {
-        say!("{HELP}");
-        return Ok(());
+fn run(chore: Chore) -> Result<()> {
+    match chore {
+        Chore::Check => check::run(),
+        Chore::Test(options) => test::run(&options),
+        Chore::Conformance(options) => conformance::run(options),
+        Chore::Requirements(options) => requirements::run(&options),
+        Chore::Peers(options) => peers::run(&options),
+        Chore::Bridge(options) => bridge::run(&options),
+        Chore::Destinations(options) => destinations::run(&options),
+        Chore::Browser(options) => browser::run(&options),
+        Chore::Models => models::run(),
+        Chore::Bench(options) => bench::run(&options),
+        Chore::Soak(options) => soak::run(&options),
+        Chore::Mutants(options) => mutants::run(&options),
+        Chore::Docs => docs::run(),
+        Chore::Package(options) => package::run(&options),
+        Chore::Setup => tools::run(),
     }
-    let Some((accepted, work)) = chore(name) else { bail!("no chore is called `{name}`\n\n{HELP}") };
-    work(&ChoreFlags::parse(rest, accepted)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Chore::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_may_be_repeated_or_hold_commas() {
+        let chore = Chore::try_parse_from(["xtask", "test", "--only", "rust,docs", "--only=peers"]).unwrap();
+        let Chore::Test(options) = chore else { panic!("{chore:?}") };
+        assert_eq!(options.only, ["rust", "docs", "peers"]);
+    }
 }

@@ -5,15 +5,11 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::report::{PartOutcome, say};
 use crate::tools::{self, NodeTools, PythonTools};
 use crate::{cargo, paths};
-
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &[] };
 
 const PACKAGE: &str = "hospes-models";
 
@@ -21,14 +17,11 @@ const PACKAGE: &str = "hospes-models";
 const LOCAL: &str = "local-model";
 
 /// Runs the chore.
-pub(crate) fn run(_: &ChoreFlags) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let variables = variables()?;
     let tested = tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables);
     for outcome in [tested, local(&variables), lint()] {
-        match outcome {
-            PartOutcome::Passed(_) => {}
-            PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-        }
+        outcome.into_result()?;
     }
     Ok(())
 }

@@ -10,21 +10,37 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 use serde_json::Value;
 
 use crate::cargo;
-use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::paths;
-use crate::report::{PartOutcome, say};
+use crate::report::say;
 use crate::tools::{self, ToolVersions};
 use mutant::Mutant;
 use record::{MutantOutcome, MutationRecord, SurvivorExplanations};
 use repository_copy::{BuildResult, RepositoryCopy, TestRunEnd};
 use switch::MutantRanges;
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags =
-    AcceptedFlags { values: &["only"], switches: &["list", "again", "singly", "page"] };
+/// Options of `cargo xtask mutants`.
+#[derive(Debug, Args)]
+pub(crate) struct MutantsOptions {
+    /// Areas to break; all by default.
+    #[arg(long, value_delimiter = ',', value_name = "AREA")]
+    only: Vec<String>,
+    /// Lists the mutants without testing them.
+    #[arg(long)]
+    list: bool,
+    /// Goes on with what an interrupted run has left.
+    #[arg(long)]
+    again: bool,
+    /// Builds each mutant by itself.
+    #[arg(long)]
+    singly: bool,
+    /// Only writes the page, from the last results.
+    #[arg(long)]
+    page: bool,
+}
 
 /// Mutants outside functions: the values of limits and tables of constants. Tests set limits of their own, and one that
 /// repeated the default would only say the same thing twice.
@@ -60,24 +76,24 @@ const AREAS: [MutationArea; 7] = [
 /// Mutates every area, or those named by `--only`. `--again` leaves out mutants that were caught before. `--singly`
 /// builds every mutant by itself, which is slow and confirms the fast way. `--page` runs nothing and only writes
 /// docs/mutants.md from the results of earlier runs.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    let only = flags.list("only");
+pub(crate) fn run(options: &MutantsOptions) -> Result<()> {
+    let only = &options.only;
     if let Some(unknown) = only.iter().find(|name| !AREAS.iter().any(|area| area.name == name.as_str())) {
         bail!("no area is called `{unknown}`; there are {}", AREAS.map(|area| area.name).join(", "));
     }
     let chosen = || AREAS.iter().filter(|area| only.is_empty() || only.iter().any(|name| name == area.name));
-    if !flags.has("page") {
+    if !options.page {
         install_lister()?;
         let copy = RepositoryCopy::make(paths::target()?.join("mutants/copy"))?;
         for area in chosen() {
-            if flags.has("list") {
+            if options.list {
                 area.mutants(&copy.folder)?.iter().for_each(|mutant| say!("{}", mutant.name));
             } else {
-                area.mutate(&copy, flags)?;
+                area.mutate(&copy, options)?;
             }
         }
     }
-    if flags.has("list") {
+    if options.list {
         return Ok(());
     }
     let explanations = SurvivorExplanations::read()?;
@@ -115,10 +131,10 @@ impl MutationArea {
     }
 
     /// First all that can be behind switches; then one by one what cannot.
-    fn mutate(&self, copy: &RepositoryCopy, flags: &ChoreFlags) -> Result<()> {
+    fn mutate(&self, copy: &RepositoryCopy, options: &MutantsOptions) -> Result<()> {
         let output = self.output()?;
         fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
-        if !flags.has("again") {
+        if !options.again {
             MutationRecord::forget(&output)?;
         }
         let mut record = MutationRecord::read(&output)?.unwrap_or_default();
@@ -131,7 +147,7 @@ impl MutationArea {
             record.add(&output, &mutant.name, became)
         };
         let mut singly: BTreeSet<u32> = mutants.iter().map(|mutant| mutant.number).collect();
-        if !flags.has("singly") {
+        if !options.singly {
             let switched = self.switch(copy, &mutants)?;
             let [behind, unviable] = [switched.installed.len(), switched.unviable.len()];
             say!(
@@ -268,8 +284,5 @@ fn install_lister() -> Result<()> {
         versions.cargo.get("cargo-mutants").context("cargo-mutants is not in tools/versions.toml")?;
     let package = format!("cargo-mutants@{version}");
     say!("installing {package} …");
-    match cargo::run(&["install", "--locked", &package]) {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-    }
+    cargo::run(&["install", "--locked", &package]).into_result()
 }

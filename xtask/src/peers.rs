@@ -16,10 +16,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::BuildOptions;
 use crate::process::{self, BackgroundServer};
 use crate::report::{PartOutcome, say, table};
 use crate::tools::{NodeTools, PythonTools};
@@ -27,8 +28,15 @@ use crate::{cargo, paths};
 use inspector::{InspectorEra, InspectorRunner};
 use upstreams::{PeerUpstream, PeerUpstreams};
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["only"], switches: &["no-build"] };
+/// Options of `cargo xtask peers`.
+#[derive(Debug, Args)]
+pub(crate) struct PeersOptions {
+    /// One group of checks.
+    #[arg(long, value_parser = GROUPS)]
+    only: Option<String>,
+    #[command(flatten)]
+    build: BuildOptions,
+}
 
 /// The groups of checks that `--only` picks one of.
 const GROUPS: [&str; 4] = ["judges", "apps", "python", "fronts"];
@@ -44,19 +52,11 @@ const START_WAIT_SECONDS: &str = "60";
 const SEEN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the chore.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    if !flags.has("no-build") {
+pub(crate) fn run(options: &PeersOptions) -> Result<()> {
+    if !options.build.no_build {
         cargo::build("hospes-cli")?;
     }
-    let only = flags.value("only");
-    if let Some(only) = only {
-        ensure!(GROUPS.contains(&only), "--only knows {}", GROUPS.join(", "));
-    }
-    match groups(only) {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) => bail!(why),
-        PartOutcome::CannotRun(why) => bail!("could not run: {why}"),
-    }
+    groups(options.only.as_deref()).into_result()
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the program is already built.

@@ -4,6 +4,8 @@ use std::fmt::Arguments;
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
+
 /// Prints one line. A reader who has gone away is no reason to stop the work.
 pub(crate) fn print(line: Arguments<'_>) {
     let mut out = io::stdout().lock();
@@ -25,6 +27,17 @@ pub(crate) enum PartOutcome {
     Failed(String),
     /// It did not run, for a reason outside the project: a failure only where `CI=true`.
     CannotRun(String),
+}
+
+impl PartOutcome {
+    /// The outcome of a chore that a person runs by itself: what could not run is an error, too.
+    pub(crate) fn into_result(self) -> Result<()> {
+        match self {
+            Self::Passed(_) => Ok(()),
+            Self::Failed(why) => bail!(why),
+            Self::CannotRun(why) => bail!("could not run: {why}"),
+        }
+    }
 }
 
 /// The parts done so far.

@@ -7,27 +7,29 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
+use clap::Args;
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::paths;
 use crate::report::{PartOutcome, say, table};
 use citations::TestCitations;
 use ledger::{DeferredRows, Requirement, RequirementLedger, UntestableReasons};
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &["check"] };
-
 /// The columns of the table.
 const WIDTH: usize = 12;
 const STRENGTHS: [&str; 6] = ["MUST", "SHOULD", "MAY", "must", "should", "may"];
 
+/// Options of `cargo xtask requirements`.
+#[derive(Debug, Args)]
+pub(crate) struct RequirementsOptions {
+    /// Compares docs/coverage.md in place of writing it.
+    #[arg(long)]
+    check: bool,
+}
+
 /// Runs the chore: prints the coverage and writes `docs/coverage.md`, or with `--check` compares it.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    match examine(flags.has("check"))? {
-        PartOutcome::Passed(_) => Ok(()),
-        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-    }
+pub(crate) fn run(options: &RequirementsOptions) -> Result<()> {
+    examine(options.check)?.into_result()
 }
 
 /// Runs the chore as a part of `cargo xtask test`.

@@ -1,30 +1,30 @@
 //! `cargo xtask soak`: thousands of sessions opened and left, hundreds of children started and ended, and nothing left
 //! behind. The tests run a short form of the same.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::Args;
 
 use crate::cargo;
-use crate::flags::{AcceptedFlags, ChoreFlags};
-use crate::report::{PartOutcome, say};
+use crate::report::say;
 use crate::tools::ToolVersions;
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["sessions", "cycles"], switches: &[] };
-
-/// Settings of the long form: each flag, its variable and its default.
-const LONG_FORM_SETTINGS: [(&str, &str, &str); 2] =
-    [("sessions", "HOSPES_SOAK_SESSIONS", "100000"), ("cycles", "HOSPES_SOAK_CYCLES", "1000")];
+/// Options of `cargo xtask soak`.
+#[derive(Debug, Args)]
+pub(crate) struct SoakOptions {
+    /// Sessions that are opened and left.
+    #[arg(long, default_value_t = 100_000)]
+    sessions: usize,
+    /// Children that are started.
+    #[arg(long, default_value_t = 1_000)]
+    cycles: usize,
+}
 
 /// Runs the long form, with what was used before and after.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    let mut settings = Vec::new();
-    for (flag, variable, long) in LONG_FORM_SETTINGS {
-        let number = flags.value(flag).unwrap_or(long);
-        if number.parse::<usize>().is_err() {
-            bail!("--{flag} {number}: not a number");
-        }
-        settings.push((variable, number.to_owned()));
-    }
+pub(crate) fn run(options: &SoakOptions) -> Result<()> {
+    let settings = [
+        ("HOSPES_SOAK_SESSIONS", options.sessions.to_string()),
+        ("HOSPES_SOAK_CYCLES", options.cycles.to_string()),
+    ];
     if cfg!(target_os = "linux")
         && let Err(error) = ToolVersions::read().and_then(|pins| pins.provide("bwrap"))
     {
@@ -38,10 +38,7 @@ pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
         let arguments =
             ["test", "--package", package, "--test", test, "--", only, "--nocapture", "--test-threads=1"];
         let arguments: Vec<&str> = arguments.into_iter().filter(|word| !word.is_empty()).collect();
-        match cargo::run_with(&arguments, &settings) {
-            PartOutcome::Passed(_) => {}
-            PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
-        }
+        cargo::run_with(&arguments, &settings).into_result()?;
     }
     Ok(())
 }

@@ -1,15 +1,20 @@
 //! `cargo xtask test`: everything, in one go.
 
 use anyhow::{Result, bail};
+use clap::Args;
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::official::official_schema;
 use crate::report::{PartOutcome, PartReport, say};
 use crate::tools::{self, ToolVersions};
 use crate::{bridge, browser, cargo, conformance, destinations, models, paths, peers, requirements};
 
-/// Flags of the chore.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["only"], switches: &[] };
+/// Options of `cargo xtask test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestOptions {
+    /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers.
+    #[arg(long, value_delimiter = ',', value_name = "PART")]
+    pub(crate) only: Vec<String>,
+}
 
 /// A part of the tests.
 struct TestPart {
@@ -41,8 +46,8 @@ const PARTS: [TestPart; 9] = [
 ];
 
 /// Runs all parts, or those named by `--only`, and ends with a table.
-pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
-    let only = flags.list("only");
+pub(crate) fn run(options: &TestOptions) -> Result<()> {
+    let only = &options.only;
     let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
     if let Some(unknown) = only.iter().find(|part| !known.contains(&part.as_str())) {
         bail!("no part is called `{unknown}`; there are {}", known.join(", "));

@@ -11,12 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::report::say;
 use crate::{paths, process};
-
-/// Flags of `cargo xtask setup`.
-pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &[] };
 
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
@@ -26,7 +22,7 @@ const MAX_ATTEMPTS: u32 = 3;
 const UNVERSIONED_COMMANDS: [&str; 2] = ["dbus-send", "secret-tool"];
 
 /// Runs `cargo xtask setup`.
-pub(crate) fn run(_: &ChoreFlags) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let node = NodeTools::ready()?;
     say!("npm packages are in {}", node.modules.display());
     let python = PythonTools::ready()?;
