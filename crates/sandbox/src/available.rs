@@ -15,7 +15,7 @@ static BUBBLEWRAP: Mutex<Option<PathBuf>> = Mutex::new(None);
 pub(crate) fn choose(profile: &SandboxProfile) -> Result<(SandboxMechanism, Option<PathBuf>), SandboxError> {
     match profile.kind {
         SandboxKind::Off => Ok((SandboxMechanism::Nothing, None)),
-        // There is nothing to enforce, so no mechanism needs to work here, and none is probed.
+        // With nothing to enforce, no mechanism needs to work, and none is probed.
         SandboxKind::Auto if !profile.is_demanding() => Ok((SandboxMechanism::Nothing, None)),
         SandboxKind::Bubblewrap => {
             let found = probe_bubblewrap().map_err(SandboxError::Bubblewrap)?;
@@ -35,11 +35,11 @@ pub(crate) fn choose(profile: &SandboxProfile) -> Result<(SandboxMechanism, Opti
     }
 }
 
-/// Bubblewrap that has shown that it can do all that a profile may demand.
+/// Returns the path of a bubblewrap that can enforce every profile.
 fn probe_bubblewrap() -> Result<PathBuf, String> {
-    // Held while bubblewrap is probed, so that of many servers that start at once only one probes.
+    // Held while bubblewrap is probed, so that only one of many starting servers probes it.
     let mut known = BUBBLEWRAP.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // It may have been uninstalled since.
+    // It may have been uninstalled in the meantime.
     if let Some(found) = known.as_ref().filter(|found| found.is_file()) {
         return Ok(found.clone());
     }
@@ -47,7 +47,7 @@ fn probe_bubblewrap() -> Result<PathBuf, String> {
     let found = crate::resolve("bwrap".as_ref(), path.as_deref(), Path::new("/"))
         .map_err(|_| "bubblewrap is not installed".to_owned())?;
     let mut probe = Command::new(&found);
-    // The strictest isolation, because where it works every profile does.
+    // The strictest isolation: if it works, every profile does.
     probe.args(bubblewrap::isolation(SandboxNetwork::None)).args([
         "--ro-bind",
         "/",
@@ -68,7 +68,7 @@ fn probe_bubblewrap() -> Result<PathBuf, String> {
     Ok(known.insert(found).clone())
 }
 
-/// Landlock and seccomp of this kernel.
+/// Checks that this kernel supports Landlock and seccomp.
 fn check_kernel() -> Result<(), String> {
     landlock::check_support()?;
     seccomp::check_support()

@@ -6,19 +6,19 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// There is no sandbox for this system.
+    /// There is no sandbox for this operating system.
     #[error("its sandbox cannot be enforced: sandboxing is not supported on {}", std::env::consts::OS)]
     System,
-    /// The host was not told which program is its helper.
+    /// The program of the helper is not configured.
     #[error("its sandbox cannot be enforced: this program has no helper that starts servers")]
     NoHelper,
-    /// Bubblewrap is demanded and does not work.
+    /// Bubblewrap is required but does not work, with the reason.
     #[error("its sandbox cannot be enforced: {0}")]
     Bubblewrap(String),
-    /// Landlock is demanded and does not work.
+    /// Landlock is required but does not work, with the reason.
     #[error("its sandbox cannot be enforced: {0}")]
     Landlock(String),
-    /// Neither works.
+    /// Neither bubblewrap nor Landlock works.
     #[error("its sandbox cannot be enforced: {bubblewrap}, and {landlock}")]
     Neither {
         /// Reason bubblewrap does not work.
@@ -34,7 +34,7 @@ pub enum SandboxError {
         /// Description of the problem.
         why: String,
     },
-    /// The server would start in a folder that it may not see.
+    /// The profile does not grant access to the server's working folder.
     #[error("its sandbox cannot be enforced: its working directory {} is not readable for it", .0.display())]
     Folder(PathBuf),
 }

@@ -1,4 +1,4 @@
-//! From a profile to the helper's command line.
+//! Conversion of a profile to the helper's command line.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use crate::profile::Confinement;
 use crate::profile::SandboxMechanism;
 use crate::{SandboxError, SandboxProfile};
 
-/// The program that starts servers: one whose `main` calls `entry`.
+/// The program that starts servers: its `main` calls `entry`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SandboxHelper {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
     /// Word by which the program knows that it runs as the helper. None for a program that is only a helper.
     pub word: Option<OsString>,
@@ -21,22 +21,22 @@ pub struct SandboxHelper {
 /// Command that starts a server: the helper with these arguments, then `--`, the server's program and its arguments.
 /// The server's variables have the prefix [`ENV_PREFIX`](crate::ENV_PREFIX) in the helper's environment.
 ///
-/// The helper takes the server's place: it has its pipes, and its exit is the server's. `SIGTERM` has the server asked to
-/// end, `SIGQUIT` kills it and all that it has started.
+/// The helper stands in for the server: it has the server's pipes and its exit status. `SIGTERM` asks the server to
+/// end; `SIGQUIT` kills it and all its descendants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaunchCommand {
-    /// The helper.
+    /// Path of the helper.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the helper.
     pub args: Vec<OsString>,
     /// Confinement of the server.
     pub confinement: Confinement,
 }
 
 impl SandboxHelper {
-    /// The program that runs, even if its file has been replaced since: it is the helper when its first argument is
-    /// `word`.
+    /// Uses the running program as the helper, even if its file has been replaced since. It acts as the helper when its
+    /// first argument is `word`.
     #[must_use]
     pub fn this_program(word: impl Into<OsString>) -> Self {
         Self { program: "/proc/self/exe".into(), word: Some(word.into()) }
@@ -51,10 +51,10 @@ impl SandboxHelper {
     /// Returns the command that starts a server with this profile. It may start a program to detect the available
     /// mechanisms, so it may block.
     ///
-    /// `cwd` is the folder that the server is to start in, if that was said.
+    /// `cwd` is the configured working folder of the server, if any.
     ///
     /// # Errors
-    /// When something that the profile demands cannot be enforced: the server must not be started.
+    /// If the profile cannot be enforced. The server must not be started then.
     #[cfg(target_os = "linux")]
     pub fn launch(
         &self,
@@ -67,10 +67,10 @@ impl SandboxHelper {
         Ok(LaunchCommand { program: self.program.clone(), args, confinement })
     }
 
-    /// There is no helper on this system, so nothing can be demanded.
+    /// Rejects every profile with restrictions, because there is no helper on this system.
     ///
     /// # Errors
-    /// When the profile demands something.
+    /// If the profile has restrictions.
     #[cfg(not(target_os = "linux"))]
     pub fn launch(&self, _: &SandboxProfile, _: Option<&Path>) -> Result<LaunchCommand, SandboxError> {
         Err(SandboxError::System)

@@ -1,16 +1,16 @@
 //! Confinement of servers that run as child processes, and cleanup of all their processes.
 //!
-//! On Linux a server is not started by the host itself but by a *helper*, which is the host's own program again
-//! ([`entry`]). It stays beside the server for two reasons:
+//! On Linux a server is not started by the host itself but by a *helper*: another process of the host's own program
+//! ([`entry`]). It has two tasks:
 //!
-//! - **Orphans.** The helper is the reaper of all that the server starts, however it was started: in a group or session of
-//!   its own, by a parent that has ended. It ends them all when the server has ended, when it is told to, and when the
-//!   host has died, however that came about.
-//! - **Confinement.** What a [`SandboxProfile`] demands is enforced before the server's first instruction: by bubblewrap where it
-//!   is installed and works, else by Landlock and seccomp of the kernel. What cannot be enforced here is an error
+//! - **Orphans.** The helper is the subreaper of all processes that the server starts, even in a group or session of
+//!   their own, or after their parent has ended. It ends all of them when the server has ended, on request, and when
+//!   the host has died for any reason.
+//! - **Confinement.** A [`SandboxProfile`] is enforced before the server's first instruction: by bubblewrap if it is
+//!   installed and works, else by the kernel's Landlock and seccomp. If a profile cannot be enforced, this is an error
 //!   ([`SandboxError`]), and the server is not started.
 //!
-//! Elsewhere there is no helper, and a profile that demands anything is an error.
+//! On other systems there is no helper, and a profile with restrictions is an error.
 //!
 //! # What is enforced
 //!
@@ -25,7 +25,7 @@
 //! | Unix sockets | only those in granted folders | none, where files are confined |
 //! | orphans | ended by the kernel, with the helper | ended by the helper |
 //!
-//! `docs/sandbox.md` goes through the calls of the kernel, and names the test of each.
+//! `docs/sandbox.md` lists the system calls and the test of each.
 
 mod error;
 mod launch;

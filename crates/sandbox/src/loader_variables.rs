@@ -1,4 +1,4 @@
-//! Variables that decide which code a program loads.
+//! Environment variables that determine which code a program loads.
 
 /// Environment variables that decide which code runs, regardless of the command line. In upper case.
 const NAMES: [&str; 33] = [
@@ -41,7 +41,7 @@ const NAMES: [&str; 33] = [
 /// it gets code from (`UV_INDEX_URL`).
 #[must_use]
 pub fn is_loader_variable(name: &str) -> bool {
-    // npm takes its own in any case.
+    // npm ignores the case of its variables.
     let name = name.to_ascii_uppercase();
     name.starts_with("LD_") || name.starts_with("DYLD_") || NAMES.binary_search(&name.as_str()).is_ok()
 }

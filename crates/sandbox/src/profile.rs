@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 pub struct SandboxProfile {
     /// Mechanism that enforces the profile.
     pub kind: SandboxKind,
-    /// The files it may use; none for all that its user may.
+    /// Files that the server may use. `None` grants everything that its user may use.
     pub files: Option<SandboxFiles>,
-    /// The network it may use.
+    /// Network that the server may use.
     pub network: SandboxNetwork,
 }
 
-/// Mechanism that is to enforce a profile.
+/// Mechanism required to enforce a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SandboxKind {
-    /// Bubblewrap where it works, else Landlock; nothing where nothing is demanded.
+    /// Bubblewrap if it works, else Landlock. Nothing for a profile without restrictions.
     #[default]
     Auto,
     /// Bubblewrap, even for a profile without restrictions. The server then has its own process tree, which ends with
@@ -29,29 +29,29 @@ pub enum SandboxKind {
     Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
-    /// Nothing.
+    /// No mechanism.
     Off,
 }
 
-/// Files that a server may use besides those of the system, absolute; what is below a folder too.
+/// Files that a server may use besides those of the system, as absolute paths. A folder includes everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SandboxFiles {
-    /// To read and execute.
+    /// Paths that may be read and executed.
     pub read: Vec<PathBuf>,
-    /// To write as well.
+    /// Paths that may also be written.
     pub write: Vec<PathBuf>,
 }
 
-/// The network that a server may use.
+/// Network that a server may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum SandboxNetwork {
-    /// That of the host.
+    /// Network of the host.
     #[default]
     Host,
-    /// None.
+    /// No network.
     None,
 }
 
@@ -91,20 +91,20 @@ impl SandboxProfile {
 }
 
 impl SandboxFiles {
-    /// Only those of the system.
+    /// Grants only the files of the system.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more to read.
+    /// Also grants reading this path.
     #[must_use]
     pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
         self.read.push(path.into());
         self
     }
 
-    /// One more to write.
+    /// Also grants writing this path.
     #[must_use]
     pub fn write(mut self, path: impl Into<PathBuf>) -> Self {
         self.write.push(path.into());
@@ -117,17 +117,17 @@ impl SandboxFiles {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum SandboxMechanism {
-    /// Nothing does.
+    /// No mechanism.
     #[serde(rename = "none")]
     Nothing,
-    /// Bubblewrap: namespaces.
+    /// Bubblewrap, which uses namespaces.
     Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
 }
 
 impl SandboxMechanism {
-    /// The word for it.
+    /// Returns the name of the mechanism.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -144,12 +144,12 @@ impl SandboxMechanism {
 pub struct Confinement {
     /// Mechanism that enforces the confinement.
     pub means: SandboxMechanism,
-    /// The files it may use besides those of the system; none for all that its user may.
+    /// Files that the server may use besides those of the system. `None` grants everything that its user may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<SandboxFiles>,
-    /// The network it may use.
+    /// Network that the server may use.
     pub network: SandboxNetwork,
-    /// Operations that this kernel is too old to refuse, so that the server may do them.
+    /// Operations that this kernel is too old to prevent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
 }

@@ -3,17 +3,17 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// There is no such program.
+/// Reasons a program cannot be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramNotFound {
-    /// The command is a path, and there is no file.
+    /// The command is a path, and the file does not exist.
     #[error("there is no file {}", .0.display())]
     File(PathBuf),
     /// The file is not executable.
     #[error("{} may not be run; is it executable?", .0.display())]
     NotExecutable(PathBuf),
-    /// The command is a name, and no folder of `PATH` has it.
+    /// The command is a name, and it is in no folder of `PATH`.
     #[error("there is no program {0} in PATH; is it installed?")]
     Name(String),
 }
@@ -23,7 +23,7 @@ pub enum ProgramNotFound {
 /// because some programs depend on the name they are called by.
 ///
 /// # Errors
-/// When there is no such file, or it is not executable.
+/// If there is no such file, or it is not executable.
 pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, ProgramNotFound> {
     let below = |path: &Path| cwd.join(path);
     if Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {
@@ -34,14 +34,14 @@ pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<Path
             () => Ok(file),
         };
     }
-    // What the C library takes where there is none.
+    // Default of the C library without a `PATH`.
     let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
     // An empty or relative entry of `PATH` means a folder below the working folder.
     let mut candidates = std::env::split_paths(path).map(|folder| below(&folder).join(program));
     let mut blocked = None;
     let found = candidates.find(|file| {
         let is_file = file.is_file();
-        // As with `execvp`, such a file does not end the search; it only explains why nothing was found.
+        // As with `execvp`, such a file does not end the search; it only explains why no program was found.
         if is_file && !is_executable(file) {
             blocked.get_or_insert_with(|| file.clone());
             return false;

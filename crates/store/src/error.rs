@@ -5,10 +5,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database said no.
+    /// SQLite returned an error.
     #[error("database error in {}", .file.display())]
     Database {
-        /// Its file.
+        /// Path of the database.
         file: PathBuf,
         /// Cause of the failure.
         #[source]
@@ -17,41 +17,41 @@ pub enum StoreError {
     /// The file was written by a newer version of this program.
     #[error("{} was written by a newer version of hospes", .0.display())]
     Newer(PathBuf),
-    /// A file beside the database cannot be read or made.
+    /// A file beside the database cannot be read or created.
     #[error("cannot access {}", .file.display())]
     File {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// The key's file holds no key.
+    /// The key file is empty or malformed.
     #[error("{} is not a key file: expected {} bytes in hexadecimal", .0.display(), crate::key::KEY_BYTES)]
     NotAKey(PathBuf),
-    /// Others than the owner may read a file that is the owner's alone, or it is a link.
+    /// A private file is accessible to other users, or is a symbolic link.
     #[error("{} must be a regular file that only its owner can read and write; run `chmod 600` on it", .0.display())]
     Exposed(PathBuf),
-    /// There are entries, but the key they were made with is gone.
+    /// The audit log has entries, but its key file is missing.
     #[error(
         "key file {} is missing; without it the audit log cannot be verified; restore it, or move the audit log \
          elsewhere to start a new one",
         .0.display()
     )]
     KeyGone(PathBuf),
-    /// The sealed data cannot be opened: it was changed, or sealed with another key.
+    /// Sealed data cannot be decrypted: it was modified, or sealed with another key.
     #[error("cannot decrypt the stored data: it was modified, or encrypted with another key")]
     Sealed,
-    /// The audit record is not what was recorded.
+    /// The audit log was modified.
     #[error("the audit log {} was tampered with", .file.display())]
     Tampered {
-        /// Its file.
+        /// Path of the database.
         file: PathBuf,
         /// Fault that was found.
         #[source]
         found: crate::TamperEvidence,
     },
-    /// The thread that writes is gone.
+    /// The writer thread has ended.
     #[error("the audit writer has stopped; see the log for the reason")]
     Closed,
 }

@@ -9,12 +9,13 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::error::StoreError;
 
-/// Time that one process waits for another that is writing.
+/// Maximum time to wait for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens the file, which is made if need be, for its owner alone, and brings it to the newest of the `steps`.
+/// Opens the database and migrates it to the newest of the `steps`. A missing file is created, accessible to its owner
+/// alone.
 pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
-    // Created here and not by SQLite, which would use the mode that the umask leaves.
+    // Created here and not by SQLite, which would use the mode from the umask.
     private(OpenOptions::new().create(true).append(true))
         .open(file)
         .and_then(|opened| tighten(&opened, file))
@@ -42,7 +43,7 @@ fn tighten(opened: &std::fs::File, file: &Path) -> std::io::Result<()> {
     for ending in ["-wal", "-shm"] {
         let mut beside = file.as_os_str().to_owned();
         beside.push(ending);
-        // Where there is none, it will be made as this one is by now.
+        // A missing file will be created with the mode of this one.
         if let Ok(beside) = OpenOptions::new().read(true).open(beside) {
             beside.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
@@ -55,21 +56,21 @@ fn tighten(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens a file that is there, only to look at it.
+/// Opens an existing database for reading.
 pub(crate) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(connection)
 }
 
-/// Returns true if the file is not newer than the steps.
+/// Migrates the database. Returns false if it is newer than the steps.
 fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    // Readers then go on while another process writes.
+    // Readers can continue while another process writes.
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // What was acknowledged is there, even if the power goes.
+    // Acknowledged data survives a power failure.
     connection.pragma_update(None, "synchronous", "full")?;
-    // Exclusive, so that two processes that start at once do not run the same step twice.
+    // Exclusive, so that two processes that start at the same time do not run the same step twice.
     let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let version: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let done = usize::try_from(version).unwrap_or(usize::MAX);
@@ -84,7 +85,7 @@ fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool
     Ok(true)
 }
 
-/// A file for its owner alone. SQLite gives its other files the mode of the first.
+/// Sets the mode of a file for its owner alone. SQLite gives its other files the mode of the first.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {

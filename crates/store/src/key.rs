@@ -1,4 +1,4 @@
-//! Keys in files of their own: what entries are bound with, and what is sealed with.
+//! Keys in separate files, which bind and encrypt entries.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -12,10 +12,10 @@ use zeroize::Zeroizing;
 use crate::error::StoreError;
 use crate::file::{is_private, private};
 
-/// Bytes of a key.
+/// Length of a key, in bytes.
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// A nonce's bytes, which stand before what was sealed.
+/// Length of a nonce, in bytes. It precedes the encrypted data.
 const NONCE: usize = 12;
 
 /// Keys derived from the key of an audit log, one for each use.
@@ -25,7 +25,7 @@ pub(crate) struct AuditKeys {
 }
 
 impl AuditKeys {
-    /// The key in this file, which is made if it is not there and `may_make`.
+    /// Reads the key from this file. A missing file is created if `may_make` is set.
     pub(crate) fn open(file: &Path, may_make: bool) -> Result<Self, StoreError> {
         read(file, may_make).map(|bytes| Self::from_bytes(&bytes))
     }
@@ -36,7 +36,8 @@ impl AuditKeys {
         Self { chain, seal: SealCipher::new(&derived("arguments")) }
     }
 
-    /// Binds parts together; each counts with its length, so that nothing can be moved from one to the next.
+    /// Computes a keyed hash over the parts. Each is preceded by its length, so that no bytes can be moved from one
+    /// part to the next.
     pub(crate) fn bind(&self, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
         let mut context = hmac::Context::with_key(&self.chain);
         for part in parts {
@@ -57,7 +58,7 @@ impl AuditKeys {
     }
 }
 
-/// Seals, so that it opens as what it is about alone.
+/// Cipher for sealed data, which can only be opened with the context it was sealed with.
 pub(crate) struct SealCipher(RandomizedNonceKey);
 
 impl SealCipher {
@@ -90,7 +91,7 @@ impl SealCipher {
     }
 }
 
-/// A key for one purpose, made of another.
+/// Derives a key for one purpose from another key.
 pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Zeroizing<[u8; KEY_BYTES]> {
     let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, whose.as_bytes()).extract(key);
     let mut derived = Zeroizing::new([0; KEY_BYTES]);
@@ -101,15 +102,14 @@ pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Z
     derived
 }
 
-/// The key in this file, which is made if it is not there and `may_make`.
+/// Reads the key from this file. A missing file is created if `may_make` is set.
 pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; KEY_BYTES]>, StoreError> {
     let failed = |source| StoreError::File { file: file.to_owned(), source };
-    // A link is not followed and counts as exposed: it could lead to a file that others can write.
+    // A link is not followed and counts as accessible to others: it could lead to a file that others can write.
     match fs::symlink_metadata(file) {
         Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
         Ok(_) => (),
-        // Read back below even if it was made just now: if another process was first, its key is the one
-        // that counts.
+        // Read back below even if it was just created: if another process was first, its key counts.
         Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => make(file).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(StoreError::KeyGone(file.to_owned()));
@@ -126,22 +126,22 @@ impl fmt::Debug for AuditKeys {
     }
 }
 
-/// Whole or not at all: written beside, then given its name, unless another process was first.
+/// Creates a key file atomically: written under another name and then linked, unless another process was first.
 fn make(file: &Path) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0_u8; KEY_BYTES]);
     rand::fill(&mut *bytes).map_err(|_| io::Error::other("the operating system provides no random bytes"))?;
     let text = Zeroizing::new(to_hex(&*bytes) + "\n");
-    // A name for each process, so that two that start at once do not write into the same file.
+    // One name for each process, so that two processes do not write to the same file.
     let beside = file.with_extension(format!("{}.new", std::process::id()));
     let written = private(OpenOptions::new().write(true).create(true).truncate(true))
         .open(&beside)
         .and_then(|mut made| made.write_all(text.as_bytes()).and_then(|()| made.sync_all()));
-    // Unlike a rename, a link never replaces the key that another process has put there.
+    // Unlike a rename, a link never replaces the key that another process has created.
     let linked = written.and_then(|()| match fs::hard_link(&beside, file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     });
-    // What cannot be removed is as private as the key's own file.
+    // A file that cannot be removed is as private as the key file.
     let _ = fs::remove_file(&beside);
     linked
 }
@@ -152,7 +152,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
 
 pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-    // The slices below have to fall between characters.
+    // The slices below must lie on character boundaries.
     if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Persistent data of the host.
 //!
-//! [`AuditLog`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
-//! file that several processes of one machine can share. [`StateStore`] is what people decided and what waits for them, in
-//! another such file; each part is handed out by a method, [`StateStore::pins`] first.
+//! [`AuditLog`] is the append-only log of events, in which each entry is bound to the previous one by a keyed hash.
+//! [`StateStore`] has the decisions of people and the pending approvals; a method such as [`StateStore::pins`] returns
+//! each part. Both are SQLite files that several processes of one machine can share.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

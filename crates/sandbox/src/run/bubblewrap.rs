@@ -1,4 +1,4 @@
-//! Bubblewrap's arguments.
+//! Arguments of bubblewrap.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) fn isolation(network: SandboxNetwork) -> Vec<OsString> {
 pub(super) fn arguments(order: &HelperTask, inner: &Path, home: Option<&Path>) -> Vec<OsString> {
     let mut args = isolation(order.network);
     match &order.files {
-        // In a process namespace of its own the server needs a `/proc` of its own.
+        // In a process namespace of its own the server needs its own `/proc`.
         None => args.extend(["--dev-bind", "/", "/", "--proc", "/proc"].map(OsString::from)),
         Some(files) => confined(files, order, inner, home, &mut args),
     }
@@ -51,12 +51,12 @@ fn confined(
         SYSTEM_PATHS.iter().map(Path::new).chain(granted).any(|seen| path.starts_with(seen) && path != seen)
     };
     args.extend(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"].map(OsString::from));
-    // Many programs want to find their home, be it empty.
+    // Many programs need their home folder to exist, even if it is empty.
     if let Some(home) = home.filter(|home| home.is_absolute()) {
         args.extend(["--dir".into(), home.into()]);
     }
     let program = order.command.first().map(PathBuf::from);
-    // What is below something else comes after it, so that what may be written in what may be read can be.
+    // Nested paths come after their parents, so that writable folders inside readable ones work.
     let read = files.read.iter().map(|path| (path.as_path(), "--ro-bind"));
     let write = files.write.iter().map(|path| (path.as_path(), "--bind"));
     let mut grants: Vec<_> =
@@ -71,7 +71,7 @@ fn confined(
             args.extend(["--ro-bind".into(), real.clone().into(), real.into()]);
         }
     }
-    // The same by the names under which they were given.
+    // Also under the paths as they were given, which may contain links.
     for path in grants.iter().map(|(_, _, path)| *path).chain(own) {
         if let Ok(real) = path.canonicalize()
             && real != path
@@ -80,6 +80,6 @@ fn confined(
             args.extend(["--symlink".into(), real.into(), path.into()]);
         }
     }
-    // What was written there would be lost with the server; better it hears so at once.
+    // Files written there would be lost with the server, so that it is better if writing fails.
     args.extend(["--remount-ro", "/"].map(OsString::from));
 }

@@ -1,4 +1,4 @@
-//! The second stage: it confines itself and becomes the server.
+//! The second stage of the helper: it confines itself and becomes the server.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +14,7 @@ use super::{CANNOT_START, landlock, mounts, say, seccomp};
 use crate::ENV_PREFIX;
 use crate::profile::SandboxMechanism;
 
-/// Returns only if it fails.
+/// Executes the server. Returns only on failure.
 pub(super) fn become_server(order: &HelperTask) -> ExitCode {
     let Some((program, args)) = order.command.split_first() else { return ExitCode::from(CANNOT_START) };
     if let Err(why) = prepare(order) {
@@ -37,14 +37,14 @@ fn prepare(order: &HelperTask) -> Result<(), String> {
     let say = |what: &str, error: &dyn std::fmt::Display| {
         format!("the server cannot be started safely: {what}: {error}")
     };
-    // The first stage keeps its signals for itself; the server is to have them.
+    // The first stage has blocked signals for itself; the server must receive them.
     SigSet::empty().thread_set_mask().map_err(|error| say("signals", &error))?;
-    // Before its end is bound to ours: changed credentials would undo that.
+    // Before the death of the parent is tied to this process, because changed credentials would undo that.
     let guarded_by_mounts = order.means == SandboxMechanism::Landlock && mounts::make_read_only(order);
     if order.means != SandboxMechanism::Bubblewrap {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| say("parent-death signal", &error))?;
-        // It may have ended before that was said.
+        // The parent may have ended before the death signal was set.
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
         if parent != Some(order.parent) {
             return Err("the host process has exited".to_owned());
@@ -54,31 +54,31 @@ fn prepare(order: &HelperTask) -> Result<(), String> {
         return Ok(());
     }
     if order.means == SandboxMechanism::Landlock {
-        // Its terminal is not to be the host's.
+        // A session of its own, so that the server cannot use the host's terminal.
         rustix::process::setsid().map_err(|error| say("new session", &error))?;
         drop_capabilities().map_err(|error| say("capabilities", &error))?;
         landlock::restrict(order).map_err(|error| say("files", &error))?;
     }
-    // Last, because the filter refuses calls such as `mount`, which the steps before make.
+    // Last, because the filter denies calls such as `mount`, which the earlier steps make.
     seccomp::restrict(order, guarded_by_mounts).map_err(|error| say("system calls", &error))
 }
 
-/// Root is to be a user as others are: what it may besides would open every door.
+/// Drops all capabilities, so that root has no more rights than other users.
 fn drop_capabilities() -> rustix::io::Result<()> {
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::capability_is_in_bounding_set(one) {
             Ok(true) => match rustix::thread::remove_capability_from_bounding_set(one) {
-                // A user without capabilities has none to lose.
+                // A user without capabilities has nothing to drop.
                 Ok(()) | Err(rustix::io::Errno::PERM) => {}
                 Err(error) => return Err(error),
             },
             Ok(false) => {}
-            // The kernel knows no capability of this number, nor of any above it.
+            // The kernel knows no capability of this or a higher number.
             Err(_) => break,
         }
     }
-    // After the bounding set, which cannot be changed any more without capabilities.
+    // After the bounding set, which cannot be changed without capabilities.
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(
         None,
@@ -86,7 +86,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     )
 }
 
-/// The server's variables, by their own names.
+/// Returns the server's variables under their own names.
 fn environment() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter_map(|(name, value)| {
         let own = name.as_bytes().strip_prefix(ENV_PREFIX.as_bytes())?;

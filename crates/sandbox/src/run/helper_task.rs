@@ -1,4 +1,4 @@
-//! Task of the helper, passed as arguments.
+//! The helper's task, passed in its arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::profile::{Confinement, SandboxFiles, SandboxMechanism, SandboxNetwork
 /// Stage of the helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelperStage {
-    /// It starts the server, and stays.
+    /// Starts the server and supervises it.
     Supervise,
-    /// It becomes the server.
+    /// Confines itself and becomes the server.
     Become,
 }
 
@@ -19,15 +19,15 @@ pub(crate) enum HelperStage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HelperTask {
     pub(crate) stage: HelperStage,
-    /// The process whose end is the helper's end: the host, or the first stage.
+    /// Id of the process whose end ends the helper: the host, or the first stage.
     pub(crate) parent: u32,
     pub(crate) means: SandboxMechanism,
     pub(crate) bubblewrap: Option<PathBuf>,
     pub(crate) files: Option<SandboxFiles>,
     pub(crate) network: SandboxNetwork,
-    /// A folder for temporary files, where `/tmp` cannot be used.
+    /// Folder for temporary files if `/tmp` cannot be used.
     pub(crate) temporary: Option<PathBuf>,
-    /// The server's program and arguments; none before the host has added them.
+    /// Program and arguments of the server. Empty until the host has added them.
     pub(crate) command: Vec<OsString>,
 }
 
@@ -40,7 +40,7 @@ impl HelperTask {
         cwd: Option<&Path>,
     ) -> Result<Self, SandboxError> {
         let (mut files, mut network) = (profile.files.clone(), profile.network);
-        // Nothing is enforced then, so the confinement that people are shown must not name restrictions.
+        // Without enforcement, the confinement shown to people must not list restrictions.
         if means == SandboxMechanism::Nothing {
             (files, network) = (None, SandboxNetwork::Host);
         }
@@ -78,7 +78,7 @@ impl HelperTask {
         Confinement { means: self.means, files: self.files.clone(), network: self.network, lacks }
     }
 
-    /// The arguments that say so, without the command.
+    /// Returns the arguments for this task, without the command.
     pub(crate) fn into_args(self) -> Vec<OsString> {
         let stage = match self.stage {
             HelperStage::Supervise => "supervise",
@@ -99,7 +99,7 @@ impl HelperTask {
         args
     }
 
-    /// Reads them, and the command behind `--`.
+    /// Parses the arguments, and the command after `--`.
     pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         let mut args = args.into_iter();
         let stage = match args.next().as_deref().and_then(OsStr::to_str) {
@@ -138,7 +138,7 @@ impl HelperTask {
         }
         let parent = parent.ok_or("--parent is missing")?;
         let means = means.ok_or("--by is missing")?;
-        // A grant without the word that confines would be a sandbox that is none.
+        // A grant without the option that confines files would have no effect.
         let grants_any = !files.read.is_empty() || !files.write.is_empty();
         if grants_any && !has_files {
             return Err("--files is missing".to_owned());
@@ -172,7 +172,7 @@ pub(crate) const SYSTEM_PATHS: [&str; 11] = [
     "/run/current-system",
 ];
 
-/// System settings that every server may read: names, certificates, the time zone. The rest of `/etc` holds secrets.
+/// System settings that every server may read: names, certificates, the time zone. The rest of `/etc` contains secrets.
 pub(crate) const SYSTEM_SETTINGS: [&str; 32] = [
     "/etc/alternatives",
     "/etc/ca-certificates",

@@ -10,12 +10,13 @@ use landlock::{
 use super::helper_task::{HelperTask, SYSTEM_PATHS, SYSTEM_SETTINGS};
 use crate::SandboxNetwork;
 
-/// The first that also forbids to truncate; what comes without it would let files be emptied.
+/// First version that also restricts truncation; without it files could be emptied.
 const REQUIRED_ABI: ABI = ABI::V3;
 /// Newest version whose features are used if the kernel has them: devices, signals, abstract sockets.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Devices that every program may use. No terminals: those of the same user would be among them, and what is typed there.
+/// Devices that every program may use. Terminals are left out, because other terminals of the same user and their input
+/// would be accessible.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// Checks whether this kernel supports Landlock as required.
@@ -26,8 +27,8 @@ pub(crate) fn check_support() -> Result<(), String> {
     }
 }
 
-/// Operations that a newer kernel would refuse and this one does not. What else newer kernels refuse, devices and
-/// abstract sockets, is refused on older ones because no such file is granted, and by seccomp.
+/// Returns the operations that a newer kernel would prevent but this one cannot. Devices and abstract sockets are
+/// denied on older kernels too, because no such file is granted, and by seccomp.
 pub(crate) fn missing_operations() -> Vec<String> {
     let signals = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -40,7 +41,7 @@ pub(crate) fn missing_operations() -> Vec<String> {
     }
 }
 
-/// Confines this process and all that it will start.
+/// Confines this process and its descendants.
 pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
     let fail = |error: &dyn std::fmt::Display| format!("cannot confine it with Landlock: {error}");
     let mut ruleset = ruleset(order.files.is_some(), order.network).map_err(|error| fail(&error))?;
@@ -59,13 +60,13 @@ pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
             ruleset = match rule(&path, access) {
                 Ok(rule) => ruleset.add_rule(rule).map_err(|error| fail(&error))?,
                 Err(why) if is_needed => return Err(fail(&format!("{}: {why}", path.display()))),
-                // Systems differ in which of these paths they have; a path that was granted has to be there.
+                // Systems have different subsets of these paths; explicitly granted paths must exist.
                 Err(_) => ruleset,
             };
         }
     }
     let status = ruleset.restrict_self().map_err(|error| fail(&error))?;
-    // Best effort succeeds even where the kernel enforces nothing at all.
+    // Best effort succeeds even if the kernel enforces nothing.
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
         return Err(fail(&"the kernel does not enforce the rules"));
     }
@@ -76,7 +77,7 @@ fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, Rules
     let mut ruleset =
         Ruleset::default().set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(NEWEST_ABI))?;
     if network == SandboxNetwork::None {
-        // Besides seccomp, which is what forbids sockets.
+        // In addition to seccomp, which denies sockets.
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST_ABI))?;
     }
     if files {
@@ -92,7 +93,7 @@ fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, Rules
 
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, String> {
     let is_folder = path.metadata().map_err(|error| error.to_string())?.is_dir();
-    // The kernel refuses rights of folders in a rule for a file.
+    // The kernel rejects folder rights in a rule for a file.
     let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST_ABI) };
     let file = PathFd::new(path).map_err(|error| error.to_string())?;
     Ok(PathBeneath::new(file, access))

@@ -1,5 +1,5 @@
-//! The helper: what runs between the host and a server. Its first stage ([`supervise`]) stays beside the server, its second
-//! ([`become_server`](confine::become_server)) turns into the server.
+//! The helper process between the host and a server. Its first stage ([`supervise`]) supervises the server; its second
+//! stage ([`become_server`](confine::become_server)) becomes the server.
 
 pub(crate) mod bubblewrap;
 mod confine;
@@ -26,10 +26,10 @@ pub(crate) fn order(profile: &SandboxProfile, cwd: Option<&Path>) -> Result<Help
     HelperTask::new(profile, means, bubblewrap, cwd)
 }
 
-/// The helper's `main`: to be called first in that of the program which is the [`SandboxHelper`](crate::SandboxHelper), with the arguments
-/// behind the word, and `word` itself.
+/// Entry point of the helper. The `main` of the program used as [`SandboxHelper`](crate::SandboxHelper) must call it
+/// first, with `word` and the arguments after it.
 ///
-/// It returns when the server has ended, or could not be started.
+/// It returns when the server has ended or could not be started.
 #[must_use]
 pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let order = match HelperTask::parse(args) {
@@ -45,12 +45,12 @@ pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -
     }
 }
 
-/// Exit code of shells for a command that was found and could not be started.
+/// Exit code of shells for a command that was found but could not be started.
 const CANNOT_START: u8 = 126;
-/// The helper itself was started wrongly.
+/// Exit code if the helper itself was called wrongly (`EX_USAGE`).
 const USAGE: u8 = 64;
 
-/// The host shows the last lines of stderr where a server does not start.
+/// Prints an error. The host shows the last lines of stderr if a server does not start.
 #[expect(clippy::print_stderr, reason = "stderr is how a server's process explains itself")]
 fn say(what: &str) {
     eprintln!("hospes: {what}");

@@ -29,10 +29,10 @@ fn view(order: &HelperTask) -> Result<(), Errno> {
     let written = order.files.iter().flat_map(|files| &files.write).chain(&order.temporary);
     let written: Vec<PathBuf> = written.filter_map(|path| path.canonicalize().ok()).collect();
     enter_namespaces()?;
-    // What is mounted here from now on is nobody else's.
+    // Later mounts are not visible to other processes.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     for path in &written {
-        // A mount of its own, which the remount below can leave writable.
+        // A separate mount, which the remount below can leave writable.
         mount(Some(path), path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?;
     }
     for (path, flags) in mounted()? {
@@ -41,12 +41,12 @@ fn view(order: &HelperTask) -> Result<(), Errno> {
         }
         let flags = flags | MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
         match mount(NONE, &path, NONE, flags, NONE) {
-            // Another is mounted above it, or it lies where nobody gets: neither is reached by the server.
+            // The path is covered by another mount or inaccessible, so the server cannot reach it.
             Ok(()) | Err(Errno::EINVAL | Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => {}
             Err(error) => return Err(error),
         }
     }
-    // The folder that this process is in is still that of before.
+    // The current folder still refers to the old mount.
     std::env::set_current_dir(cwd).map_err(|_| Errno::ENOENT)
 }
 
@@ -60,20 +60,20 @@ fn enter_namespaces() -> Result<(), Errno> {
     let write = |name: &str, text: String| {
         fs::write(Path::new("/proc/self").join(name), text).map_err(|_| Errno::EPERM)
     };
-    // The kernel wants this before it lets an unprivileged process write `gid_map` (user_namespaces(7)).
+    // Required before an unprivileged process may write `gid_map` (user_namespaces(7)).
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{user} {user} 1"))?;
     write("gid_map", format!("{group} {group} 1"))
 }
 
-/// The mount points, with the flags that must not be taken from them.
+/// Returns the mount points, with the flags that must be preserved.
 fn mounted() -> Result<Vec<(PathBuf, MsFlags)>, Errno> {
     let table = fs::read("/proc/self/mountinfo").map_err(|_| Errno::EACCES)?;
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| parse_mount_line(line).ok_or(Errno::EINVAL)).collect()
 }
 
-/// One line of `/proc/PID/mountinfo`.
+/// Parses a line of `/proc/PID/mountinfo`.
 fn parse_mount_line(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
     let mut words = line.split(|byte| *byte == b' ');
     // The fields are ID, parent, device, root, mount point and options (proc(5)).
@@ -95,7 +95,7 @@ fn parse_mount_line(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
     Some((PathBuf::from(unescaped(path)), flags))
 }
 
-/// Spaces, tabs, line feeds and backslashes stand as three octal digits behind a backslash.
+/// Decodes spaces, tabs, line feeds and backslashes, which are written as a backslash and three octal digits.
 fn unescaped(path: &[u8]) -> OsString {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;

@@ -4,11 +4,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
-/// The process that started us. The signal that the kernel sends at its end would come at the end of the one thread of it
-/// that started us, which may be long before.
+/// The process that started this one. The kernel's parent-death signal is sent when the starting thread ends, which may
+/// be long before its process does.
 pub(super) struct ParentProcess {
     pid: Option<Pid>,
-    /// Readable once it has ended; none where the kernel has no such thing.
+    /// Descriptor that is readable once the process has ended. `None` if the kernel does not support it.
     pub(super) end: Option<OwnedFd>,
 }
 
@@ -19,7 +19,7 @@ impl ParentProcess {
         Self { pid, end }
     }
 
-    /// Returns true if the host has ended. The parent is another process then.
+    /// Returns true if the host has ended, which is when this process has another parent.
     pub(super) fn is_gone(&self) -> bool {
         getppid() != self.pid
     }

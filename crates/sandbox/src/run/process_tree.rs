@@ -1,4 +1,4 @@
-//! All processes that come from this one.
+//! All descendants of this process.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,17 +9,17 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 /// ones are killed, and the tree is scanned again.
 const MAX_KILL_ROUNDS: usize = 50;
 
-/// All processes below ours: those that have lost their parents have become our children.
+/// Returns all descendants. Orphans are included, because they have become children of this process.
 pub(super) fn descendants() -> HashSet<Pid> {
     below(getpid(), &parents())
 }
 
-/// The children of one process.
+/// Returns the children of one process.
 pub(super) fn children(of: Pid) -> HashSet<Pid> {
     parents().into_iter().filter(|(_, parent)| *parent == of).map(|(child, _)| child).collect()
 }
 
-/// Kills everything below ours. What is being killed is stopped first, so that it starts nothing meanwhile.
+/// Kills all descendants. They are stopped first, so that they start no further processes.
 pub(super) fn kill() {
     let mut known = HashSet::new();
     for _ in 0..MAX_KILL_ROUNDS {
@@ -49,7 +49,7 @@ fn below(root: Pid, parents: &HashMap<Pid, Pid>) -> HashSet<Pid> {
     found
 }
 
-/// Every living process and its parent.
+/// Returns every living process with its parent.
 fn parents() -> HashMap<Pid, Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     let processes = entries.flatten().filter_map(|entry| {
@@ -60,8 +60,8 @@ fn parents() -> HashMap<Pid, Pid> {
     processes.collect()
 }
 
-/// The parent in a line of `/proc/PID/stat`; none for a process that has ended. Its name may hold anything, so what counts
-/// stands behind the last bracket.
+/// Returns the parent in a line of `/proc/PID/stat`. `None` for a process that has ended. The process name may contain
+/// anything, so the fields after the last parenthesis are used.
 fn parent(stat: &str) -> Option<Pid> {
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     let state = words.next()?;

@@ -1,5 +1,5 @@
-//! The kernel calls that are allowed. The table of all of them, with what Landlock and the mounts refuse, is in
-//! `docs/sandbox.md`.
+//! Seccomp filters. `docs/sandbox.md` has the table of all system calls, including those restricted by Landlock and the
+//! mounts.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::SandboxNetwork;
 use crate::profile::SandboxMechanism;
 
 /// System calls that no server needs and that would break confinement: other processes' memory, keys that the user's
-/// programs share, kernel internals. `io_uring` opens files and makes sockets that no filter sees.
+/// programs share, kernel internals. `io_uring` opens files and sockets without any filtered call.
 const DENIED_CALLS: [c_long; 45] = [
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -65,13 +65,13 @@ const DENIED_CALLS: [c_long; 45] = [
     libc::SYS_vhangup,
 ];
 
-// Numbers of 424 and more are the same on every architecture.
+// Numbers from 424 on are the same on every architecture.
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const OPEN_TREE_ATTR: c_long = 467;
 const FILE_SETATTR: c_long = 469;
 
-/// Calls that change modes, owners, times and attributes of files, which Landlock does not look at.
+/// Calls that change modes, owners, times and attributes of files, which Landlock does not control.
 const METADATA: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
@@ -102,11 +102,11 @@ const METADATA: &[c_long] = &[
     FILE_SETATTR,
 ];
 
-/// Requests of `ioctl` that do the same: `FS_IOC_SETFLAGS`, `FS_IOC32_SETFLAGS`, `FS_IOC_FSSETXATTR`,
+/// `ioctl` requests with the same effect: `FS_IOC_SETFLAGS`, `FS_IOC32_SETFLAGS`, `FS_IOC_FSSETXATTR`,
 /// `FS_IOC_SETVERSION`.
 const ATTRIBUTES: [u32; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602];
 
-/// Memory, messages and semaphores that processes of one user share without a file.
+/// Shared memory, message queues and semaphores, which processes of one user share without a file.
 const IPC_CALLS: [c_long; 13] = [
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
@@ -123,7 +123,7 @@ const IPC_CALLS: [c_long; 13] = [
     libc::SYS_shmget,
 ];
 
-/// Calls on the process of that id, their first argument; 0 is the caller.
+/// Calls on the process whose id is the first argument; 0 is the caller.
 const PROCESS_ID_CALLS: [c_long; 6] = [
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
@@ -136,7 +136,7 @@ const PROCESS_ID_CALLS: [c_long; 6] = [
 /// `PRIO_USER` and `IOPRIO_WHO_USER`: all processes of a user.
 const WHOLE_USER: [(c_long, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
-/// Namespaces that `clone` makes. Within one that is its own, a program would have capabilities.
+/// Flags of `clone` that create namespaces. In its own namespace a program would have capabilities.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWIPC,
@@ -147,38 +147,38 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// The refusals of one filter, by the number of the call; a call without rules always.
+/// Denied calls of one filter by number. A call without rules is always denied.
 type SeccompDenials = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refusals besides those that always hold.
+/// Optional denials, in addition to the unconditional ones.
 #[derive(Clone, Copy, Debug)]
 struct SeccompOptions {
-    /// True if other processes are in sight, so that what is done to them by their ids must be refused.
+    /// True if other processes are visible, so that operations on their ids must be denied.
     processes: bool,
-    /// True if sockets of networks are refused.
+    /// True if network sockets are denied.
     network: bool,
-    /// True if files are confined: then Unix sockets and what is shared without files are refused.
+    /// True if files are confined. Unix sockets and objects shared without files are then denied too.
     files: bool,
     /// True if modes, owners, times and attributes of files may not be changed at all.
     metadata: bool,
 }
 
-/// Checks whether there is a filter for this machine, and whether the kernel accepts filters.
+/// Checks that filters exist for this architecture and that the kernel accepts them.
 pub(crate) fn check_support() -> Result<(), String> {
     filters(SeccompOptions { processes: true, network: true, files: true, metadata: true }).map(drop)?;
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
-    // The filters answer with error codes, which is an action of its own.
+    // The filters return error codes, which is an action that the kernel must support.
     match std::fs::read_to_string(actions) {
         Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => Ok(()),
         _ => Err("seccomp is disabled in this kernel".to_owned()),
     }
 }
 
-/// Confines this process and all that it will start. `guarded_by_mounts` says that what is not granted is mounted
-/// read-only, so that the kernel itself refuses to change modes, owners and times there.
+/// Confines this process and its descendants. If `guarded_by_mounts` is true, paths that are not granted are mounted
+/// read-only, so the kernel itself prevents changes of modes, owners and times there.
 pub(super) fn restrict(order: &HelperTask, guarded_by_mounts: bool) -> Result<(), String> {
-    // Under bubblewrap there is no interface to reach, there are no sockets and no processes of others to find, and what
-    // is not to be written is mounted read-only.
+    // Under bubblewrap there are no network interfaces, sockets or processes of others to reach, and read-only paths
+    // are mounted read-only.
     let by_kernel = order.means == SandboxMechanism::Landlock;
     let files = by_kernel && order.files.is_some();
     let wanted = SeccompOptions {
@@ -193,9 +193,9 @@ pub(super) fn restrict(order: &HelperTask, guarded_by_mounts: bool) -> Result<()
     Ok(())
 }
 
-/// A filter has one answer for what it refuses, so there are several.
+/// Creates the filters. A filter has one action for all denied calls, so there are several.
 fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
-    // The kernel takes these arguments as 32 bits; compared as 64, garbage above them would evade the rule.
+    // The kernel uses 32 bits of these arguments; a 64-bit comparison could be evaded by garbage in the upper bits.
     let is = |index: u8, operator: SeccompCmpOp, value: u32| {
         SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, u64::from(value))
     };
@@ -204,9 +204,9 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
     };
     let mut refused: SeccompDenials = DENIED_CALLS.into_iter().map(|number| (number, Vec::new())).collect();
     let mut unknown = SeccompDenials::new();
-    // Limits of other processes: a file size of 0 ends whoever writes its next byte.
+    // Limits of other processes: a file size limit of 0 would end a process at its next write.
     refused.insert(libc::SYS_prlimit64, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
-    // Keys typed into the terminal that the host was started from.
+    // Input injected into the terminal from which the host was started.
     let mut requests = vec![libc::TIOCSTI, libc::TIOCLINUX];
     if wanted.metadata {
         refused.extend(METADATA.iter().map(|number| (*number, Vec::new())));
@@ -224,7 +224,7 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
             let rules = vec![rule(is(1, SeccompCmpOp::Ne, 0))?, rule(is(0, SeccompCmpOp::Eq, user))?];
             refused.insert(number, rules);
         }
-        // Everybody.
+        // -1 means all processes.
         refused.insert(libc::SYS_kill, vec![rule(is(0, SeccompCmpOp::Eq, u32::MAX))?]);
         refused.insert(libc::SYS_unshare, Vec::new());
         let mut made = Vec::new();
@@ -232,7 +232,7 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
             made.push(rule(is(0, SeccompCmpOp::MaskedEq(namespace.into()), namespace))?);
         }
         refused.insert(libc::SYS_clone, made);
-        // Its flags lie in memory, which no filter sees. C libraries go back to `clone` where it is not known.
+        // Its flags are in memory, which no filter can read. C libraries fall back to `clone` if the call is unknown.
         unknown.insert(libc::SYS_clone3, Vec::new());
     }
     if wanted.files {
@@ -251,7 +251,7 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
         filters.push(compile(unknown, libc::ENOSYS)?);
     }
     if !sockets.is_empty() {
-        // As if the kernel had no such network; programs know what to do then.
+        // The error of a kernel without such a network, which programs handle.
         filters.push(compile(BTreeMap::from([(libc::SYS_socket, sockets)]), libc::EAFNOSUPPORT)?);
     }
     #[cfg(target_arch = "x86_64")]
@@ -259,15 +259,15 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
     Ok(filters)
 }
 
-/// Refuses all calls of the x32 interface, as kernels without it do: it has other numbers for some of them. Calls of other
-/// architectures end the process, by the filters of before.
+/// Denies all calls of the x32 interface, as kernels without it do, because some have other numbers there. Calls of
+/// other architectures are ended by the earlier filters.
 #[cfg(target_arch = "x86_64")]
 fn without_x32() -> BpfProgram {
     const X32: u32 = 0x4000_0000;
     let step =
         |code: u32, jt: u8, jf: u8, k: u32| sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k };
     vec![
-        // The number of the call is the first word of what a filter sees.
+        // The number of the call is the first word of the filter's input.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()),

@@ -1,4 +1,4 @@
-//! The first stage: it starts the server, and stays until nothing of it is left.
+//! The first stage of the helper: it starts the server and stays until all its processes have ended.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,37 +24,37 @@ use super::{CANNOT_START, bubblewrap, process_tree, say};
 use crate::ENV_PREFIX;
 use crate::profile::SandboxMechanism;
 
-/// Time that the server has to end after the host has died.
+/// Time for the server to end after the host has died.
 const HOST_GRACE: Duration = Duration::from_millis(500);
 /// Time that descendants of the server may outlive it.
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
-/// Interval of checks for processes that remain after a kill, until there are none.
+/// Interval at which remaining processes are killed again.
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
-/// Interval of checks for the host, if the kernel does not report its end.
+/// Interval at which the host is checked, if the kernel does not report its end.
 const HOST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Starts the server and returns how it ended, once nothing of it is left.
+/// Starts the server. Returns its exit status once all its processes have ended.
 pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode {
     let cannot = |why: &dyn std::fmt::Display| {
         say(&format!("the server cannot be started: {why}"));
         ExitCode::from(CANNOT_START)
     };
-    // It is seen in lists of processes under the name of its file otherwise, which is `exe`.
+    // Otherwise process lists show the name of its file, which is `exe`.
     let _only_a_name = rustix::thread::set_name(c"hospes-child");
     let host = ParentProcess::watch(order.parent);
     let signals = match signals() {
         Ok(signals) => signals,
         Err(error) => return cannot(&error),
     };
-    // Orphans of the server become children of this process, where they are found and waited for.
+    // Orphans of the server become children of this process, which can then find and reap them.
     if let Err(error) = set_child_subreaper(Some(getpid())) {
         return cannot(&error);
     }
-    // After the watch has begun, because the host may have ended before it.
+    // After the watch has started, because the host may have ended before it.
     if host.is_gone() {
         return cannot(&"the host process has exited");
     }
-    // Landlock cannot make `/tmp` private, so the server gets a folder of its own.
+    // Landlock cannot make `/tmp` private, so the server gets a temporary folder.
     let temporary = (order.means == SandboxMechanism::Landlock && order.files.is_some())
         .then(|| tempfile::Builder::new().prefix("hospes-").tempdir());
     let temporary = match temporary.transpose() {
@@ -70,7 +70,7 @@ pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode 
     let mut watch =
         ServerSupervisor { host, signals, server, order, status: None, deadline: None, killing: false };
     watch.run();
-    // By hand, since the process may end by a signal below, and no destructor would run.
+    // Explicitly, because the process may end by a signal below, without running destructors.
     drop(temporary);
     exit_like(watch.status)
 }
@@ -85,7 +85,7 @@ fn signals() -> nix::Result<SignalFd> {
     SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
-/// Starts the second stage, within bubblewrap if that confines the server.
+/// Starts the second stage, inside bubblewrap if that confines the server.
 fn start(order: &HelperTask, word: Option<OsString>, temporary: Option<&TempDir>) -> io::Result<Pid> {
     let this = PathBuf::from("/proc/self/exe");
     let mut inner = order.clone();
@@ -96,7 +96,7 @@ fn start(order: &HelperTask, word: Option<OsString>, temporary: Option<&TempDir>
     let mut process = match &order.bubblewrap {
         None => Command::new(&this),
         Some(program) => {
-            // Within, the link would be bubblewrap's.
+            // Inside bubblewrap, the link would refer to bubblewrap itself.
             let this = this.read_link()?;
             let home = std::env::var_os(format!("{ENV_PREFIX}HOME")).map(PathBuf::from);
             let mut process = Command::new(program);
@@ -105,7 +105,7 @@ fn start(order: &HelperTask, word: Option<OsString>, temporary: Option<&TempDir>
         }
     };
     process.args(word).args(inner.into_args()).arg("--").args(&order.command);
-    // Confined servers have a session of their own, which the leader of a group cannot begin.
+    // Confined servers create their own session, which a group leader cannot do.
     if order.means == SandboxMechanism::Nothing {
         process.process_group(0);
     }
@@ -130,21 +130,21 @@ fn leave_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends as the server did.
+/// Exits with the status or signal of the server.
 fn exit_like(status: Option<WaitStatus>) -> ExitCode {
     let Some(status) = status else { return ExitCode::from(CANNOT_START) };
     if let Some(code) = status.exit_status() {
         return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
     }
     let Some(number) = status.terminating_signal() else { return ExitCode::from(CANNOT_START) };
-    // One core is enough.
+    // One core dump is enough.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // The signal may be one that is blocked here, and would stay pending.
+    // The signal may be blocked here and would stay pending.
     let _ = SigSet::empty().thread_set_mask();
     if let Some(signal) = Signal::from_named_raw(number) {
         let _ = kill_process(getpid(), signal);
     }
-    // The number that shells give for a signal, where the signal did not end this process.
+    // Exit code of shells for a signal, if the signal did not end this process.
     ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
 }
 
@@ -196,7 +196,7 @@ impl ServerSupervisor<'_> {
                 }
                 Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => return true,
-                // No child is left (`ECHILD`).
+                // No children are left (`ECHILD`).
                 Err(_) => return false,
             }
         }
@@ -204,11 +204,11 @@ impl ServerSupervisor<'_> {
 
     fn limit_deadline(&mut self, grace: Duration) {
         let deadline = Instant::now() + grace;
-        // A new deadline never puts off one that was set before.
+        // A new deadline never postpones an earlier one.
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 
-    /// Asks everything to end. Bubblewrap is not asked: it would end on the spot, and all within it.
+    /// Asks all processes to end. Bubblewrap is left out, because it would end immediately, with everything inside it.
     fn terminate(&self) {
         let mut asked = process_tree::descendants();
         if self.order.means == SandboxMechanism::Bubblewrap {

@@ -1,4 +1,4 @@
-//! The record as rows: each bound to the one before, and both ends sealed.
+//! Rows of the audit log: each bound to the one before, with both ends sealed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,23 +76,23 @@ impl ChainError {
     }
 }
 
-/// Returns true if anything was ever recorded.
+/// Returns true if any entry was ever recorded.
 pub(super) fn has_begun(connection: &Connection) -> rusqlite::Result<bool> {
     connection
         .query_row("SELECT EXISTS (SELECT 1 FROM ends) OR EXISTS (SELECT 1 FROM audit)", [], |row| row.get(0))
 }
 
-/// Adds entries, all or none. Other processes may have added theirs since.
+/// Appends all entries or none. Other processes may have appended entries in the meantime.
 pub(super) fn append(
     connection: &mut Connection,
     keys: &AuditKeys,
     texts: &[String],
 ) -> Result<Vec<AuditPosition>, ChainError> {
-    // Immediate: the last end must not change between being read here and being replaced below.
+    // Immediate, because the last end must not change between being read here and being replaced below.
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut last = match end(&change, keys, ChainEnd::Last)? {
         Some(last) => last,
-        // There are entries, or the other end, without this one: it was removed.
+        // There are entries, or the other end, so this end was removed.
         None if has_begun(&change)? => return Err(ChainError::Tampered(TamperEvidence::End)),
         None => {
             set_end(&change, keys, ChainEnd::First, NOTHING)?;
@@ -100,7 +100,7 @@ pub(super) fn append(
         }
     };
     let mut places = Vec::with_capacity(texts.len());
-    // The statement borrows the transaction, and has to be gone before the commit.
+    // The statement borrows the transaction and has to be dropped before the commit.
     {
         let mut insert =
             change.prepare_cached("INSERT INTO audit (seq, entry, bound) VALUES (?1, ?2, ?3)")?;
@@ -115,7 +115,7 @@ pub(super) fn append(
     Ok(places)
 }
 
-/// Cuts off everything before a moment, and seals where the record begins now. How many entries that were.
+/// Deletes all entries before a moment and seals the new beginning. Returns the number of deleted entries.
 pub(super) fn delete_before(
     connection: &mut Connection,
     keys: &AuditKeys,
@@ -123,12 +123,12 @@ pub(super) fn delete_before(
 ) -> Result<u64, ChainError> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let Some(first) = end(&change, keys, ChainEnd::First)? else { return Ok(0) };
-    // Up to the first that stays: what stands in order stays in order, also when a clock was turned back.
+    // Up to the first entry that stays, so that the order is kept even if a clock was set back.
     let sql = "SELECT seq, bound FROM audit WHERE seq < ifnull((SELECT min(seq) FROM audit WHERE at >= ?1), 1 << 62)
         ORDER BY seq DESC LIMIT 1";
     let last_gone = change.query_row(sql, [before], place).optional()?;
     let Some(last_gone) = last_gone else { return Ok(0) };
-    // The end first, because the trigger only lets entries be deleted that do not lie behind it.
+    // The end first, because the trigger allows deleting only entries up to the sealed beginning.
     set_end(&change, keys, ChainEnd::First, last_gone)?;
     change.execute("DELETE FROM audit WHERE seq <= ?1", [number(last_gone.seq)])?;
     change.commit()?;
@@ -142,7 +142,7 @@ pub(super) fn verify(
     keys: &AuditKeys,
     noted: Option<AuditPosition>,
 ) -> Result<VerifiedLog, ChainError> {
-    // One view of it, while others write.
+    // A consistent view, while others write.
     let view = connection.transaction()?;
     let tampered = |found| Err(ChainError::Tampered(found));
     let (first, last) = (end(&view, keys, ChainEnd::First)?, end(&view, keys, ChainEnd::Last)?);
@@ -151,7 +151,7 @@ pub(super) fn verify(
         (None, None) if !has_begun(&view)? => (NOTHING, NOTHING),
         _ => return tampered(TamperEvidence::End),
     };
-    // What was cut off since cannot be compared any more.
+    // Entries deleted since then can no longer be compared.
     let mut noted = noted.filter(|noted| noted.seq > first.seq);
     let mut here = first;
     let mut rows = view.prepare("SELECT seq, bound, entry FROM audit ORDER BY seq")?;
@@ -183,7 +183,7 @@ pub(super) fn verify(
     Ok(VerifiedLog { entries: last.seq - first.seq, cut: first.seq, last: (last.seq > 0).then_some(last) })
 }
 
-/// The place of the entry after another.
+/// Returns the position of the entry that follows `before`.
 fn following(keys: &AuditKeys, before: AuditPosition, text: &str) -> AuditPosition {
     let seq = before.seq + 1;
     AuditPosition { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
@@ -222,7 +222,7 @@ fn set_end(
         .map(drop)
 }
 
-/// A row that begins with a number and what it is bound with. A blob of another length was not written by us.
+/// Reads a row that begins with a number and its keyed hash. A hash of another length was not written by this program.
 fn place(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditPosition> {
     let seq: i64 = row.get(0)?;
     let bound: Vec<u8> = row.get(1)?;
@@ -236,7 +236,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     bool::from(one.ct_eq(other))
 }
 
-/// A number as SQLite has it.
+/// Converts a number to SQLite's integer type.
 pub(super) fn number(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }

@@ -1,9 +1,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One thing that happened: who, what, which decision by whom, how long, how big.
+/// An audited event: caller, subject, decision and decider, duration and sizes.
 ///
-/// Never what was said: no arguments, no results, no messages of errors. Arguments can be kept sealed
+/// It contains no content: no arguments, no results, no error messages. Arguments can be added in encrypted form
 /// ([`AuditLog::seal`](super::AuditLog::seal)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub struct AuditEntry {
     /// `not connected`, `disconnected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// By what or whom: a rule, a person at the console; the place in the configuration that names a server.
+    /// Decider: a rule, or a person at the console. For a server, its place in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Scope of a person's decision: `once`, `session`, `always`, `block`.
@@ -40,22 +40,22 @@ pub struct AuditEntry {
     /// Outcome of the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<AuditOutcome>,
-    /// The code of the error, if it ended with one.
+    /// Code of the error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i64>,
     /// Duration, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
-    /// Bytes of the params.
+    /// Size of the params, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<u64>,
-    /// Bytes of the result.
+    /// Size of the result, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<u64>,
     /// Id that links the entries of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The hash of the server's command line or URL, in hexadecimal digits.
+    /// Hash of the server's command line or URL, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Access rights of the server process, in words.
@@ -64,13 +64,13 @@ pub struct AuditEntry {
     /// Reason a process ended or was not started, as reported by us or the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
-    /// The arguments, sealed.
+    /// Arguments, encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
 }
 
 impl AuditEntry {
-    /// Something that happens now.
+    /// Creates an entry with the current time.
     #[must_use]
     pub fn new(kind: AuditEntryKind) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl AuditEntry {
         let mut bond = self.at.to_be_bytes().to_vec();
         for part in parts {
             let part = part.as_deref().unwrap_or_default();
-            // Each part counts with its length, so that nothing can be moved from one to the next.
+            // Each part is preceded by its length, so that no bytes can be moved from one part to the next.
             bond.extend((part.len() as u64).to_be_bytes());
             bond.extend(part.as_bytes());
         }
@@ -116,38 +116,38 @@ impl AuditEntry {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditEntryKind {
-    /// A tool was called.
+    /// A tool call.
     Call,
-    /// A prompt was fetched.
+    /// Fetching of a prompt.
     Prompt,
-    /// A resource was read.
+    /// Reading of a resource.
     Resource,
-    /// Values for an argument of a prompt or a template were asked for.
+    /// Completion of an argument of a prompt or template.
     Completion,
-    /// An application wants to be told when a resource changes, or how a task goes.
+    /// A subscription to changes of a resource or to the status of a task.
     Subscription,
-    /// A task was asked for, answered or cancelled, or has ended.
+    /// Start, input, cancellation or end of a task.
     Task,
-    /// A person, a rule or the clock decided.
+    /// A decision by a person, a rule or a timeout.
     Decision,
-    /// A server's definitions were seen, changed or approved.
+    /// Definitions of a server were seen, changed or approved.
     Definition,
-    /// A server's process was started, was not, or has ended; a connection to one was made, was not, or has ended.
+    /// Start, failed start or end of a server process or of a connection to a server.
     Server,
-    /// A server asked for a model's answer.
+    /// A sampling request of a server.
     Sampling,
-    /// A server asked a person something.
+    /// An elicitation request of a server.
     Elicitation,
-    /// A server asked for the roots.
+    /// A request of a server for the roots.
     Roots,
-    /// Somebody signed in or out.
+    /// A sign-in or sign-out.
     SignIn,
-    /// The rules were read anew.
+    /// A reload of the policy.
     Policy,
 }
 
 impl AuditEntryKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 14] = [
         Self::Call,
         Self::Prompt,
@@ -192,16 +192,16 @@ impl AuditEntryKind {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditOutcome {
-    /// With a result.
+    /// A result was returned.
     Done,
-    /// With a result that says that the tool failed.
+    /// A result was returned that reports a failure of the tool.
     ToolError,
-    /// With an error.
+    /// An error was returned.
     Failed,
-    /// It never began: it was denied.
+    /// The operation was denied and never started.
     Refused,
     /// The caller disconnected.
     Cancelled,
-    /// With a question, whose answer begins another round.
+    /// Input was requested; the response starts another round.
     Asked,
 }

@@ -1,4 +1,4 @@
-//! Repeated failures of servers as one line each.
+//! Search results in which repeated failures of servers are combined.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,17 +10,17 @@ use crate::error::StoreError;
 /// Maximum number of entries that are read for one listing.
 const MAX_READ: usize = 20_000;
 
-/// Number of entries that are read at once.
+/// Number of entries read per query.
 const PAGE: usize = 1000;
 
-/// Maximum number of different failures of one server that are kept apart.
+/// Maximum number of different failures of one server that are tracked.
 const MAX_OPEN_GROUPS: usize = 8;
 
-/// One line of a listing: an entry, or the newest of several that say the same.
+/// One line of a listing: an entry, or the newest of several equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GatheredEntry {
-    /// The entry, of several the newest.
+    /// The entry; of several, the newest.
     #[serde(flatten)]
     pub recorded: RecordedEntry,
     /// Number of entries that this line summarizes, including itself.
@@ -31,12 +31,12 @@ pub struct GatheredEntry {
 }
 
 impl AuditLog {
-    /// Searches as [`AuditLog::search`] does, and gathers failures of the same server that follow one another and say the same: a
-    /// server that ends at once leaves one line, and not two for each time that it is tried. A start or connection that
-    /// lasts begins a new line. The limit is that of the lines.
+    /// Searches as [`AuditLog::search`] does, and combines consecutive identical failures of a server into one line. A
+    /// server that exits immediately after each start yields one line instead of two for each attempt. A successful
+    /// start or connection ends the group. The limit applies to lines.
     ///
     /// # Errors
-    /// When the record cannot be read.
+    /// If the audit log cannot be read.
     pub async fn search_gathered(&self, search: AuditQuery) -> Result<Vec<GatheredEntry>, StoreError> {
         let mut gathering = EntryGatherer::default();
         let mut page = search.clone().with_limit(PAGE);
@@ -49,7 +49,7 @@ impl AuditLog {
                 page.before = Some(recorded.seq);
                 gathering.add(recorded);
             }
-            // Twice as many, because `finish` may hide a launch for every line that stays.
+            // Twice as many, because `finish` may hide a start for every line that stays.
             if is_last || read >= MAX_READ || gathering.lines.len() >= search.limit.saturating_mul(2) {
                 return Ok(gathering.finish(search.limit));
             }
@@ -57,24 +57,24 @@ impl AuditLog {
     }
 }
 
-/// Server, and whose account is used there.
+/// Server, and the user whose account is used there.
 type EntrySource = (Option<String>, Option<String>);
 
-/// Entries that come with the newest first.
+/// Groups entries that arrive newest first.
 #[derive(Default)]
 struct EntryGatherer {
     lines: Vec<GatheredLine>,
-    /// The lines of each server that further failures may belong to.
+    /// Open lines of each server, which further failures may join.
     open: HashMap<EntrySource, Vec<usize>>,
-    /// Launches whose failed end is summarized by a line, with that line.
+    /// Starts whose failed end belongs to a line, with the index of that line.
     heads: HashMap<String, usize>,
-    /// The launches whose failure is a repetition.
+    /// Starts whose failure is a repetition.
     repeated: HashSet<String>,
 }
 
 struct GatheredLine {
     gathered: GatheredEntry,
-    /// Line that summarizes the failed end of this launch.
+    /// Index of the line that includes the failed end of this start.
     end: Option<usize>,
 }
 
@@ -111,7 +111,7 @@ impl EntryGatherer {
         }
         let end = launch.and_then(|launch| self.heads.get(launch).copied());
         if end.is_none() {
-            // It was up in between, so that what was before is another story.
+            // The server was running in between, so earlier failures belong to another group.
             self.open.remove(&source);
         }
         self.push(recorded, end);
@@ -148,7 +148,7 @@ mod tests {
         entry
     }
 
-    /// The lines of entries that came in this order, the newest first: decision, count and age of the first.
+    /// Groups entries that arrive in this order, newest first, and returns decision, count and time of the first.
     fn gathered(entries: Vec<AuditEntry>, limit: usize) -> Vec<(String, u64, i64)> {
         let mut gathering = EntryGatherer::default();
         for (at, mut entry) in entries.into_iter().enumerate().rev() {
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn a_server_that_ends_again_and_again_is_one_line() {
         assert_eq!(gathered(tries(0, 500), 50), [line("exited", 500, 1)]);
-        // One failure alone shows its start, too.
+        // A single failure also shows its start.
         assert_eq!(gathered(tries(0, 1), 50), [line("exited", 1, 1), line("started", 1, 0)]);
-        // What happens meanwhile stays where it was.
+        // Other entries in between keep their place.
         let mut all = tries(0, 3);
         all.insert(4, entry(AuditEntryKind::Call, "allow", AuditOutcome::Done, None));
         assert_eq!(gathered(all, 50), [line("exited", 3, 1), line("allow", 1, 4)]);
@@ -205,7 +205,7 @@ mod tests {
             mixed.push(refused.clone());
         }
         assert_eq!(gathered(mixed, 50), [line("not started", 3, 2), line("exited", 3, 1)]);
-        // Another server's failures are its own.
+        // Failures of another server form a separate group.
         let mut two = tries(0, 2);
         two[3].server = Some("other".to_owned());
         assert_eq!(gathered(two, 50).len(), 4);

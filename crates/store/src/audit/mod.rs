@@ -1,4 +1,4 @@
-//! Audit log of events in order, which shows that nothing was changed or left out.
+//! The audit log: a sequence of events that reveals changed or missing entries.
 
 mod chain;
 mod entry;
@@ -33,13 +33,13 @@ use writer::{AuditWriter, FlushSignal, WriterJob};
 /// Default capacity of the write queue, in entries; callers wait when it is full.
 pub const DEFAULT_QUEUE_CAPACITY: usize = 1024;
 
-/// The audit record.
+/// The audit log.
 ///
-/// Each entry is bound to the one before with a keyed hash, and both ends are sealed. [`AuditLog::verify`] finds entries
-/// that were changed, inserted, removed or cut off without the key. It cannot find an older copy of the whole file, or
-/// a log created anew with the key. For these, note a [`AuditPosition`] elsewhere from time to time.
+/// Each entry is bound to the previous one by a keyed hash, and both ends are sealed. [`AuditLog::verify`] finds
+/// entries that were changed, inserted, removed or cut off without the key. It cannot find an older copy of the whole
+/// file, or a log created anew with the key. For these, note a [`AuditPosition`] elsewhere from time to time.
 ///
-/// Cheap to clone. Dropping the last one waits until everything is written.
+/// Cheap to clone. Dropping the last clone waits until all entries are written.
 #[derive(Clone)]
 pub struct AuditLog(Arc<AuditLogInner>);
 
@@ -57,41 +57,41 @@ struct AuditLogInner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditPosition {
-    /// Its number, from 1, without gaps.
+    /// Number of the entry, from 1, without gaps.
     pub seq: u64,
-    /// Keyed hash that binds the entry to all before it.
+    /// Keyed hash that binds the entry to all entries before it.
     pub bound: [u8; KEY_BYTES],
 }
 
-/// An entry that was handed over to be written.
+/// An entry that has been submitted for writing.
 #[derive(Debug)]
 #[must_use = "the entry may not be written yet"]
 pub struct PendingWrite(oneshot::Receiver<Result<AuditPosition, StoreError>>);
 
 impl PendingWrite {
-    /// Comes back when it is on the disk, with where it stands.
+    /// Waits until the entry is on disk and returns its position.
     ///
     /// # Errors
-    /// When it could not be written; then it is not in the record.
+    /// If the entry could not be written. It is not in the log then.
     pub async fn place(self) -> Result<AuditPosition, StoreError> {
         self.0.await.map_err(|_| StoreError::Closed)?
     }
 }
 
-/// An entry as it stands in the record.
+/// A recorded entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RecordedEntry {
-    /// Its number.
+    /// Number of the entry.
     pub seq: u64,
-    /// Keyed hash that binds the entry to all before it.
+    /// Keyed hash that binds the entry to all entries before it.
     #[serde(serialize_with = "hex")]
     pub bound: [u8; KEY_BYTES],
     /// The recorded event.
     pub entry: AuditEntry,
 }
 
-/// A record without a mistake.
+/// Result of a successful verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedLog {
@@ -99,7 +99,7 @@ pub struct VerifiedLog {
     pub entries: u64,
     /// Number of older entries that were deleted after their retention time.
     pub cut: u64,
-    /// The last of all. Noted elsewhere, it shows later that nothing up to here was made anew.
+    /// Position of the last entry. Noted elsewhere, it later proves that the log up to here was not created anew.
     pub last: Option<AuditPosition>,
 }
 
@@ -107,22 +107,22 @@ pub struct VerifiedLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TamperEvidence {
-    /// An entry is not what was recorded, or not where.
+    /// An entry was modified or moved.
     #[error("entry {seq} was modified")]
     Changed {
-        /// Its number.
+        /// Number of the entry.
         seq: u64,
     },
-    /// An entry is not there.
+    /// An entry is missing.
     #[error("entry {seq} is missing")]
     Missing {
-        /// Its number.
+        /// Number of the entry.
         seq: u64,
     },
-    /// The place noted elsewhere is not in this record.
+    /// The noted position is not in this log.
     #[error("entry {seq} does not match the noted position")]
     NotAsNoted {
-        /// Its number.
+        /// Number of the noted entry.
         seq: u64,
     },
     /// The beginning or the end of the log was changed, or created with another key.
@@ -131,17 +131,17 @@ pub enum TamperEvidence {
 }
 
 impl AuditLog {
-    /// The record in this file, bound with the key in that one. Both are made if they are not there, for their owner
-    /// alone.
+    /// Opens the log in `file` with the key in `key`. Missing files are created, accessible to their owner alone.
     ///
     /// # Errors
-    /// When one of the files cannot be used, the key is gone or open to others, or the file is of a newer version.
+    /// If one of the files cannot be used, the key of an existing log is missing or accessible to others, or the file
+    /// has a newer version.
     pub fn open(file: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = file.as_ref().to_owned();
         let database = |source| StoreError::Database { file: file.clone(), source: Arc::new(source) };
         let connection = file::open(&file, &chain::MIGRATIONS)?;
         let begun = chain::has_begun(&connection).map_err(database)?;
-        // A record that has begun needs its own key: with a new one every entry would look forged.
+        // An existing log needs its own key: with a new one every entry would look forged.
         let keys = Arc::new(AuditKeys::open(key.as_ref(), !begun)?);
         let reader = Mutex::new(file::open(&file, &chain::MIGRATIONS)?);
         let failing = Arc::new(AtomicBool::new(false));
@@ -154,8 +154,7 @@ impl AuditLog {
             failing: Arc::clone(&failing),
             hurry: Arc::clone(&hurry),
         };
-        // A thread instead of a task: it waits for the disk, and `Drop` has to wait for it without a
-        // runtime.
+        // A thread instead of a task: it blocks on the disk, and `Drop` has to wait for it without a runtime.
         let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(waiting));
         let thread = thread.map_err(|source| StoreError::File { file: file.clone(), source })?;
         Ok(Self(Arc::new(AuditLogInner {
@@ -169,33 +168,33 @@ impl AuditLog {
         })))
     }
 
-    /// Records an entry, and comes back when it is on the disk.
+    /// Records an entry and waits until it is on disk.
     ///
     /// # Errors
-    /// When it could not be written; then it is not in the record.
+    /// If the entry could not be written. It is not in the log then.
     pub async fn record(&self, entry: AuditEntry) -> Result<AuditPosition, StoreError> {
         self.submit(entry).await?.place().await
     }
 
-    /// Hands an entry over to be written at once, with what else has been handed over: all of it goes to the disk together.
-    /// Once this has come back the entry is on its way, whether anybody waits for its [`AuditPosition`] or not.
+    /// Submits an entry for immediate writing, together with all other submitted entries. It is written even if the
+    /// returned [`PendingWrite`] is dropped.
     ///
     /// # Errors
-    /// When nothing is written any more.
+    /// If the writer has ended.
     pub async fn submit(&self, entry: AuditEntry) -> Result<PendingWrite, StoreError> {
         let (done, written) = oneshot::channel();
         self.send(WriterJob::Write(Box::new(entry), Some(done))).await?;
         Ok(PendingWrite(written))
     }
 
-    /// Hands an entry over to be written soon, in its order: within some hundredths of a second, with what else came
-    /// meanwhile. Comes back at once unless [`DEFAULT_QUEUE_CAPACITY`] are waiting. A process that is killed in between takes with it
-    /// what was not written yet; [`AuditLog::record`] is for what must be there.
+    /// Queues an entry for writing, in order and within a few hundredths of a second. Waits only if
+    /// [`DEFAULT_QUEUE_CAPACITY`] entries are queued. Queued entries are lost if the process is killed before they are
+    /// written; use [`AuditLog::record`] for entries that must not be lost.
     ///
     /// # Errors
-    /// When what came before could not be written, and this one neither.
+    /// If earlier entries could not be written, and this one could not either.
     pub async fn enqueue(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        // While writes fail a note is waited for, so that its caller learns that it is not kept.
+        // While writes fail, the entry is waited for, so that the caller learns that it is not recorded.
         if self.0.failing.load(Ordering::Acquire) {
             return self.record(entry).await.map(drop);
         }
@@ -205,17 +204,17 @@ impl AuditLog {
         }
     }
 
-    /// Adds an entry as [`AuditLog::enqueue`] does, for code that cannot wait.
+    /// Queues an entry as [`AuditLog::enqueue`] does, for code that cannot wait.
     ///
     /// # Errors
-    /// The entry, when there is no room for it or nothing is written any more.
+    /// The entry, if the queue is full or the writer has ended.
     pub fn try_enqueue(&self, entry: AuditEntry) -> Result<(), Box<AuditEntry>> {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
-        // Before there is no room any more.
+        // Wakes the writer before the queue is full.
         if jobs.capacity() <= DEFAULT_QUEUE_CAPACITY / 2 {
             self.0.request_flush();
         }
-        // Room is reserved first, so that the entry can be handed back if there is none.
+        // Capacity is reserved first, so that the entry can be returned if there is none.
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
         room.send(WriterJob::Write(Box::new(entry), None));
         Ok(())
@@ -230,7 +229,7 @@ impl AuditLog {
     /// Checks that events can be recorded. If the last entry could not be written, another attempt is made.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why the log cannot be written.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         if !self.0.failing.load(Ordering::Acquire) {
             return Ok(());
@@ -240,10 +239,10 @@ impl AuditLog {
         self.record(entry).await.map(drop)
     }
 
-    /// Comes back when everything that was handed over before is on the disk, or could not be written.
+    /// Waits until all entries submitted so far are on disk or have failed.
     ///
     /// # Errors
-    /// When nothing is written any more.
+    /// If the writer has ended.
     pub async fn flush(&self) -> Result<(), StoreError> {
         let (done, flushed) = oneshot::channel();
         self.send(WriterJob::Flush(done)).await?;
@@ -253,7 +252,7 @@ impl AuditLog {
     /// Sends a job that a caller waits for, and wakes the writer.
     async fn send(&self, job: WriterJob) -> Result<(), StoreError> {
         let jobs = self.0.jobs.as_ref().ok_or(StoreError::Closed)?;
-        // Where there is no room, nobody is to wait for what is being gathered.
+        // If the queue is full, the gathering ends immediately.
         let room = match jobs.try_reserve() {
             Ok(room) => room,
             Err(_) => {
@@ -266,17 +265,16 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Seals the arguments of a call into its entry. Everything else of the entry that says whose call it was must
-    /// stand there already.
+    /// Encrypts the arguments of a call into its entry. All fields that identify the call must be set before.
     pub fn seal(&self, entry: &mut AuditEntry, arguments: &str) {
         let sealed = self.0.keys.seal(arguments.as_bytes(), &entry.seal_context());
         entry.sealed = Some(BASE64.encode(sealed));
     }
 
-    /// Opens the arguments sealed into an entry; `None` if there are none.
+    /// Decrypts the arguments of an entry. Returns `None` if there are none.
     ///
     /// # Errors
-    /// When they were sealed with another key or for another entry.
+    /// If they were encrypted with another key or for another entry.
     pub fn unseal(&self, entry: &AuditEntry) -> Result<Option<String>, StoreError> {
         let Some(sealed) = &entry.sealed else { return Ok(None) };
         let sealed = BASE64.decode(sealed).map_err(|_| StoreError::Sealed)?;
@@ -284,10 +282,10 @@ impl AuditLog {
         String::from_utf8(text).map(Some).map_err(|_| StoreError::Sealed)
     }
 
-    /// The entries wanted, newest first.
+    /// Returns the matching entries, newest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub async fn search(&self, search: AuditQuery) -> Result<Vec<RecordedEntry>, StoreError> {
         let (condition, mut values) = search.condition();
         values.push(i64::try_from(search.limit).unwrap_or(i64::MAX).into());
@@ -295,30 +293,29 @@ impl AuditLog {
         self.read(move |connection, _| recorded(connection, &sql, values)).await
     }
 
-    /// Entries in their order, beginning after a number: for going through all of them, page by page.
+    /// Returns entries in order, starting after a number, for reading all of them page by page.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub async fn after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEntry>, StoreError> {
         let sql = "SELECT seq, bound, entry FROM audit WHERE seq > ? ORDER BY seq LIMIT ?";
         let values = vec![chain::number(seq).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
         self.read(move |connection, _| recorded(connection, sql, values)).await
     }
 
-    /// Goes through the whole record and looks whether it is what was recorded. `noted` is a place that was written
-    /// down elsewhere.
+    /// Verifies the whole log. `noted` is a position that was recorded elsewhere.
     ///
     /// # Errors
-    /// [`StoreError::Tampered`] with the first thing that is wrong, else when the file cannot be read.
+    /// [`StoreError::Tampered`] with the first fault, or an error if the file cannot be read.
     pub async fn verify(&self, noted: Option<AuditPosition>) -> Result<VerifiedLog, StoreError> {
         self.read(move |connection, keys| chain::verify(connection, keys, noted)).await
     }
 
-    /// Forgets what happened before a moment; how many entries that were. That they were, and where the record begins
-    /// now, is sealed.
+    /// Deletes the entries before a moment and returns their number. The number and the new beginning of the log are
+    /// sealed.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub async fn delete_before(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.read(move |connection, keys| chain::delete_before(connection, keys, before.as_microsecond()))
             .await
@@ -329,7 +326,7 @@ impl AuditLog {
         &self,
         work: impl FnOnce(&mut Connection, &AuditKeys) -> Result<T, ChainError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // What was noted is found.
+        // So that queued entries are found too.
         self.flush().await?;
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
@@ -347,7 +344,7 @@ impl fmt::Debug for AuditLog {
 }
 
 impl AuditLogInner {
-    /// Ends the gathering of entries, because a caller waits.
+    /// Ends the gathering of entries, because a caller is waiting.
     fn request_flush(&self) {
         if let Some(thread) = &self.thread {
             self.hurry.raise(thread.thread());
@@ -360,7 +357,7 @@ impl Drop for AuditLogInner {
         // The writer ends when the channel is closed; joined before that, it would never end.
         self.jobs = None;
         self.request_flush();
-        // What was handed over is written before anybody may think that it is.
+        // Queued entries are written before the drop returns.
         if let Some(thread) = self.thread.take() {
             // A panic of the writer was reported when it happened.
             let _ = thread.join();
@@ -369,7 +366,7 @@ impl Drop for AuditLogInner {
 }
 
 impl fmt::Display for AuditPosition {
-    /// `12:9f86…`, to be noted elsewhere.
+    /// Formats the position as `12:9f86…`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.seq, to_hex(&self.bound))
     }
@@ -387,7 +384,7 @@ impl std::str::FromStr for AuditPosition {
     }
 }
 
-/// A text that is no [`AuditPosition`].
+/// Error for text that is not an [`AuditPosition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid audit log position: expected a sequence number, a colon and {} hexadecimal digits", 2 * KEY_BYTES)]
 #[non_exhaustive]
@@ -406,7 +403,7 @@ fn recorded(
         let seq = u64::try_from(seq).unwrap_or_default();
         let bound: Vec<u8> = row.get(1)?;
         let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        // What we cannot read we did not write.
+        // Rows that cannot be parsed were not written by this program.
         let changed = || ChainError::Tampered(TamperEvidence::Changed { seq });
         let entry = serde_json::from_str(text).map_err(|_| changed())?;
         all.push(RecordedEntry { seq, bound: bound.try_into().map_err(|_| changed())?, entry });

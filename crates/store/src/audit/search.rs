@@ -14,21 +14,21 @@ pub struct AuditQuery {
     pub kind: Option<AuditEntryKind>,
     /// Server of the entries.
     pub server: Option<String>,
-    /// About this tool, prompt, URI or model.
+    /// Tool, prompt, URI or model of the entries.
     pub subject: Option<String>,
     /// Signed-in user of the entries.
     pub principal: Option<String>,
     /// Application of the entries, as it names itself.
     pub application: Option<String>,
-    /// With this decision.
+    /// Decision of the entries.
     pub decision: Option<String>,
-    /// With this text in the server, the subject, the principal or the application, in whatever case.
+    /// Text in the server, subject, principal or application, ignoring case.
     pub text: Option<String>,
-    /// Not before.
+    /// Earliest time, inclusive.
     pub since: Option<Timestamp>,
-    /// Before.
+    /// Latest time, exclusive.
     pub until: Option<Timestamp>,
-    /// Before this place: where the page before ended.
+    /// Upper bound of the entry numbers, exclusive: the last number of the previous page.
     pub before: Option<u64>,
     /// Maximum number of entries; by default 100.
     pub limit: usize,
@@ -41,7 +41,7 @@ impl Default for AuditQuery {
 }
 
 impl AuditQuery {
-    /// Everything.
+    /// Creates a query without conditions.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -73,7 +73,7 @@ impl AuditQuery {
         self
     }
 
-    /// At most so many.
+    /// Limits the number of entries.
     #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit;
@@ -101,8 +101,7 @@ impl AuditQuery {
         and("at >= ?", self.since.map(|since| since.as_microsecond().into()));
         and("at < ?", self.until.map(|until| until.as_microsecond().into()));
         and("seq < ?", self.before.map(|before| i64::try_from(before).unwrap_or(i64::MAX).into()));
-        // Not LIKE, to which `%` and `_` mean something. The line ends keep a text from matching across two
-        // columns.
+        // Not LIKE, in which `%` and `_` are wildcards. The line ends keep a text from matching across two columns.
         and(
             "instr(lower(ifnull(server, '') || char(10) || ifnull(subject, '') || char(10) || ifnull(principal, '')
                 || char(10) || ifnull(application, '')), lower(?)) > 0",

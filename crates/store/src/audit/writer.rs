@@ -1,4 +1,4 @@
-//! The thread that writes: what waits goes down together, in one transaction.
+//! The writer thread, which writes queued entries in batches, one transaction each.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) enum WriterJob {
     /// Writes an entry and notifies the caller that waits for it, if any.
     Write(Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>),
-    /// To say when everything before is written, or cannot be.
+    /// Signals when all earlier entries are written or have failed.
     Flush(oneshot::Sender<()>),
 }
 
-/// An entry, and who waits until it is written.
+/// An entry, and the channel to the caller that waits for it, if any.
 type QueuedEntry = (Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>);
 
 /// Signal that a caller waits for submitted entries, so that gathering ends.
@@ -39,9 +39,9 @@ type QueuedEntry = (Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition
 pub(super) struct FlushSignal(AtomicBool);
 
 impl FlushSignal {
-    /// `thread` writes what it has.
+    /// Raises the signal and wakes the writer thread.
     pub(super) fn raise(&self, thread: &Thread) {
-        // Release, so that whoever sees the flag also sees the job that was sent before it.
+        // Release, so that a thread that sees the flag also sees the job sent before it.
         self.0.store(true, Ordering::Release);
         thread.unpark();
     }
@@ -77,15 +77,15 @@ impl AuditWriter {
                 let Some(job) = jobs.blocking_recv() else { return };
                 let is_awaited = !matches!(job, WriterJob::Write(_, None));
                 sort(job, &mut batch, &mut flushed);
-                // With so many there is nothing to gather.
+                // A full batch needs no gathering.
                 if !is_awaited && jobs.len() < MAX_BATCH_ENTRIES {
                     self.hurry.wait(Instant::now() + GATHER_WINDOW);
                 }
             } else {
-                // What could not be written is tried again, with what has come since.
+                // Failed entries are retried together with new ones.
                 std::thread::sleep(RETRY_INTERVAL);
             }
-            // Entries that are kept after a failure come on top, or they would leave no room for new ones.
+            // Entries kept after a failure do not count, or they would leave no room for new ones.
             let full = batch.len() + MAX_BATCH_ENTRIES;
             while batch.len() < full
                 && let Ok(job) = jobs.try_recv()
@@ -94,11 +94,10 @@ impl AuditWriter {
             }
             self.write(&mut batch);
             for flushed in flushed.drain(..) {
-                // Whoever waited may have gone.
+                // The waiting caller may be gone.
                 let _ = flushed.send(());
             }
-            // Nobody can send any more, and without this end a failing disk would keep the drop waiting for
-            // ever.
+            // No job can arrive any more, and without this end a failing disk would block the drop forever.
             if !batch.is_empty() && jobs.is_closed() && jobs.is_empty() {
                 tracing::error!(entries = batch.len(), file = %self.file.display(), "audit entries lost at shutdown");
                 return;
@@ -122,7 +121,7 @@ impl AuditWriter {
             Ok(places) => {
                 for ((_, done), place) in batch.drain(..).zip(places) {
                     if let Some(done) = done {
-                        // Whoever waited may have gone.
+                        // The waiting caller may be gone.
                         let _ = done.send(Ok(place));
                     }
                 }

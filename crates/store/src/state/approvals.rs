@@ -1,4 +1,4 @@
-//! Pending approvals, and decisions on them that are not used yet.
+//! Pending approvals, and decisions that have not been used yet.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::StateStore;
 use crate::error::StoreError;
 use crate::key::SealCipher;
 
-/// Every step is run once, in order. Never change one, add one.
+/// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE matters (id TEXT PRIMARY KEY, until INTEGER NOT NULL, matter BLOB NOT NULL, decided BLOB);
     CREATE INDEX matters_until ON matters (until);
@@ -21,7 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &["
 /// contain the calls and their arguments. A copy of the file reveals nothing without the key. Rows written without the
 /// key count neither as approvals nor as decisions.
 ///
-/// Several processes may share them. Whatever each of them believes: one alone decides, and one alone takes.
+/// Several processes may share them. Only one of them can decide an approval, and only one can take the decision.
 #[derive(Clone)]
 pub struct ApprovalRecords {
     state: StateStore,
@@ -44,9 +44,9 @@ pub struct StoredApproval {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApprovalChanges {
-    /// Those that were not known, and those that were known as undecided and are decided.
+    /// Approvals that were not known, and those that were known as undecided and are now decided.
     pub news: Vec<StoredApproval>,
-    /// Those that were known and are kept no more: taken, removed, or over.
+    /// Ids of known approvals that no longer exist: taken, removed or expired.
     pub gone: Vec<String>,
 }
 
@@ -56,10 +56,10 @@ impl ApprovalRecords {
         Ok(Self { state, seal })
     }
 
-    /// Keeps one that waits, until then.
+    /// Stores a pending approval until it expires.
     ///
     /// # Errors
-    /// When it cannot be written, or there is one of this id.
+    /// If it cannot be written, or the id is already in use.
     pub async fn insert(&self, id: String, matter: String, until: Timestamp) -> Result<(), StoreError> {
         let matter = self.seal.seal(matter.as_bytes(), &seal_context("matter", &id));
         let insert = "INSERT INTO matters (id, until, matter) VALUES (?1, ?2, ?3)";
@@ -72,7 +72,7 @@ impl ApprovalRecords {
     /// decided.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the state cannot be read.
     pub async fn changes_since(
         &self,
         now: Timestamp,
@@ -83,7 +83,7 @@ impl ApprovalRecords {
         self.state
             .read(move |view| {
                 let mut look = ApprovalChanges::default();
-                // What is known is not read again: it may be large.
+                // The text of known approvals is not read again, because it may be large.
                 let all = "SELECT id, decided IS NOT NULL FROM matters WHERE until > ?1 ORDER BY rowid";
                 let one = "SELECT matter, decided FROM matters WHERE id = ?1";
                 let (mut all, mut one) = (view.prepare_cached(all)?, view.prepare_cached(one)?);
@@ -106,11 +106,11 @@ impl ApprovalRecords {
             .await
     }
 
-    /// Decides about one that is not over at `now`, and keeps it until then; whether that was to be decided still. Of
-    /// several who decide one does.
+    /// Decides an approval that has not expired at `now`, and keeps it until the given time. Returns true if it was
+    /// still undecided. Only one of several deciders succeeds.
     ///
     /// # Errors
-    /// When it cannot be written. Then it is not decided.
+    /// If the decision cannot be written. The approval stays undecided then.
     pub async fn decide(
         &self,
         id: String,
@@ -130,12 +130,12 @@ impl ApprovalRecords {
     /// failure.
     ///
     /// # Errors
-    /// When it cannot be written. Then it is there as before.
+    /// If the removal cannot be written. The approval stays as it was then.
     pub async fn take(&self, id: String, now: Timestamp) -> Result<Option<Option<String>>, StoreError> {
         let (now, seal) = (now.as_microsecond(), Arc::clone(&self.seal));
         self.state
             .write(move |change| {
-                // One statement finds and deletes, so that only one of several processes gets the row.
+                // One statement finds and deletes the row, so that only one of several processes gets it.
                 let delete = "DELETE FROM matters WHERE id = ?1 AND until > ?2 RETURNING decided";
                 let mut delete = change.prepare_cached(delete)?;
                 let taken: Option<Option<Vec<u8>>> =
@@ -145,10 +145,10 @@ impl ApprovalRecords {
             .await
     }
 
-    /// Removes these, and all that are over at `now`.
+    /// Removes these approvals, and all that have expired at `now`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the removal cannot be written.
     pub async fn remove(&self, ids: Vec<String>, now: Timestamp) -> Result<(), StoreError> {
         self.state
             .write(move |change| {
@@ -179,7 +179,7 @@ impl fmt::Debug for ApprovalRecords {
 }
 
 impl fmt::Debug for StoredApproval {
-    /// Without what it is: arguments are in it.
+    /// Omits the content, which contains arguments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_decided = self.decided.is_some();
         f.debug_struct("StoredApproval")
@@ -211,7 +211,7 @@ mod tests {
         matters.changes_since(Timestamp::now(), HashMap::new()).await.unwrap().news
     }
 
-    /// Two handles on one file are what two processes are.
+    /// Two handles on one file behave like two processes.
     #[tokio::test(flavor = "multi_thread")]
     async fn of_several_who_decide_or_take_one_does() {
         let folder = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ mod tests {
         let look = matters.changes_since(later, known.clone()).await.unwrap();
         assert_eq!((look.news, look.gone), (vec![kept("b", "another", None)], vec!["a".to_owned()]));
         assert_eq!(matters.changes_since(now, known).await.unwrap().news, [kept("b", "another", None)]);
-        // Who decides in time has as long again.
+        // A decision in time extends the lifetime.
         assert!(matters.decide("a".to_owned(), "yes", now, after(180)).await.unwrap());
         let known = HashMap::from([("a".to_owned(), false), ("b".to_owned(), false)]);
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
             let bytes = std::fs::read(part.unwrap().path()).unwrap();
             assert!(!bytes.windows(7).any(|window| window == b"hunter2"));
         }
-        // A decision about one approval is written to another, and one is made up.
+        // A decision of one approval is copied to another, and one is forged.
         let forger = rusqlite::Connection::open(&file).unwrap();
         forger
             .execute_batch(
@@ -304,7 +304,7 @@ mod tests {
         );
         assert_eq!((&found[2].matter, &found[2].decided), (&None, &None));
         assert_eq!(matters.take("b".to_owned(), Timestamp::now()).await.unwrap(), Some(None));
-        // With another key nothing is an approval.
+        // With another key no row counts as an approval.
         std::fs::remove_file(folder.path().join("state.key")).unwrap();
         assert!(all(&open()).await.iter().all(|kept| kept.matter.is_none() && kept.decided.is_none()));
         assert!(!format!("{:?}", all(&matters).await).contains("hunter2"));

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use super::StateStore;
 use crate::error::StoreError;
 
-/// Every step is run once, in order. Never change one, add one.
+/// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const MIGRATIONS: &[&str] =
     &["CREATE TABLE spending (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);"];
 
@@ -23,7 +23,7 @@ impl BudgetRecords {
     /// Returns the text that was written last; `None` before the first write.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the state cannot be read.
     pub async fn read(&self) -> Result<Option<String>, StoreError> {
         self.0.read(|view| view.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()).await
     }
@@ -32,7 +32,7 @@ impl BudgetRecords {
     /// any, and a result. Once started, the change completes even if the caller is dropped.
     ///
     /// # Errors
-    /// When it cannot be read or written. Then it is as it was.
+    /// If the state cannot be read or written. It is unchanged then.
     pub async fn update<T: Send + 'static>(
         &self,
         change: impl FnOnce(Option<String>) -> (Option<String>, T) + Send + 'static,
@@ -50,7 +50,7 @@ impl BudgetRecords {
             .await
     }
 
-    /// Counts the changes of the state, here and by other processes.
+    /// Returns a counter of changes of the state, by this and other processes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes()
@@ -66,7 +66,7 @@ mod tests {
         (Some(next.to_string()), next)
     }
 
-    /// Two handles on one file are what two processes are.
+    /// Two handles on one file behave like two processes.
     #[tokio::test(flavor = "multi_thread")]
     async fn nobody_overwrites_what_another_has_written_and_a_restart_forgets_nothing() {
         const EACH: u64 = 40;

@@ -1,4 +1,4 @@
-//! Notices what other processes change.
+//! Detection of changes by this and other processes.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,11 +13,11 @@ use crate::file;
 /// Interval at which changes of other processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Counts changes. Polling for other processes begins with the first subscriber.
+/// Counter of changes. Polling for changes of other processes starts with the first subscriber.
 pub(super) struct ChangeWatch {
     file: PathBuf,
     count: Arc<watch::Sender<u64>>,
-    /// Dropped with us, which ends the thread that looks.
+    /// Ends the polling thread when it is dropped.
     looking: Mutex<Option<Sender<()>>>,
 }
 
@@ -26,13 +26,13 @@ impl ChangeWatch {
         Self { file, count: Arc::new(watch::Sender::new(0)), looking: Mutex::new(None) }
     }
 
-    /// Something was changed here.
+    /// Counts a change made by this process.
     pub(super) fn notify_change(&self) {
         bump(&self.count);
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
-        // Held until the thread runs, so that two subscribers do not start two.
+        // Held until the thread runs, so that two subscribers do not start two threads.
         let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if looking.is_none() {
             *looking = self.spawn_poller();
@@ -43,15 +43,15 @@ impl ChangeWatch {
     fn spawn_poller(&self) -> Option<Sender<()>> {
         let (alive, gone) = channel();
         let (file, count) = (self.file.clone(), Arc::clone(&self.count));
-        // Before anybody is told that changes will be: none is missed from here on.
+        // Connected before the subscriber is told that it will be notified, so that no change is missed.
         let mut connection = None;
         let mut known = version(&file, &mut connection);
         let look = move || {
-            // Nothing is ever sent: the wait is over early when the sender is dropped, and that ends the
-            // thread.
+            // Nothing is ever sent: dropping the sender ends the wait and the thread.
             while gone.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let now = version(&file, &mut connection);
-                // A file that can be read no more, or again, is a change too: whoever asks then hears why.
+                // A file that becomes unreadable, or readable again, counts as a change too; readers then get the
+                // error.
                 if known != now {
                     bump(&count);
                 }
@@ -68,7 +68,7 @@ impl ChangeWatch {
 
 /// Returns a version that changes when another connection has committed.
 fn version(file: &std::path::Path, connection: &mut Option<Connection>) -> Option<i64> {
-    // Tried at each look until it succeeds, because the file may not be readable for a while.
+    // Tried at each poll until it succeeds, because the file may be temporarily unreadable.
     if connection.is_none() {
         *connection = file::open_read_only(file).ok();
     }

@@ -1,4 +1,4 @@
-//! Lasting grants.
+//! Lasting grants: decisions that apply to later calls.
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -6,18 +6,18 @@ use tokio::sync::watch;
 use super::StateStore;
 use crate::error::StoreError;
 
-/// Every step is run once, in order. Never change one, add one.
+/// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE grants (
         id TEXT PRIMARY KEY, body TEXT NOT NULL, until INTEGER, used_at INTEGER, uses INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
 "];
 
-/// Decisions that last, each a text whose meaning is the host's.
+/// Lasting grants, each stored as a text that the host interprets.
 #[derive(Clone, Debug)]
 pub struct GrantRecords(StateStore);
 
-/// One of them.
+/// A stored grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredGrant {
@@ -39,7 +39,7 @@ impl GrantRecords {
     /// Returns all grants that have not expired by `now`.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If the state cannot be read.
     pub async fn all(&self, now: Timestamp) -> Result<Vec<StoredGrant>, StoreError> {
         self.0
             .read(move |view| {
@@ -60,10 +60,10 @@ impl GrantRecords {
             .await
     }
 
-    /// Keeps one, until it ends or is removed. Those that have ended go.
+    /// Stores a grant until it expires or is removed, and removes expired ones.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the grant cannot be written.
     pub async fn insert(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
@@ -79,22 +79,22 @@ impl GrantRecords {
             .await
     }
 
-    /// Removes one; whether it was there.
+    /// Removes a grant. Returns true if it existed.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the removal cannot be written.
     pub async fn remove(&self, id: String) -> Result<bool, StoreError> {
         self.0.write(move |change| Ok(change.execute("DELETE FROM grants WHERE id = ?1", [id])? > 0)).await
     }
 
-    /// Notes when some were last used, and how often by now. What is not there any more is passed over.
+    /// Records the time of the last use and the number of uses of grants. Removed grants are skipped.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the uses cannot be written.
     pub async fn record_uses(&self, uses: Vec<(String, Timestamp, u64)>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
-                // With `max`, because processes note their uses in any order, and no count may go back.
+                // With `max`, because processes record their uses in any order, and no count may decrease.
                 let mut update = change.prepare_cached(
                     "UPDATE grants SET used_at = max(coalesce(used_at, 0), ?2), uses = max(uses, ?3) WHERE id = ?1",
                 )?;
@@ -107,7 +107,7 @@ impl GrantRecords {
             .await
     }
 
-    /// Counts the changes of the state, here and by other processes.
+    /// Returns a counter of changes of the state, by this and other processes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes()

@@ -1,7 +1,8 @@
-//! Decisions of users and pending approvals: one file, of which each part has its own tables.
+//! Decisions of users, pending approvals and other state: one file, in which each part has its own tables.
 //!
-//! To add a part: a module beside `pins` with its `BASE_MIGRATIONS` and a type that wraps [`StateStore`], a line in `PARTS`, and a method
-//! here that hands it out. A part reads with `StateStore::read` and writes with `StateStore::write`.
+//! To add a part: a module beside `pins` with its `BASE_MIGRATIONS` and a type that wraps [`StateStore`], a line in
+//! `PARTS`, and a method here that returns it. A part reads with `StateStore::read` and writes with
+//! `StateStore::write`.
 
 pub mod approvals;
 pub mod budgets;
@@ -24,8 +25,7 @@ use crate::error::StoreError;
 use crate::{file, key};
 use change_watch::ChangeWatch;
 
-/// A part: its name, and what its tables are made of, by version. Each step is run once, in order. Never change one, add
-/// one.
+/// Name of a part and its migration steps, each run once in order. Never change a step; add one.
 type SchemaPart = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
@@ -43,7 +43,7 @@ const BASE_MIGRATIONS: &[&str] =
 
 /// The host's state: a SQLite file that several processes of one machine can share.
 ///
-/// Cheap to clone. What is written is on the disk when the call comes back.
+/// Cheap to clone. Written data is on disk when the call returns.
 #[derive(Clone)]
 pub struct StateStore(Arc<StateStoreInner>);
 
@@ -56,13 +56,13 @@ struct StateStoreInner {
 }
 
 impl StateStore {
-    /// The state in this file, which is made if it is not there, for its owner alone.
+    /// Opens the state in this file. A missing file is created, accessible to its owner alone.
     ///
     /// # Errors
-    /// When the file cannot be used, others than its owner may read or write it, or it is of a newer version.
+    /// If the file cannot be used, is accessible to other users, or has a newer version.
     pub fn open(file: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = file.as_ref().to_owned();
-        // Before a byte of it is believed. One that is not there yet is made for its owner alone.
+        // Checked before any content is trusted. A missing file is created for its owner alone.
         if std::fs::symlink_metadata(&file).is_ok_and(|found| !file::is_private(&found)) {
             return Err(StoreError::Exposed(file));
         }
@@ -99,66 +99,66 @@ impl StateStore {
     /// Returns the pending approvals, sealed with the key of the state.
     ///
     /// # Errors
-    /// As [`StateStore::secret`].
+    /// The errors of [`StateStore::secret`].
     pub fn approvals(&self) -> Result<approvals::ApprovalRecords, StoreError> {
         approvals::ApprovalRecords::new(self.clone())
     }
 
-    /// A secret for one purpose that is the same for all who share this state, and after a restart. It is made of the
-    /// key in the file beside the state's, `state.key` beside `state.db`, which is made if it is not there.
+    /// Returns a secret for one purpose, the same for all processes that share this state and after restarts. It is
+    /// derived from the key in the file `state.key` beside `state.db`, which is created if it is missing.
     ///
     /// # Errors
-    /// When the key's file cannot be used, holds no key, or is open to others.
+    /// If the key file cannot be used, is malformed, or is accessible to other users.
     pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         let key = key::read(&self.0.file.with_extension("key"), true)?;
         Ok(key::derive_key("hospes state", &key, purpose))
     }
 
-    /// By which calls tasks were begun.
+    /// Returns the records of tasks and the calls that started them.
     #[must_use]
     pub fn tasks(&self) -> tasks::TaskRecords {
         tasks::TaskRecords::new(self.clone())
     }
 
-    /// Its file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.0.file
     }
 
-    /// Counts the changes: at once those made here, and within half a second those of other processes.
+    /// Returns a counter of changes: immediate for this process, within half a second for other processes.
     #[must_use]
     pub fn changes(&self) -> watched::Receiver<u64> {
         self.0.watch.subscribe()
     }
 
-    /// Reads, without keeping the caller's thread waiting. All that `work` reads is of one moment.
+    /// Runs `work` in a read transaction on a blocking thread. All that it reads is consistent.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // The guard of this mutex can move to the blocking thread, and no thread of the runtime waits for
-        // it.
+        // The guard of this mutex can move to the blocking thread, and no runtime thread blocks on it.
         let mut connection = Arc::clone(&self.0.reader).lock_owned().await;
         let done = tokio::task::spawn_blocking(move || work(&connection.transaction()?));
         self.flatten_result(done.await)
     }
 
-    /// Writes all that `work` does or, if it fails, nothing. Once begun it is done, even if the caller goes away.
+    /// Runs `work` in a write transaction, which is rolled back on failure. Once started it completes, even if the
+    /// caller is dropped.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // The guard moves into the work, which goes on with it if this future is dropped.
+        // The guard moves into the work, which continues with it if this future is dropped.
         let mut connection = Arc::clone(&self.0.writer).lock_owned().await;
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let before = connection.total_changes();
-            // Immediate, so that what `work` reads cannot change before it writes.
+            // Immediate, so that the data that `work` reads cannot change before it writes.
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let made = work(&change)?;
             change.commit()?;
-            // Statements that changed no row are no news to those who watch.
+            // Statements that changed no row are not reported to subscribers.
             if connection.total_changes() != before {
                 inner.watch.notify_change();
             }
@@ -182,8 +182,8 @@ impl fmt::Debug for StateStore {
     }
 }
 
-/// Brings every part to its newest step; whether none is newer than that. A part that is not known here is left alone: it
-/// is of a newer program, which may run beside this one.
+/// Migrates every part to its newest step. Returns false if a part is newer than that. Unknown parts are left alone:
+/// they belong to a newer program, which may run beside this one.
 fn prepare(connection: &mut Connection, parts: &[SchemaPart]) -> rusqlite::Result<bool> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     for (name, steps) in parts {

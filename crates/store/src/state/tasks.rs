@@ -1,4 +1,4 @@
-//! Origins of tasks, by call and user: servers continue their tasks while the host restarts.
+//! Origins of tasks: the calls and users that started them. Servers continue their tasks while the host restarts.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub const MAX_TASKS: u32 = 10_000;
 /// Time for which a task is kept.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Every step is run once, in order. Never change one, add one.
+/// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE tasks (id TEXT PRIMARY KEY, body TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX tasks_at ON tasks (at);
@@ -28,10 +28,10 @@ impl TaskRecords {
         Self(state)
     }
 
-    /// Keeps one for [`RETENTION`], among [`MAX_TASKS`].
+    /// Stores the record of a task for [`RETENTION`]. At most [`MAX_TASKS`] records are kept.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the record cannot be written.
     pub async fn insert(&self, id: String, body: String) -> Result<(), StoreError> {
         self.0.write(move |change| put(change, (&id, &body), Timestamp::now(), MAX_TASKS)).await
     }
@@ -39,7 +39,7 @@ impl TaskRecords {
     /// Returns the record of a task, if it has not expired.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the state cannot be read.
     pub async fn find(&self, id: String) -> Result<Option<String>, StoreError> {
         self.0.read(move |view| find(view, &id, Timestamp::now())).await
     }
@@ -51,7 +51,7 @@ fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: 
         "INSERT OR REPLACE INTO tasks (id, body, at) VALUES (?1, ?2, ?3)",
         (id, body, now.as_microsecond()),
     )?;
-    // SQLite has no OFFSET without a LIMIT; -1 stands for none.
+    // SQLite has no OFFSET without a LIMIT; -1 means no limit.
     let too_many = "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks ORDER BY at DESC LIMIT -1 OFFSET ?1)";
     change.execute(too_many, [max])?;
     Ok(())
@@ -83,7 +83,7 @@ mod tests {
             state.write(move |change| put(change, (id, "it"), at(hours), 3)).await.unwrap();
         }
         drop(state);
-        // A restart later.
+        // After a restart.
         let state = StateStore::open(&file).unwrap();
         let kept = async |hours: i64| {
             let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! A person has decided.
+//! Decisions of a person on pins.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
@@ -18,13 +18,13 @@ pub struct TrustDecision {
 }
 
 impl TrustDecision {
-    /// Accepts the server with everything that it offers now, if that is what has this [`StoredServer::hash`].
+    /// Accepts the server and everything that it offers now, provided that [`StoredServer::hash`] is still this one.
     #[must_use]
     pub fn accept(server: &str, target: Sha256Digest, hash: Sha256Digest, by: &str) -> Self {
         Self { server: server.to_owned(), target, item: None, accepts: Some(hash), by: by.to_owned() }
     }
 
-    /// Rejects the server, whatever it offers.
+    /// Rejects the server, regardless of its definitions.
     #[must_use]
     pub fn reject(server: &str, target: Sha256Digest, by: &str) -> Self {
         Self { server: server.to_owned(), target, item: None, accepts: None, by: by.to_owned() }
@@ -52,10 +52,10 @@ pub struct TrustDecisionOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustDecisionError {
-    /// There is no server or item of that name.
+    /// There is no server or item with that name.
     #[error("no item of this name was ever offered")]
     Unknown,
-    /// It is not what was seen any more.
+    /// The definitions have changed since they were shown.
     #[error("the item has changed since it was reviewed")]
     Changed,
     /// The server itself has to be accepted first.
@@ -79,7 +79,7 @@ pub(super) fn decide(
                  WHERE id = ?1",
                 params![id, ServerPinState::Accepted, now, decision.by],
             )?;
-            // Only what waits: an item that was rejected by itself stays rejected.
+            // Only waiting items, because an item that was rejected separately stays rejected.
             change.execute(
                 "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
                  WHERE server = ?1 AND current AND state = ?5",

@@ -1,8 +1,8 @@
 //! Offers of servers when they were accepted, and their current offers.
 //!
-//! A server is known by its name in the configuration *and* by its target: what it is started with or where it is. Each
-//! thing it offers is known by its kind, its name and the hash of its definition. What is accepted is accepted with exactly
-//! that hash; everything else waits.
+//! A server is identified by its name in the configuration *and* its target, that is, its command line or URL. Each
+//! item that it offers is identified by its kind, its name and the hash of its definition. Acceptance applies to
+//! exactly that hash; everything else waits.
 
 mod decide;
 mod rows;
@@ -22,7 +22,7 @@ pub use types::{
 /// Maximum number of definitions kept of one item, besides the accepted ones.
 pub const MAX_HISTORY: usize = 16;
 
-/// The longest definition whose text is kept, in bytes; of a longer one only the hash is.
+/// Maximum length of a definition whose text is stored, in bytes. Of a longer one only the hash is stored.
 pub const MAX_TEXT: usize = 256 * 1024;
 
 /// Maximum number of definitions kept of one server.
@@ -31,9 +31,10 @@ pub const MAX_DEFINITIONS: usize = 40_000;
 /// Maximum number of servers kept; beyond that, servers that were never accepted are removed, the oldest first.
 pub const MAX_SERVERS: usize = 2000;
 
-/// Every step is run once, in order. Never change one, add one.
+/// Migration steps, each run once in order. Never change a step; add one.
 ///
-/// Of one name the server is `current` that was started last. An item is `current` in what the server offered last; `sight` says to whom it was when it was first offered.
+/// Of servers with one name, the one that was started last is `current`. An item is `current` if the server offered it
+/// last; `sight` is the audience to which it was first offered.
 pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE pinned_servers (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, target BLOB NOT NULL, shown TEXT NOT NULL,
@@ -54,7 +55,7 @@ pub(super) const MIGRATIONS: &[&str] = &["
     ) WITHOUT ROWID;
 "];
 
-/// The pins.
+/// Pins of servers and of the items they offer.
 #[derive(Clone, Debug)]
 pub struct PinRecords(StateStore);
 
@@ -67,13 +68,13 @@ impl PinRecords {
     /// items are never accepted by this.
     ///
     /// # Errors
-    /// When it cannot be read or written. Then nothing of the server may be used.
+    /// If the state cannot be read or written. The server must not be used then.
     pub async fn record_sighting(
         &self,
         sighting: ServerSighting,
         trust: TrustMode,
     ) -> Result<SightingReport, StoreError> {
-        // Both closures need it, and it may hold thousands of definitions.
+        // Shared, because both closures need it, and it may have thousands of definitions.
         let sighting = std::sync::Arc::new(sighting);
         let look = std::sync::Arc::clone(&sighting);
         // Nearly always everything is known, and nothing needs to be written.
@@ -83,27 +84,29 @@ impl PinRecords {
         self.0.write(move |change| sightings::record_sighting(change, &sighting, trust)).await
     }
 
-    /// One server; none that was never seen.
+    /// Returns a server, or `None` if it was never seen.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the state cannot be read.
     pub async fn server(&self, name: &str, target: Sha256Digest) -> Result<Option<StoredServer>, StoreError> {
         let name = name.to_owned();
         self.0.read(move |view| rows::server(view, &name, &target)).await
     }
 
-    /// All servers that were ever seen, by name; of one name the one that was seen last comes first.
+    /// Returns all servers that were ever seen, sorted by name. Of servers with one name, the one seen last comes
+    /// first.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If the state cannot be read.
     pub async fn servers(&self) -> Result<Vec<StoredServer>, StoreError> {
         self.0.read(rows::servers).await
     }
 
-    /// Accepts or rejects what a person has seen, and nothing else: where it is not that any more, nothing is done.
+    /// Accepts or rejects exactly the definitions that a person has seen. If they have changed since, nothing is
+    /// decided.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the decision cannot be written.
     pub async fn decide(
         &self,
         decision: TrustDecision,
@@ -111,10 +114,10 @@ impl PinRecords {
         self.0.write(move |change| decide::decide(change, &decision)).await
     }
 
-    /// The definitions that a server has had, of one item or all, the newest first.
+    /// Returns all known definitions of a server, of one item or all, newest first.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If the state cannot be read.
     pub async fn history(
         &self,
         name: &str,
@@ -125,7 +128,7 @@ impl PinRecords {
         self.0.read(move |view| rows::history(view, &name, &target, item.as_ref())).await
     }
 
-    /// Counts the changes of the state, here and by other processes.
+    /// Returns a counter of changes of the state, by this and other processes.
     #[must_use]
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.0.changes()

@@ -1,4 +1,4 @@
-//! Reading.
+//! Queries for servers and items.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -22,7 +22,7 @@ pub(super) fn server(
     Ok(with_id(view, name, target)?.map(|(_, server)| server))
 }
 
-/// A server with its number.
+/// Returns a server and its row id.
 pub(super) fn with_id(
     view: &Connection,
     name: &str,
@@ -46,7 +46,7 @@ pub(super) fn history(
     target: &Sha256Digest,
     item: Option<&(ItemKind, String)>,
 ) -> rusqlite::Result<Vec<RecordedDefinition>> {
-    // Without an item two parameters are NULL, and `ifnull` then lets every row through.
+    // Without an item two parameters are NULL, and `ifnull` then selects every row.
     let mut query = view.prepare_cached(&format!(
         "{ITEM}, definition FROM pinned_items
          WHERE server = (SELECT id FROM pinned_servers WHERE name = ?1 AND target = ?2)
@@ -67,11 +67,11 @@ fn whole(view: &Connection, (id, mut server): (i64, StoredServer)) -> rusqlite::
     Ok((id, server))
 }
 
-/// Over everything that a person decides about when they decide about the server.
+/// Computes the hash of everything that a decision on the server covers.
 fn hash(server: &StoredServer) -> Sha256Digest {
     let mut context = Context::new(&SHA256);
     let mut add = |part: &[u8]| {
-        // Each part counts with its length, so that nothing can be moved from one to the next.
+        // Each part is preceded by its length, so that no bytes can be moved from one part to the next.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part);
     };
@@ -135,7 +135,7 @@ impl FromSql for Sha256Digest {
     }
 }
 
-/// Stores values as words and reads them back: an unknown word was not written by us and is an error.
+/// Implements conversion from and to stored words. An unknown word was not written by this program and is an error.
 macro_rules! by_word {
     ($type:ty, $($variant:ident = $word:literal),+) => {
         impl ToSql for $type {

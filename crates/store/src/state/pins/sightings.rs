@@ -14,14 +14,14 @@ use super::{
 /// Name recorded for items that are accepted without a decision of a person.
 const FIRST_USE: &str = "first use";
 
-/// Marks a server as one whose resources were pinned. Those of a server that was accepted before they were are accepted as
-/// they are first seen, once.
+/// Marks a server whose resources are pinned. For a server that was accepted before resources were pinned, the
+/// resources seen first are accepted once.
 const RESOURCES: &str = "(resources)";
 
 /// Maximum number of kinds of users and applications that are distinguished for one server.
 const MAX_AUDIENCES: i64 = 4096;
 
-/// The most text of definitions that is kept of one server, in bytes.
+/// Maximum size of the stored definitions of one server, in bytes.
 const MAX_STORED_TEXT_BYTES: i64 = 32 * 1024 * 1024;
 
 /// Returns the state of the server if everything in the sighting is known.
@@ -91,15 +91,15 @@ pub(super) fn record_sighting(
         params![id, sighting.server],
     )?;
     if trusts {
-        // Somebody rejected it: that stands.
+        // A person has rejected it, which stays in force.
         change.execute(
             "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
              WHERE id = ?1 AND (state = ?5 OR state = ?2 AND accepted_program IS NOT program_hash)",
             params![id, ServerPinState::Accepted, now, FIRST_USE, ServerPinState::New],
         )?;
     }
-    // Where a list could not be read, what it holds is seen for the first time later on; but only if nobody of that kind
-    // has seen everything before.
+    // Items of an unreadable list will be seen for the first time later; but only if no one of the same audience has
+    // seen a complete offer before.
     let is_new_sight = match sighting.is_whole {
         true => add_sight(change, id, &sighting.sight)?,
         false => !is_sight(change, id, &sighting.sight)? && add_sight(change, id, &in_part(&sighting.sight))?,
@@ -120,7 +120,7 @@ pub(super) fn record_sighting(
     for one in &sighting.definitions {
         let hashes = names.get(&(one.kind, &*one.name));
         if hashes.is_none_or(|hashes| !hashes.contains(&one.hash)) {
-            // Somebody else may be offered more than those before; but what they were offered stays as it was.
+            // Another audience may be offered more items, but items that were offered before must not change.
             let is_resource = one.kind == ItemKind::Resource;
             let is_trusted = trusts_all
                 || hashes.is_none() && (trusts && is_new_sight || accepts_resources && is_resource);
@@ -128,7 +128,7 @@ pub(super) fn record_sighting(
             news.push((one.kind, one.name.clone(), hashes.is_some()));
         }
     }
-    // After all are in: what was offered by another definition is offered by it no more.
+    // After all are inserted: an item offered with another definition is no longer offered with the old one.
     let mut set = change.prepare_cached(
         "UPDATE pinned_items SET current = (hash = ?4), sight = iif(hash = ?4, ?5, sight)
          WHERE server = ?1 AND kind = ?2 AND name = ?3 AND current != (hash = ?4)",
@@ -155,7 +155,7 @@ pub(super) fn record_sighting(
     Ok(SightingReport { server, is_first: before.is_none(), is_replaced, news })
 }
 
-/// Puts definitions into the place of those that an earlier version hashed otherwise; whether there were any.
+/// Replaces definitions that an earlier version hashed differently. Returns true if there were any.
 fn upgrade(
     change: &Connection,
     id: i64,
@@ -263,7 +263,7 @@ fn make_room(change: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Forgets old definitions: of one item those that were not accepted, of the whole server any, which makes them wait
+/// Deletes old definitions: of one item those that were not accepted, of the whole server any, which makes them wait
 /// again.
 fn prune(change: &Connection, id: i64) -> rusqlite::Result<()> {
     let bound = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

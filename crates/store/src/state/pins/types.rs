@@ -5,18 +5,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::key::{KEY_BYTES, from_hex, to_hex};
 
-/// A SHA-256. Written in hexadecimal.
+/// A SHA-256 hash, displayed in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha256Digest([u8; KEY_BYTES]);
 
 impl Sha256Digest {
-    /// These bytes.
+    /// Creates a hash from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Sha256Digest {
     }
 }
 
-/// A text that is no [`Sha256Digest`].
+/// Error for text that is not a [`Sha256Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid hash: expected {} hexadecimal digits", 2 * KEY_BYTES)]
 #[non_exhaustive]
@@ -66,20 +66,20 @@ pub struct ParseDigestError;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ItemKind {
-    /// Instructions of the server for models. They have no name.
+    /// Instructions of the server for the model. They have no name.
     Instructions,
     /// A tool.
     Tool,
     /// A prompt.
     Prompt,
-    /// A template of resources; its name is the template.
+    /// A resource template; its name is the URI template.
     Template,
-    /// The entry of one resource in the list of resources; its name is the URI.
+    /// A resource as listed; its name is the URI.
     Resource,
 }
 
 impl ItemKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Instructions, Self::Tool, Self::Prompt, Self::Template, Self::Resource];
 
     /// Returns the stored name.
@@ -100,11 +100,11 @@ impl ItemKind {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ServerPinState {
-    /// No person has decided.
+    /// Not decided yet.
     New,
-    /// It may be used.
+    /// Accepted by a person or on first use.
     Accepted,
-    /// It may not.
+    /// Rejected by a person.
     Rejected,
 }
 
@@ -113,11 +113,11 @@ pub enum ServerPinState {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ItemPinState {
-    /// No person has decided.
+    /// Not decided yet.
     Waiting,
-    /// It may be used.
+    /// Accepted by a person or on first use.
     Accepted,
-    /// It may not.
+    /// Rejected by a person.
     Rejected,
 }
 
@@ -125,20 +125,20 @@ pub enum ItemPinState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerFingerprint {
-    /// A hash of the whole target: another command line or URL is another target.
+    /// Hash of the whole target. Another command line or URL is another target.
     pub target: Sha256Digest,
-    /// The command line or URL as a person reads it, without secrets.
+    /// Command line or URL for display, without secrets.
     pub shown: String,
     /// The file that is executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The hash of that file, where it can be read.
+    /// Hash of that file, if it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_hash: Option<Sha256Digest>,
 }
 
 impl ServerFingerprint {
-    /// A target without a file.
+    /// Creates a fingerprint without an executed file.
     pub fn new(target: Sha256Digest, shown: impl Into<String>) -> Self {
         Self { target, shown: shown.into(), program: None, program_hash: None }
     }
@@ -151,7 +151,7 @@ impl ServerFingerprint {
     }
 }
 
-/// One thing that a server offers.
+/// An item that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ItemDefinition {
@@ -163,13 +163,13 @@ pub struct ItemDefinition {
     pub hash: Sha256Digest,
     /// Content of the definition, as JSON.
     pub text: String,
-    /// The hash that an earlier version made of the same definition, which covered less of it. What was decided about that
-    /// one holds for this one, which takes its place.
+    /// Hash that an earlier version computed for the same definition from fewer members. Decisions on it apply to this
+    /// definition, which replaces it.
     pub earlier: Option<Sha256Digest>,
 }
 
 impl ItemDefinition {
-    /// A definition with its hash.
+    /// Creates a definition with its hash.
     pub fn new(kind: ItemKind, name: impl Into<String>, hash: Sha256Digest, text: impl Into<String>) -> Self {
         Self { kind, name: name.into(), hash, text: text.into(), earlier: None }
     }
@@ -211,9 +211,9 @@ impl ServerSighting {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TrustMode {
-    /// Nothing.
+    /// No item.
     Ask,
-    /// A server when it is first seen, and its program when it is replaced.
+    /// A server that is seen for the first time, and a replaced program.
     FirstUse,
 }
 
@@ -221,7 +221,7 @@ pub enum TrustMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SightingReport {
-    /// The server with all that is known of it.
+    /// The server and all stored data about it.
     pub server: StoredServer,
     /// True if the server was never seen before.
     pub is_first: bool,
@@ -239,14 +239,14 @@ pub struct StoredServer {
     pub name: String,
     /// Fingerprint when it was last seen.
     pub fingerprint: ServerFingerprint,
-    /// The hash of the program that was accepted.
+    /// Hash of the accepted program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_program: Option<Sha256Digest>,
     /// State of the server.
     pub state: ServerPinState,
     /// True if this is the server that was started last among those with its name.
     pub is_current: bool,
-    /// A hash over all that there is to decide about: a decision names it.
+    /// Hash of everything that is to be decided. A decision refers to it.
     pub hash: Sha256Digest,
     /// Time when it was first seen, in microseconds since 1970.
     pub seen_at: i64,
@@ -261,14 +261,14 @@ pub struct StoredServer {
 }
 
 impl StoredServer {
-    /// Returns true if the program is not the one that was accepted.
+    /// Returns true if the program differs from the accepted one.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.state == ServerPinState::Accepted && self.accepted_program != self.fingerprint.program_hash
     }
 }
 
-/// One definition of one thing that a server offers or offered.
+/// One definition of an item that a server offers or offered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredItem {
@@ -276,7 +276,7 @@ pub struct StoredItem {
     pub kind: ItemKind,
     /// Name of the item at the server.
     pub name: String,
-    /// The hash of its definition.
+    /// Hash of the definition.
     pub hash: Sha256Digest,
     /// State of the definition.
     pub state: ItemPinState,
@@ -299,7 +299,7 @@ pub struct RecordedDefinition {
     /// The item with its state.
     #[serde(flatten)]
     pub item: StoredItem,
-    /// The definition as JSON; none where it was too long to be kept.
+    /// Definition as JSON. `None` if it was too long to be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
