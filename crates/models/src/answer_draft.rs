@@ -1,4 +1,4 @@
-//! An answer in the making.
+//! An answer that is being received.
 
 use hospes_model::{
     CreateMessageResult, Meta, RawJson, SamplingMessageContentBlock as Block, StopReason, TextContent,
@@ -9,7 +9,7 @@ use crate::provider::DeltaListener;
 use crate::tool_names::ToolNameMap;
 use crate::{AnswerDelta, ModelAnswer, TokenUsage};
 
-/// Answer under construction from the pieces that a reader reads.
+/// Answer assembled from the pieces that a reader decodes.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerDraft {
     blocks: Vec<DraftBlock>,
@@ -24,27 +24,27 @@ enum DraftBlock {
     Tool(ToolCallDraft),
 }
 
-/// A tool use, whose arguments come as pieces of JSON text.
+/// A tool use whose arguments arrive as pieces of JSON text.
 #[derive(Debug, Default)]
 pub(crate) struct ToolCallDraft {
-    /// Key by which the provider tells the calls of one answer apart.
+    /// Key by which the provider identifies calls within one answer.
     pub(crate) key: Option<u64>,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
     pub(crate) meta: Meta,
-    /// True if the listener knows of the call.
+    /// True if the call has been reported to the listener.
     told: bool,
 }
 
 /// Errors of a reader that cannot continue with an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReadError {
-    /// It is not in the provider's format.
+    /// The data is not in the provider's format.
     Malformed(String),
-    /// The provider says that it failed.
+    /// The provider reported an error.
     Reported(String),
-    /// The provider blocks the prompt.
+    /// The provider blocked the prompt.
     Blocked(String),
 }
 
@@ -55,7 +55,7 @@ impl ReadError {
 }
 
 impl AnswerDraft {
-    /// More text.
+    /// Appends text and reports it to the listener.
     pub(crate) fn text(&mut self, more: &str, heard: &mut DeltaListener<'_>) {
         if more.is_empty() {
             return;
@@ -74,15 +74,15 @@ impl AnswerDraft {
         }
     }
 
-    /// The call with this key, or a new one.
+    /// Returns the call with this key, or starts a new one.
     pub(crate) fn call(&mut self, key: u64) -> &mut ToolCallDraft {
         let is_it = |part: &DraftBlock| matches!(part, DraftBlock::Tool(call) if call.key == Some(key));
-        // The last one, because a key may come again for a new call.
+        // The last one, because a key may be reused for a new call.
         let found = self.blocks.iter().rposition(is_it);
         self.call_at(found, Some(key))
     }
 
-    /// The last call with this key.
+    /// Returns the last call with this key.
     pub(crate) fn has_call(&self, key: u64) -> Option<&ToolCallDraft> {
         self.blocks.iter().rev().find_map(|part| match part {
             DraftBlock::Tool(call) if call.key == Some(key) => Some(call),
@@ -90,7 +90,7 @@ impl AnswerDraft {
         })
     }
 
-    /// A new call, even if there is one with this key.
+    /// Starts a new call, even if there is one with this key.
     pub(crate) fn new_call(&mut self, key: Option<u64>) -> &mut ToolCallDraft {
         self.call_at(None, key)
     }
@@ -119,7 +119,7 @@ impl AnswerDraft {
         }
     }
 
-    /// The model's name, as the provider says it.
+    /// Sets the model's name as reported by the provider.
     pub(crate) fn model(&mut self, name: &str) {
         if !name.is_empty() {
             self.model = Some(name.to_owned());
@@ -138,7 +138,7 @@ impl AnswerDraft {
         self.blocks.iter().any(|part| matches!(part, DraftBlock::Tool(_)))
     }
 
-    /// Changes the count of tokens.
+    /// Changes the token counts.
     pub(crate) fn count(&mut self, change: impl FnOnce(&mut TokenUsage)) {
         change(self.usage.get_or_insert_default());
     }
@@ -147,7 +147,7 @@ impl AnswerDraft {
         self.usage
     }
 
-    /// All text so far.
+    /// Returns all text so far.
     pub(crate) fn partial(&self) -> String {
         self.blocks
             .iter()
@@ -158,8 +158,8 @@ impl AnswerDraft {
             .collect()
     }
 
-    /// The answer. `asked` is the model's name where the provider gave none; `taken` are the ids of tool uses that the
-    /// conversation has already.
+    /// Finishes the answer. `asked` is the model's name if the provider reported none; `taken` are the ids of tool uses
+    /// that the conversation already has.
     pub(crate) fn finish(
         self,
         asked: &str,
@@ -175,7 +175,7 @@ impl AnswerDraft {
                 DraftBlock::Text(text) => content.push(Block::Text(TextContent::new(text))),
                 DraftBlock::Tool(call) => {
                     let Some(input) = arguments(&call.arguments) else {
-                        // The end of the tokens came in the middle of it: half a tool use is none.
+                        // The token limit cut the arguments off, and an incomplete tool use is dropped.
                         if cut {
                             continue;
                         }
@@ -196,7 +196,7 @@ impl AnswerDraft {
             }
         }
         if content.is_empty() {
-            // The older revisions want one block, always.
+            // The older revisions require exactly one block.
             content.push(Block::text(""));
         }
         let mut result = CreateMessageResult::of(self.model.unwrap_or_else(|| asked.to_owned()), content);
@@ -205,7 +205,7 @@ impl AnswerDraft {
     }
 }
 
-/// The arguments of a tool use; none if they are no object.
+/// Parses the arguments of a tool use. Returns `None` unless they are an object.
 fn arguments(text: &str) -> Option<RawJson> {
     if text.trim().is_empty() {
         return Some(RawJson::empty_object());

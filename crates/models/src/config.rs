@@ -1,4 +1,4 @@
-//! Models as they are configured: the tables `[models.NAME]`.
+//! Configuration of models: the tables `[models.NAME]`.
 
 mod script;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::{
 
 pub use script::{ScriptedCall, ScriptedReply};
 
-/// One table `[models.NAME]`.
+/// A table `[models.NAME]`.
 ///
 /// ```
 /// let fast: hospes_models::ModelConfig = toml::from_str(r#"
@@ -42,25 +42,25 @@ pub use script::{ScriptedCall, ScriptedReply};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// References to variables are replaced by the reader of the file, with [`expand`](Self::expand).
+/// The reader of the file replaces references to variables with [`expand`](Self::expand).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ModelConfig {
-    /// Whose wire it is.
+    /// Provider of the model.
     pub provider: ProviderKind,
-    /// The model's name at the provider; the table's name by default.
+    /// Name of the model at the provider. The default is the name of the table.
     pub model: Option<String>,
-    /// `local`: the GGUF file.
+    /// `local`: path of the GGUF file.
     pub path: Option<String>,
     /// Base URL of the provider. The default is the provider's public address, for Ollama this machine.
     pub base_url: Option<String>,
-    /// The key.
+    /// API key.
     pub api_key: Option<ApiKey>,
-    /// Further headers, which are kept secret too.
+    /// Additional headers, whose values are secret.
     #[serde(default)]
     pub headers: BTreeMap<String, ApiKey>,
-    /// Other models that it stands in for.
+    /// Names of other models that this one replaces.
     #[serde(default)]
     pub aliases: Vec<String>,
     /// Scores of the model.
@@ -73,19 +73,19 @@ pub struct ModelConfig {
     pub modalities: Vec<InputModality>,
     /// True if the model takes tools (default).
     pub tools: Option<bool>,
-    /// The tokens that prompt and answer may have together.
+    /// Maximum number of tokens of prompt and answer together.
     pub context: Option<u64>,
-    /// The tokens that an answer may have.
+    /// Maximum number of tokens of an answer.
     pub max_output: Option<u64>,
-    /// True if the model is used at all (default).
+    /// True if the model is used (default).
     pub enabled: Option<bool>,
-    /// OpenAI's format: what the most tokens are called.
+    /// OpenAI format: name of the field for the maximum number of tokens.
     pub max_tokens_field: Option<MaxTokensField>,
-    /// OpenAI's format: whether the count of tokens is asked for; yes by default.
+    /// OpenAI format: true if token counts are requested (default).
     pub stream_usage: Option<bool>,
-    /// Ollama: the context that the model is loaded with.
+    /// Ollama: context size with which the model is loaded, in tokens.
     pub num_ctx: Option<u64>,
-    /// `scripted`: what it says, over and over.
+    /// `scripted`: replies, repeated in a cycle.
     #[serde(default)]
     pub replies: Vec<ScriptedReply>,
     #[serde(default, deserialize_with = "time")]
@@ -102,46 +102,46 @@ pub struct ModelConfig {
     max_answer_bytes: Option<usize>,
 }
 
-/// Whose wire a model is asked over.
+/// Provider whose API a model is reached through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ProviderKind {
-    /// OpenAI's chat completions, at OpenAI or at whatever is compatible.
+    /// OpenAI's chat completions, at OpenAI or a compatible server.
     #[serde(alias = "openai-compatible")]
     OpenAi,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     #[serde(alias = "google")]
     Gemini,
-    /// Ollama.
+    /// Ollama's chat API.
     Ollama,
-    /// A GGUF file in this process, in programs that are built with the feature `local-model`.
+    /// A GGUF file run in this process, in programs built with the feature `local-model`.
     Local,
-    /// A script, for tests and to show the rest.
+    /// A script, for tests and demonstrations.
     Scripted,
 }
 
-/// Kind of input that a model reads.
+/// Kind of input that a model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum InputModality {
-    /// Text, which each reads.
+    /// Text, which every model takes.
     Text,
-    /// Pictures.
+    /// Images.
     Image,
-    /// Sounds.
+    /// Audio.
     Audio,
 }
 
 impl ModelConfig {
-    /// Replaces references to variables in the settings that may hold some: `model`, `path`, `base_url`, `api_key`, the
-    /// headers. `replace` receives the setting's name and the text as written.
+    /// Replaces references to variables in the settings that may contain them: `model`, `path`, `base_url`, `api_key`
+    /// and the headers. `replace` receives the setting's name and the text as written.
     ///
     /// # Errors
-    /// The first that `replace` gives.
+    /// The first error of `replace`.
     pub fn expand<E>(&mut self, mut replace: impl FnMut(&str, &str) -> Result<String, E>) -> Result<(), E> {
         for (setting, text) in
             [("model", &mut self.model), ("path", &mut self.path), ("base_url", &mut self.base_url)]
@@ -159,10 +159,10 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// The model, under this name.
+    /// Builds the model with this name.
     ///
     /// # Errors
-    /// Which setting cannot be used, with its whole name, and why.
+    /// The invalid setting, with its full name, and the reason.
     pub fn build(&self, name: &str) -> Result<Model, SettingError> {
         self.build_unqualified(name)
             .map_err(|error| SettingError::new(format!("models.{name}.{}", error.setting), error.why))
@@ -177,15 +177,14 @@ impl ModelConfig {
             images: self.modalities.contains(&InputModality::Image),
             audio: self.modalities.contains(&InputModality::Audio),
             tools: self.tools.unwrap_or(self.provider != ProviderKind::Local),
-            // What is known to be too much is not believed.
+            // A configured context larger than the known one is ignored.
             context: self.context.into_iter().chain(model.provider.context()).min(),
             max_output: self.max_output,
         };
         Ok(model)
     }
 
-    /// Checks for mistakes that do not depend on the provider's answer: numbers out of range, settings of another
-    /// provider.
+    /// Checks for mistakes that need no request: numbers out of range, settings of another provider.
     fn check(&self) -> Result<(), SettingError> {
         let ModelScores { cost, speed, intelligence } = self.scores;
         for (setting, score) in [("cost", cost), ("speed", speed), ("intelligence", intelligence)] {
@@ -232,7 +231,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// Checks for settings that a model in this process has no use for.
+    /// Checks for settings that do not apply to a model in this process.
     fn check_local(&self) -> Result<(), SettingError> {
         for (setting, set) in [
             ("model", self.model.is_some()),
@@ -337,17 +336,17 @@ impl ModelConfig {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AllowanceConfig {
-    /// Tokens, in and out, within the window.
+    /// Maximum number of tokens, input and output, within the window.
     pub tokens: Option<u64>,
-    /// Money within the window.
+    /// Maximum amount of money within the window.
     #[serde(deserialize_with = "money")]
     pub money: Option<Money>,
-    /// Time for which spending counts; one day by default.
+    /// Time for which spending counts. The default is one day.
     #[serde(deserialize_with = "time")]
     pub window: Option<Duration>,
     /// Maximum number of requests in the time `per`.
     pub calls: Option<u32>,
-    /// In what time; one minute by default.
+    /// Period of `calls`. The default is one minute.
     #[serde(deserialize_with = "time")]
     pub per: Option<Duration>,
     /// Allows unlimited spending, which must be set explicitly.
@@ -355,10 +354,10 @@ pub struct AllowanceConfig {
 }
 
 impl AllowanceConfig {
-    /// The allowance. `table` is the table's name, for messages.
+    /// Builds the allowance. `table` is the name of the table, for messages.
     ///
     /// # Errors
-    /// Which setting cannot be used, with its whole name, and why.
+    /// The invalid setting, with its full name, and the reason.
     pub fn build(&self, table: &str) -> Result<Allowance, SettingError> {
         let limited = self.tokens.is_some() || self.money.is_some();
         if limited == self.unlimited {
@@ -383,7 +382,7 @@ fn money<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Money>, D:
     crate::money::from_units(deserializer).map(Some)
 }
 
-/// A time such as `"30s"`, `"2m"` or `"1h 30m"`, above zero.
+/// Parses a positive duration such as `"30s"`, `"2m"` or `"1h 30m"`.
 pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let expected = "it must be a positive duration, such as \"30s\" or \"2m\"";
     let text = Option::<String>::deserialize(deserializer).map_err(|_| de::Error::custom(expected))?;

@@ -1,4 +1,4 @@
-//! The rules on a sampling request that hold for every provider, and what its parts are as plain text.
+//! Validation of sampling requests for all providers, and conversion of their parts to text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use hospes_model::{
 
 use crate::ModelError;
 
-/// Checks what no provider could make up for (SAMP-24, SAMP-32, SAMP-33, SAMP-34).
+/// Checks the rules that apply to every provider (SAMP-24, SAMP-32, SAMP-33, SAMP-34).
 pub(crate) fn check(params: &CreateMessageParams) -> Result<(), ModelError> {
     let invalid = |why: &str| Err(ModelError::Invalid(why.to_owned()));
     if params.messages.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) fn check(params: &CreateMessageParams) -> Result<(), ModelError> {
         if results.iter().enumerate().any(|(index, id)| results[..index].contains(id)) {
             return invalid("a tool use has two results");
         }
-        // Only the very next message may hold the results (SAMP-33).
+        // Only the very next message may contain the results (SAMP-33).
         wanted.clear();
         for block in &message.content {
             if let Block::ToolUse(tool_use) = block {
@@ -88,7 +88,7 @@ fn media_trouble(data: &str, kind: &str, wanted: &str) -> Option<&'static str> {
     if !named || kind.bytes().any(|byte| !byte.is_ascii_graphic()) {
         return Some("the mimeType of an image or audio block is invalid");
     }
-    // The bytes themselves are no use here; a decoder that writes nowhere does not exist.
+    // The bytes are discarded, because there is no decoder without output.
     (data.is_empty() || STANDARD.decode(data).is_err())
         .then_some("the data of an image or audio block is not valid Base64")
 }
@@ -117,13 +117,13 @@ pub(crate) fn tool_choice(
     }
 }
 
-/// A part of what a tool returned.
+/// A piece of a tool's result.
 pub(crate) enum ResultPiece<'a> {
-    /// Words for the model.
+    /// Text.
     Text(String),
-    /// A picture: its Base64 and media type.
+    /// An image: its Base64 and media type.
     Image(&'a str, &'a str),
-    /// Something else, by its media type.
+    /// Other content, by its media type.
     Other(&'a str),
 }
 

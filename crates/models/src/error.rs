@@ -7,91 +7,91 @@ use hospes_model::RpcError;
 
 use crate::TokenUsage;
 
-/// Reasons a model gave no answer. No text in it contains a key.
+/// Reasons a model gave no answer. The texts never contain a key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The request breaks the specification's rules on sampling. Nothing was sent.
+    /// The request violates the specification's rules on sampling. Nothing was sent.
     #[error("the sampling request is not valid: {0}")]
     Invalid(String),
-    /// The provider has no place for a part of the request. Nothing was sent.
+    /// The provider cannot represent a part of the request. Nothing was sent.
     #[error("{provider} does not support {what}")]
     Unsupported {
-        /// Whose wire it is.
+        /// Name of the provider.
         provider: &'static str,
-        /// The part of the request, and what could be taken in its place.
+        /// The part of the request, and what is supported instead.
         what: String,
     },
     /// No connection could be opened.
     #[error("{at} cannot be reached: {why}")]
     Unreachable {
-        /// The host, and the port where it is not the usual one.
+        /// Host, with the port unless it is the default one.
         at: String,
         /// Description of the failure.
         why: String,
     },
-    /// The API key is missing, wrong, or may not do this.
+    /// The API key is missing, invalid, or lacks permission.
     #[error("{at} did not accept the API key (HTTP {status}{code})", code = shown_code(code))]
     Unauthorized {
-        /// The host.
+        /// Host of the provider.
         at: String,
-        /// 401 or 403.
+        /// HTTP status, 401 or 403.
         status: u16,
         /// Error code of the provider, if it gave one.
         code: String,
     },
-    /// The provider will not do it, however often it is asked.
+    /// The provider refused the request permanently.
     #[error("{at} refused the request (HTTP {status}): {message}")]
     Refused {
-        /// The host.
+        /// Host of the provider.
         at: String,
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
-        /// The provider's own words, shortened, without control characters.
+        /// Message of the provider, shortened, without control characters.
         message: String,
     },
-    /// The provider could not do it now, and could not the last time it was tried either.
+    /// The provider was temporarily unable to answer, in all attempts.
     #[error("{at} is temporarily unavailable (HTTP {status}): {message}{wait}", wait = shown_wait(*retry_after))]
     Busy {
-        /// The host.
+        /// Host of the provider.
         at: String,
-        /// The HTTP status: 408, 429 or one of 500 and above.
+        /// HTTP status: 408, 429, or 500 and above.
         status: u16,
-        /// The provider's own words, shortened, without control characters.
+        /// Message of the provider, shortened, without control characters.
         message: String,
         /// Time after which the provider accepts another request.
         retry_after: Option<Duration>,
     },
-    /// Something took too long.
+    /// A time limit elapsed.
     #[error("{at} timed out: {stage} took more than {limit:?} (setting {setting})", setting = stage.setting())]
     TimedOut {
-        /// The host.
+        /// Host of the provider.
         at: String,
         /// Stage that took too long.
         stage: TimeoutStage,
-        /// The limit that it broke.
+        /// Elapsed limit.
         limit: Duration,
     },
-    /// The answer is longer than it may be.
+    /// The answer exceeds the size limit.
     #[error("the answer from {at} is longer than {limit} bytes (setting max_answer_bytes)")]
     TooLong {
-        /// The host.
+        /// Host of the provider.
         at: String,
-        /// The limit that it broke.
+        /// Limit, in bytes.
         limit: usize,
     },
     /// The answer is not in the provider's format.
     #[error("the answer from {at} cannot be read: {why}")]
     Malformed {
-        /// The host.
+        /// Host of the provider.
         at: String,
         /// Description of the problem.
         why: String,
     },
-    /// The answer began and did not end.
+    /// The answer was cut off.
     #[error("the answer from {at} was incomplete: {why}")]
     Broken {
-        /// The host.
+        /// Host of the provider.
         at: String,
         /// Description of the failure.
         why: String,
@@ -99,44 +99,43 @@ pub enum ModelError {
     /// The provider reported an error in the middle of its answer.
     #[error("{at} reported an error in its answer: {message}")]
     Reported {
-        /// The host.
+        /// Host of the provider.
         at: String,
-        /// The provider's own words, shortened, without control characters.
+        /// Message of the provider, shortened, without control characters.
         message: String,
     },
-    /// The provider does not answer such a prompt.
+    /// The provider blocked the prompt.
     #[error("{at} blocked the prompt: {reason}")]
     Blocked {
-        /// The host.
+        /// Host of the provider.
         at: String,
         /// Reason in the provider's words.
         reason: String,
     },
-    /// A model in this process cannot be loaded, or fails at its work.
+    /// A model in this process cannot be loaded or has failed.
     #[error("the local model {model} cannot be used: {why}")]
     Unusable {
-        /// The model's name.
+        /// Name of the model.
         model: String,
         /// Description of the failure.
         why: String,
     },
-    /// A model in this process answers one request at a time, and enough wait already.
+    /// The queue of a model in this process, which answers one request at a time, is full.
     #[error("the limit of {limit} requests that wait for the local model {model} is reached")]
     Crowded {
-        /// The model's name.
+        /// Name of the model.
         model: String,
         /// Maximum number of waiting requests.
         limit: usize,
     },
-    /// A script came to its end, or says that it fails here.
+    /// The script has ended, or fails at this point.
     #[error("the scripted model fails: {0}")]
     Scripted(String),
 }
 
 impl ModelError {
     /// Returns the error for the MCP server that asked. Errors that the server can act on are reported in full, all
-    /// others by kind only. The server must not learn which provider the host uses, or what the provider says of an
-    /// account.
+    /// others by kind only. The server must not learn which provider the host uses, or details of an account.
     #[must_use]
     pub fn to_rpc(&self) -> RpcError {
         match self {
@@ -154,7 +153,8 @@ impl ModelError {
         }
     }
 
-    /// One word for it, for records and logs: the text may repeat a provider's words, and those a part of the prompt.
+    /// Returns the kind of the error in one word, for audit entries and logs, which must not repeat a provider's
+    /// message or parts of the prompt.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -191,14 +191,14 @@ pub enum TimeoutStage {
     Connecting,
     /// Waiting for the first byte of the answer.
     FirstByte,
-    /// Waiting for more of an answer that had begun.
+    /// Waiting for more of an answer that has started.
     Idle,
-    /// All of it, with repetitions.
+    /// The whole request, including retries.
     Whole,
 }
 
 impl TimeoutStage {
-    /// The name of the limit in the configuration.
+    /// Returns the name of the limit in the configuration.
     #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
@@ -221,7 +221,7 @@ impl fmt::Display for TimeoutStage {
     }
 }
 
-/// A model was asked and gave no whole answer: why, and what there was of it.
+/// A failed request: the error, and the part of the answer that had arrived.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
@@ -230,16 +230,16 @@ pub struct GenerationFailure {
     pub error: ModelError,
     /// Number of times the request was sent.
     pub tries: u32,
-    /// The model may have worked, and the account may be charged: a budget should count the request as spent.
+    /// True if the model may have worked and the account may be charged, so that a budget should count the request.
     pub may_have_cost: bool,
-    /// Token counts that the provider had sent by then.
+    /// Token counts sent by the provider before the failure.
     pub usage: Option<TokenUsage>,
-    /// The text that had arrived, cut off where it broke.
+    /// Text that had arrived before the failure.
     pub partial: String,
 }
 
 impl GenerationFailure {
-    /// A failure before anything was sent.
+    /// Creates a failure before anything was sent.
     #[must_use]
     pub fn new(error: ModelError) -> Self {
         Self { error, tries: 0, may_have_cost: false, usage: None, partial: String::new() }
@@ -252,12 +252,12 @@ impl From<ModelError> for GenerationFailure {
     }
 }
 
-/// A setting that no provider can be made with. The text names the setting and what it should be.
+/// Error for an invalid setting. The text names the setting and the expected value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {why}")]
 #[non_exhaustive]
 pub struct SettingError {
-    /// The setting's name in the configuration, with the model's where it is known: `models.fast.base_url`.
+    /// Name of the setting in the configuration, with that of the model if known: `models.fast.base_url`.
     pub setting: String,
     /// Description of the problem.
     pub why: String,
@@ -277,10 +277,10 @@ fn shown_wait(wait: Option<Duration>) -> String {
     wait.map_or_else(String::new, |wait| format!("; retry in {} s", wait.as_secs_f64().ceil()))
 }
 
-/// The longest piece of a provider's own words that is kept.
+/// Maximum length of a provider's message, in characters.
 const MAX_PROVIDER_TEXT: usize = 400;
 
-/// Somebody else's words, for our messages: one line, shortened, nothing in it that a terminal would obey.
+/// Sanitizes a provider's message for display: one line, shortened, without control characters.
 pub(crate) fn sanitize_provider_text(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()

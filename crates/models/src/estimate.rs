@@ -1,9 +1,9 @@
 //! Estimates of the tokens of a request, before they are counted.
 //!
-//! Every model splits text in its own way, and none of their tables is included here. The estimate looks at the kinds
-//! of characters. Its stated error is tested against the tokenizer of SmolLM2 (49,000 pieces). For English prose the
-//! true count is within a quarter of [`TokenEstimate::likely`], for code and other languages within a half. It is not
-//! over [`TokenEstimate::high`], which is what a budget should reserve. Larger vocabularies make fewer tokens of other
+//! Every model has its own tokenizer, and none of their tables is included here. The estimate is based on kinds of
+//! characters. Its stated error is tested against the tokenizer of SmolLM2 (49,000 pieces). For English prose the true
+//! count is within a quarter of [`TokenEstimate::likely`], for code and other languages within a half. It does not
+//! exceed [`TokenEstimate::high`], which a budget should reserve. Larger vocabularies make fewer tokens of other
 //! languages and of numbers, so there the estimate is too high. Text that no model was made for (random letters, rare
 //! scripts) can have more tokens. Images and audio count as much as at the most expensive of the known providers.
 
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{ResultPiece, pieces};
 
-/// Tokens that are still to be counted.
+/// Estimated number of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenEstimate {
     /// The likely count.
     pub likely: u64,
-    /// Upper bound that is hardly ever exceeded.
+    /// Upper bound that is rarely exceeded.
     pub high: u64,
 }
 
@@ -28,12 +28,13 @@ const TWELFTHS_PER_TOKEN: u64 = 12;
 const MESSAGE_OVERHEAD: u64 = 6 * TWELFTHS_PER_TOKEN;
 /// Overhead of a tool definition.
 const TOOL_OVERHEAD: u64 = 12 * TWELFTHS_PER_TOKEN;
-/// The most that a picture costs at the known providers.
+/// Maximum tokens for an image at the known providers.
 const IMAGE_TOKENS: u64 = 1_600;
-/// Bytes of sound for a token: 32 tokens a second (the most known) of speech at 32 kbit/s (the least in use).
+/// Bytes of audio for each token: 32 tokens a second (the highest known rate) of speech at 32 kbit/s (the lowest bit
+/// rate in use).
 const AUDIO_BYTES_PER_TOKEN: u64 = 125;
 
-/// The tokens of a request's prompt: the system prompt, the messages, the tools.
+/// Estimates the tokens of a request's prompt: system prompt, messages and tools.
 #[must_use]
 pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
     let (mut text, mut media) = (0, 0);
@@ -71,7 +72,7 @@ pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
             + twelfths(description)
             + twelfths(tool.input_schema.as_str());
     }
-    // Providers put some words of their own before tools.
+    // Providers add some text of their own before tools.
     if !params.tools.is_empty() {
         media += 350;
     }
@@ -82,19 +83,20 @@ pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
     }
 }
 
-/// The likely tokens of a text.
+/// Estimates the likely tokens of a text.
 #[must_use]
 pub fn text_tokens(text: &str) -> u64 {
     twelfths(text).div_ceil(TWELFTHS_PER_TOKEN)
 }
 
-/// Words of Latin letters cost little, each sign and digit much, everything else about a token a character.
+/// Estimates in twelfths of a token. Latin words cost little, signs and digits much, and other characters about a token
+/// each.
 fn twelfths(text: &str) -> u64 {
     let mut sum = 0;
     let (mut word, mut small) = (0_u64, false);
     for c in text.chars() {
         if c.is_ascii_alphabetic() {
-            // A capital within a word begins another.
+            // A capital letter inside a word starts another word.
             if small && c.is_ascii_uppercase() {
                 sum += of_word(word);
                 word = 0;
@@ -107,22 +109,22 @@ fn twelfths(text: &str) -> u64 {
         sum += of_word(word);
         word = 0;
         sum += match c {
-            // A blank belongs to the word behind it.
+            // A blank belongs to the word after it.
             ' ' => 0,
             '\n' | '\t' | '\r' => TWELFTHS_PER_TOKEN / 2,
             '0'..='9' => TWELFTHS_PER_TOKEN * 5 / 6,
             c if c.is_ascii() => TWELFTHS_PER_TOKEN * 5 / 6,
-            // Letters of Latin with accents, Greek, Cyrillic and their neighbours.
+            // Accented Latin, Greek, Cyrillic and neighbouring letters.
             '\u{80}'..='\u{58f}' => TWELFTHS_PER_TOKEN * 5 / 6,
-            // Han, kana, hangul and the like.
+            // Han, kana, hangul and similar scripts.
             _ => TWELFTHS_PER_TOKEN * 5 / 4,
         };
     }
     sum + of_word(word)
 }
 
-/// Estimates the tokens of a word by its letters. A common word is one token and long words are several. Anything too
-/// long for a word is a code or a key.
+/// Estimates the tokens of a word by its letters. A common word is one token and long words are several. Anything
+/// longer is code or a key.
 fn of_word(letters: u64) -> u64 {
     match letters {
         0 => 0,
@@ -132,7 +134,7 @@ fn of_word(letters: u64) -> u64 {
     }
 }
 
-/// The bytes behind some Base64.
+/// Returns the number of bytes that a Base64 text encodes.
 fn bytes(base64: &str) -> u64 {
     base64.len() as u64 / 4 * 3
 }

@@ -1,24 +1,24 @@
-//! API keys, which nothing prints.
+//! API keys, which are never printed.
 
 use std::fmt;
 
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-/// An API key, or the value of a header that may be one. Printing it shows `[redacted]`, and its memory is wiped.
+/// An API key, or another secret header value. Debug output shows `[redacted]`, and its memory is wiped on drop.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct ApiKey(Zeroizing<String>);
 
 impl ApiKey {
-    /// Hides a key. Blanks around it, which come along from files, are cut off.
+    /// Wraps a key. Surrounding whitespace, common in files, is removed.
     pub fn new(key: impl Into<String>) -> Self {
         // The text before trimming is a copy of the key, so it is wiped as well.
         let key = Zeroizing::new(key.into());
         Self(Zeroizing::new(key.trim().to_owned()))
     }
 
-    /// The key itself, to be sent and not to be printed.
+    /// Returns the key, to be sent but not printed.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -27,7 +27,7 @@ impl ApiKey {
     /// Returns `text` without the key, wherever it occurs: the whole value, or the part after a scheme (`Bearer KEY`).
     pub(crate) fn redact(&self, text: &str) -> String {
         let last = self.0.rsplit(' ').next().unwrap_or_default();
-        // What is shorter than this is no key, and would be found in any text.
+        // A shorter part is not a key, and would occur in any text.
         let parts = [self.0.as_str(), last].into_iter().filter(|part| part.len() >= 4);
         parts.fold(text.to_owned(), |text, part| text.replace(part, "[redacted]"))
     }

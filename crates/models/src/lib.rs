@@ -1,18 +1,19 @@
-//! Language models behind sampling: asking them, choosing one, paying for it.
+//! Language models for sampling: requests to providers, choice of a model, and budgets.
 //!
-//! A server asks for a generation with `sampling/createMessage` and leaves the choice of the model to the client. This
-//! crate is what stands behind that choice; the reviews by a person stand before it, in the host.
+//! A server requests a completion with `sampling/createMessage` and leaves the choice of the model to the client. This
+//! crate implements that choice and the request. The review by a person is part of the host.
 //!
-//! - A [`ModelProvider`] is one model that can be asked: [`OpenAi`] and what is compatible with it, [`Anthropic`], [`Gemini`],
-//!   [`Ollama`], a file in this process with the feature `local-model`, and [`ScriptedProvider`] for tests. Requests and results are those of the specification; a part that the
-//!   provider has no place for is an error before anything is sent.
-//! - A [`ModelCatalogue`] holds the configured [`Model`]s and [chooses](ModelCatalogue::choose) one for a request, with the
-//!   [`ChoiceReason`] in words.
-//! - A [`Budget`] says what servers and principals may spend: nothing, until somebody allows it.
-//! - A [`ModelConfig`] is a table `[models.NAME]` of a configuration, an [`AllowanceConfig`] a table of what somebody may
-//!   spend.
+//! - A [`ModelProvider`] is one model at a provider: [`OpenAi`] and compatible servers, [`Anthropic`], [`Gemini`],
+//!   [`Ollama`], a file in this process with the feature `local-model`, and [`ScriptedProvider`] for tests. Requests
+//!   and results have the types of the specification. A part that the provider cannot represent is an error before
+//!   anything is sent.
+//! - A [`ModelCatalogue`] contains the configured [`Model`]s and [chooses](ModelCatalogue::choose) one for a request,
+//!   with a [`ChoiceReason`].
+//! - A [`Budget`] limits the spending of servers and principals. They may spend nothing without an allowance.
+//! - A [`ModelConfig`] is a table `[models.NAME]` of a configuration, and an [`AllowanceConfig`] a table with an
+//!   allowance.
 //!
-//! One request, from end to end:
+//! A complete request:
 //!
 //! ```
 //! use hospes_model::{CreateMessageParams, ModelHint, ModelPreferences, SamplingMessage};

@@ -6,25 +6,24 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelLimits {
-    /// Opening a connection, TLS included (`connect_timeout`; 10 s).
+    /// Time to open a connection, including TLS (`connect_timeout`; 10 s).
     pub connect: Duration,
-    /// From the request to the first byte of the answer's body (`first_byte_timeout`; 2 min: a local model may have to be
-    /// loaded first).
+    /// Time from the request to the first byte of the body (`first_byte_timeout`; 2 min, because a local model may have
+    /// to be loaded first).
     pub first_byte: Duration,
-    /// The longest pause within an answer (`idle_timeout`; 1 min).
+    /// Maximum pause within an answer (`idle_timeout`; 1 min).
     pub idle: Duration,
-    /// All of it, repetitions included (`timeout`; 5 min).
+    /// Total time, including retries (`timeout`; 5 min).
     pub whole: Duration,
-    /// The bytes of an answer (`max_answer_bytes`; 16 MiB).
+    /// Maximum size of an answer, in bytes (`max_answer_bytes`; 16 MiB).
     pub max_answer_bytes: usize,
-    /// Maximum number of retries (`retries`; 2) after 408, 429, 5xx or a lost connection. A request is sent again only
-    /// if no byte of an answer has come.
+    /// Maximum number of retries (`retries`; 2) after 408, 429, 5xx or a lost connection. A request is retried only if
+    /// no byte of an answer has been received.
     pub retries: u32,
-    /// The wait before the first repetition, doubled for each further one (half a second). What the provider wants
-    /// (`Retry-After`) goes before.
+    /// Delay before the first retry, doubled for each further one (half a second). A delay requested by the provider
+    /// (`Retry-After`) takes precedence.
     pub backoff: Duration,
-    /// The longest wait before a repetition (`max_retry_wait`; 30 s). A provider that wants a longer one is not asked
-    /// again.
+    /// Maximum delay before a retry (`max_retry_wait`; 30 s). If a provider requests a longer one, there is no retry.
     pub max_wait: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Money, exactly, in whatever currency the prices are in.
+//! Exact amounts of money, in the currency of the prices.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use crate::TokenUsage;
 
 const UNIT: u64 = 1_000_000_000;
 
-/// An amount of money, in billionths of a unit (a dollar, a euro: whatever the prices are in). Amounts are added exactly;
-/// what is too much for the type stays at its most, which is 18 billion units.
+/// An amount of money in billionths of a unit, such as a dollar or euro. Sums are exact and saturate at 18 billion
+/// units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Money(u64);
 
 impl Money {
-    /// None.
+    /// No money.
     pub const ZERO: Self = Self(0);
-    /// More than anybody has.
+    /// The largest amount.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Creates an amount of this many billionths of a unit.
@@ -26,7 +26,8 @@ impl Money {
         Self(billionths)
     }
 
-    /// An amount such as `1.5`, rounded to the nearest billionth; none if it is negative, no number, or too much.
+    /// Converts an amount such as `1.5`, rounded to the nearest billionth. Returns `None` if it is negative, not a
+    /// number, or too large.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
     pub fn units(units: f64) -> Option<Self> {
@@ -34,13 +35,13 @@ impl Money {
         (0.0..1e19).contains(&billionths).then_some(Self(billionths as u64))
     }
 
-    /// The amount in billionths.
+    /// Returns the amount in billionths.
     #[must_use]
     pub const fn as_billionths(self) -> u64 {
         self.0
     }
 
-    /// Both together.
+    /// Returns the sum of the amounts.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -54,14 +55,14 @@ impl Money {
 
     /// Returns the cost of this many tokens, rounded up. The amount is the price of a million tokens.
     fn for_tokens(self, tokens: u64) -> Self {
-        // In 128 bits, because the product may be larger than 64.
+        // In 128 bits, because the product may exceed 64.
         let cost = (u128::from(self.0) * u128::from(tokens)).div_ceil(1_000_000);
         Self(u64::try_from(cost).unwrap_or(u64::MAX))
     }
 }
 
 impl fmt::Display for Money {
-    /// `1.50`, `0.000037`: at least two decimals, and no more than the amount has.
+    /// Formats as `1.50` or `0.000037`: at least two decimals, and no more than needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = format!("{:09}", self.0 % UNIT);
         let decimals = decimals.trim_end_matches('0');
@@ -108,7 +109,7 @@ pub struct TokenPrices {
 }
 
 impl TokenPrices {
-    /// These, for a million tokens.
+    /// Creates prices for a million tokens of input and output.
     #[must_use]
     pub fn new(input: Money, output: Money) -> Self {
         Self { input, output }

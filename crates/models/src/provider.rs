@@ -1,4 +1,4 @@
-//! The seam: one model at one provider.
+//! The interface to a model at a provider.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use crate::{GenerationFailure, ModelError};
 pub type GenerationFuture<'a> =
     Pin<Box<dyn Future<Output = Result<ModelAnswer, GenerationFailure>> + Send + 'a>>;
 
-/// Function that receives an answer while it arrives.
+/// Callback that receives the pieces of an answer as they arrive.
 pub type DeltaListener<'a> = dyn FnMut(AnswerDelta<'_>) + Send + 'a;
 
-/// One model at one provider, that can be asked.
+/// A model at a provider.
 ///
 /// ```
 /// use hospes_model::{CreateMessageParams, SamplingMessage};
@@ -38,26 +38,26 @@ pub type DeltaListener<'a> = dyn FnMut(AnswerDelta<'_>) + Send + 'a;
 /// # }).unwrap();
 /// ```
 pub trait ModelProvider: fmt::Debug + Send + Sync + 'static {
-    /// The provider's name for people, such as `OpenAI`.
+    /// Returns the provider's name for people, such as `OpenAI`.
     fn name(&self) -> &str;
 
-    /// The model's name at the provider.
+    /// Returns the model's name at the provider.
     fn model(&self) -> &str;
 
-    /// The tokens that prompt and answer may have together, where that is known without being configured.
+    /// Returns the maximum number of tokens of prompt and answer together, if it is known without configuration.
     fn context(&self) -> Option<u64> {
         None
     }
 
-    /// Checks whether the request could be sent. Returns the parts of it that would be left out or changed. Sends
-    /// nothing.
+    /// Checks a request without sending it. Returns the parts of it that would be left out or changed.
     ///
     /// # Errors
-    /// [`ModelError::Invalid`] and [`ModelError::Unsupported`], as [`generate`](Self::generate) gives them.
+    /// [`ModelError::Invalid`] and [`ModelError::Unsupported`], as returned by [`generate`](Self::generate).
     fn check(&self, params: &CreateMessageParams) -> Result<Vec<OmittedPart>, ModelError>;
 
-    /// Asks the model. `heard` receives the pieces of the answer as they arrive; the returned value contains the whole
-    /// answer. The preferences, `includeContext` and `task` of `params` are handled by the host and ignored here.
+    /// Sends the request to the model. `heard` receives the pieces of the answer as they arrive; the returned value
+    /// contains the whole answer. The preferences, `includeContext` and `task` of `params` are handled by the host and
+    /// ignored here.
     fn generate<'a>(
         &'a self,
         params: &'a CreateMessageParams,
@@ -65,17 +65,17 @@ pub trait ModelProvider: fmt::Debug + Send + Sync + 'static {
     ) -> GenerationFuture<'a>;
 }
 
-/// A piece of an answer that arrives.
+/// A piece of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnswerDelta<'a> {
-    /// More text.
+    /// Further text.
     Text(&'a str),
-    /// The model begins to ask for the tool of this name.
+    /// The model starts a use of the tool with this name.
     ToolUse(&'a str),
-    /// The model thinks; what it thinks is not part of the answer.
+    /// The model is thinking. Its thoughts are not part of the answer.
     Thinking,
-    /// The request is sent for this time, the second or a later one.
+    /// The request is retried; this is the number of the attempt, 2 or more.
     Again(u32),
 }
 
@@ -85,7 +85,7 @@ pub enum AnswerDelta<'a> {
 pub struct ModelAnswer {
     /// Result for the server that asked.
     pub result: CreateMessageResult,
-    /// The tokens that the provider counted, if it said so.
+    /// Tokens counted by the provider, if it reported them.
     pub usage: Option<TokenUsage>,
     /// Number of times the request was sent.
     pub tries: u32,
@@ -94,14 +94,14 @@ pub struct ModelAnswer {
 }
 
 impl ModelAnswer {
-    /// An answer at the first try.
+    /// Creates an answer of the first attempt.
     #[must_use]
     pub fn new(result: CreateMessageResult, usage: Option<TokenUsage>) -> Self {
         Self { result, usage, tries: 1, left_out: Vec::new() }
     }
 }
 
-/// Tokens, as a provider counts them.
+/// Token counts as reported by a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenUsage {
@@ -112,27 +112,27 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// These many.
+    /// Creates a usage of these tokens.
     #[must_use]
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// A part of a request that a provider was not given as it stands. The specification lets a client do so with these
-/// (SAMP-15), so it is no error; a person who reviews the request should see it.
+/// A part of the request that the provider did not receive unchanged. The specification allows this for these parts
+/// (SAMP-15), so it is not an error, but a person who reviews the request should see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OmittedPart {
-    /// The `metadata`, or members of it, and why.
+    /// The `metadata` or members of it, with the reason.
     Metadata(String),
-    /// The temperature is over the provider's range, and its upper end is used: `2 becomes 1`.
+    /// The temperature exceeds the provider's range and was lowered to its upper end: `2 becomes 1`.
     Temperature(String),
 }
 

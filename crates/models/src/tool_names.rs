@@ -1,14 +1,14 @@
-//! Tool names on wires that take fewer characters than the specification does.
+//! Tool names for providers that allow fewer characters than the specification.
 //!
 //! MCP names may have dots and slashes and 128 characters. Most providers take letters, digits, `_` and `-`, and 64
-//! characters. A name that fits is sent unchanged. Any other gets a replacement that fits and that no other tool of the
-//! request has; the original name is restored in the answer.
+//! characters. A valid name is sent unchanged. Any other gets a valid replacement that is unique in the request; the
+//! original name is restored in the answer.
 
 use std::collections::BTreeMap;
 
 use hospes_model::{CreateMessageParams, SamplingMessageContentBlock as Block};
 
-/// The names of one request's tools, both ways.
+/// Mapping between the tool names of a request and the names sent to the provider.
 #[derive(Debug, Default)]
 pub(crate) struct ToolNameMap {
     out: BTreeMap<String, String>,
@@ -16,7 +16,8 @@ pub(crate) struct ToolNameMap {
 }
 
 impl ToolNameMap {
-    /// Those of the tools on offer and of those used earlier in the conversation; `longest` characters each at most.
+    /// Creates the mapping for the offered tools and those used earlier in the conversation, with at most `longest`
+    /// characters each.
     pub(crate) fn of(params: &CreateMessageParams, longest: usize) -> Self {
         let mut names = Self::default();
         let offered = params.tools.iter().map(|tool| tool.name.as_str());
@@ -26,7 +27,7 @@ impl ToolNameMap {
                 _ => None,
             });
         let all: Vec<&str> = offered.chain(used).collect();
-        // Those that fit keep their names, whatever comes before them.
+        // Valid names stay unchanged, regardless of their order.
         let (fitting, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| fits(name, longest));
         for name in fitting {
             names.pair(name, name.to_owned());
@@ -48,12 +49,12 @@ impl ToolNameMap {
     fn make_wire_name(&self, name: &str, longest: usize) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let mut made: String = name.chars().map(plain).take(longest).collect();
-        // Gemini refuses names that begin with a digit or a hyphen.
+        // Gemini rejects names that begin with a digit or a hyphen.
         if !made.starts_with(|c: char| c.is_ascii_alphabetic()) {
             made.insert_str(0, "t_");
             made.truncate(longest);
         }
-        // All characters are ASCII by now, so it may be cut at any byte.
+        // All characters are ASCII by now, so any byte is a boundary.
         let base = made.clone();
         for number in 2_u32.. {
             if !self.back.contains_key(&made) {
@@ -65,7 +66,7 @@ impl ToolNameMap {
         made
     }
 
-    /// The name on the wire.
+    /// Returns the name sent to the provider.
     pub(crate) fn wire_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.out.get(name).map_or(name, String::as_str)
     }

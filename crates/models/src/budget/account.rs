@@ -13,19 +13,19 @@ use crate::Money;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum BudgetAccount {
-    /// The server that asks, by its configured name.
+    /// A server, by its configured name.
     Server(String),
-    /// The person, or machine, on whose behalf it does.
+    /// The principal on whose behalf the server sends requests.
     Principal(String),
 }
 
 impl BudgetAccount {
-    /// A server's.
+    /// Creates the account of a server.
     pub fn server(name: impl Into<String>) -> Self {
         Self::Server(name.into())
     }
 
-    /// A principal's.
+    /// Creates the account of a principal.
     pub fn principal(name: impl Into<String>) -> Self {
         Self::Principal(name.into())
     }
@@ -40,7 +40,7 @@ impl fmt::Display for BudgetAccount {
     }
 }
 
-/// A text that names no account.
+/// Error for text that names no account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an account has the form server:NAME or principal:NAME")]
 #[non_exhaustive]
@@ -50,7 +50,7 @@ impl FromStr for BudgetAccount {
     type Err = ParseAccountError;
 
     fn from_str(text: &str) -> Result<Self, ParseAccountError> {
-        // Split at the first colon, since a name may have colons itself.
+        // Split at the first colon, because a name may contain colons.
         match text.split_once(':') {
             Some(("server", name)) => Ok(Self::server(name)),
             Some(("principal", name)) => Ok(Self::principal(name)),
@@ -71,13 +71,13 @@ impl<'de> Deserialize<'de> for BudgetAccount {
     }
 }
 
-/// Spending limits of an account. A limit of none does not apply; all others apply together.
+/// Spending limits of an account. A limit of `None` does not apply; all others apply together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Allowance {
-    /// Tokens, in and out, within a window.
+    /// Maximum number of tokens, input and output, within a window.
     pub tokens: Option<u64>,
-    /// Money within a window. A model without prices cannot be used then.
+    /// Maximum amount of money within a window. Models without prices cannot be used then.
     pub money: Option<Money>,
     /// Time for which spending counts (one day by default).
     pub window: Duration,
@@ -85,14 +85,14 @@ pub struct Allowance {
     pub rate: Option<RequestRate>,
 }
 
-/// Maximum number of requests in a period. All of them may come at once; afterwards one is allowed each time its share
-/// of the period has passed.
+/// Maximum number of requests in a period. All of them may be sent at the same time; afterwards one is allowed each
+/// time its share of the period has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestRate {
     /// Number of requests; 0 allows none.
     pub calls: u32,
-    /// In what time.
+    /// Length of the period.
     pub per: Duration,
 }
 
@@ -126,21 +126,21 @@ impl Allowance {
         Self { money: Some(money), ..Self::unlimited() }
     }
 
-    /// And no more tokens than these.
+    /// Also limits the number of tokens.
     #[must_use]
     pub fn and_tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
         self
     }
 
-    /// In this time in place of a day.
+    /// Sets the window; the default is one day.
     #[must_use]
     pub fn every(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// No more often than this.
+    /// Limits the rate of requests.
     #[must_use]
     pub fn rate(mut self, rate: RequestRate) -> Self {
         self.rate = Some(rate);

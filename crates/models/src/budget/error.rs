@@ -15,51 +15,51 @@ pub enum BudgetError {
         /// Account that cannot pay.
         account: BudgetAccount,
     },
-    /// Not enough tokens are left.
+    /// Not enough tokens remain.
     #[error("{account} has {left} of {limit} tokens left in {}, and the request may take {needed}", shown(*window))]
     Tokens {
         /// Account that cannot pay.
         account: BudgetAccount,
-        /// The most that the request can take.
+        /// Maximum number of tokens that the request can take.
         needed: u64,
         /// Remaining tokens.
         left: u64,
-        /// The allowance.
+        /// Allowance.
         limit: u64,
-        /// The time that it is for.
+        /// Window of the allowance.
         window: Duration,
     },
-    /// Not enough money is left.
+    /// Not enough money remains.
     #[error("{account} has {left} of {limit} left in {}, and the request may cost {needed}", shown(*window))]
     Money {
         /// Account that cannot pay.
         account: BudgetAccount,
-        /// The most that the request can cost.
+        /// Maximum cost of the request.
         needed: Money,
         /// Remaining money.
         left: Money,
-        /// The allowance.
+        /// Allowance.
         limit: Money,
-        /// The time that it is for.
+        /// Window of the allowance.
         window: Duration,
     },
-    /// The account's budget is in money, and the model has no prices.
+    /// The account is limited in money, but the model has no prices.
     #[error("{account} has a budget in money, and the model has no prices (setting prices)")]
     NoPrices {
         /// Account that cannot pay.
         account: BudgetAccount,
     },
-    /// It asks too often.
+    /// The account exceeds its rate of requests.
     #[error("{account} is limited to {} requests per {:?}; the next one is possible in {wait:?}", rate.calls, rate.per)]
     Rate {
-        /// Account that asks too often.
+        /// Account that exceeds its rate.
         account: BudgetAccount,
         /// Allowed rate.
         rate: RequestRate,
         /// Time to wait before the next request.
         wait: Duration,
     },
-    /// Too many requests are open at once.
+    /// Too many requests are open.
     #[error("the limit of {limit} open requests to models is reached")]
     TooManyOpen {
         /// Maximum number of open requests.

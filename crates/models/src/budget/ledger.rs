@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::RequestRate;
 use crate::Money;
 
-/// Into how many parts a window is cut. What was spent in one counts until the last of it is a window old, so that never
-/// more than the allowance is spent in any window, and for up to a 64th of it longer than need be.
+/// Number of parts of a window. Amounts spent in one part count until its end is a window old. So the allowance is
+/// never exceeded in any window, and amounts count for up to a 64th of the window too long.
 const WINDOW_PARTS: u32 = 64;
 
-/// Amounts by time, oldest first: at most [`WINDOW_PARTS`] and a few.
+/// Amounts by time, oldest first. It has at most [`WINDOW_PARTS`] and a few intervals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct SpendingLedger {
     slots: VecDeque<LedgerInterval>,
-    /// Time at which the next call would be due if all had come evenly, in microseconds. This is the only state of the
-    /// generic cell rate algorithm.
+    /// Time at which the next call would be due if all had been evenly spaced, in microseconds. This is the only state
+    /// of the generic cell rate algorithm.
     due: i64,
 }
 
@@ -43,7 +43,7 @@ impl SpendingLedger {
         })
     }
 
-    /// Counts some more. A clock that went back puts it with the latest there is.
+    /// Adds spent amounts. If the clock was set back, they are added to the latest interval.
     pub(super) fn spend(&mut self, tokens: u64, money: Money, window: Duration, now: Timestamp) {
         let now = now.as_microsecond();
         match self.slots.back_mut() {
@@ -52,20 +52,20 @@ impl SpendingLedger {
                 slot.money = slot.money.plus(money);
             }
             _ => {
-                // At least 1: nothing could be added to an interval without a length.
+                // At least 1, because an interval without a length could hold nothing.
                 let end = now.saturating_add(micros(window / WINDOW_PARTS).max(1));
                 self.slots.push_back(LedgerInterval { end, tokens, money });
             }
         }
     }
 
-    /// Returns the time that a call would have to wait, or none if it may come now.
+    /// Returns the time that a call would have to wait, or `None` if it is allowed now.
     pub(super) fn wait(&self, rate: RequestRate, now: Timestamp) -> Option<Duration> {
         if rate.calls == 0 {
             return Some(Duration::MAX);
         }
         let step = micros(rate.per / rate.calls);
-        // All calls of a period may come at once, so one may be early by all of it but its own share.
+        // All calls of a period may be sent at the same time, so one may be early by the period without its own share.
         let early = self.due.saturating_sub(micros(rate.per).saturating_sub(step));
         let wait = early.saturating_sub(now.as_microsecond());
         u64::try_from(wait).ok().filter(|wait| *wait > 0).map(Duration::from_micros)
@@ -77,7 +77,7 @@ impl SpendingLedger {
         self.due = self.due.max(now.as_microsecond()).saturating_add(step);
     }
 
-    /// Forgets what no longer counts.
+    /// Removes amounts that no longer count.
     pub(super) fn remove_expired(&mut self, window: Duration, now: Timestamp) {
         self.slots.retain(|slot| slot.counts(window, now));
     }

@@ -1,4 +1,4 @@
-//! Budgets of servers and principals for models.
+//! Spending limits of servers and principals for models.
 
 mod account;
 mod error;
@@ -16,21 +16,22 @@ use ledger::SpendingLedger;
 pub use account::{Allowance, BudgetAccount, ParseAccountError, RequestRate};
 pub use error::BudgetError;
 
-/// Maximum number of open requests. It bounds the memory of callers that never settle.
+/// Maximum number of open requests, which limits memory if callers never settle.
 const MAX_OPEN: usize = 10_000;
 
-/// Minimum time for which an unsettled reservation counts, whatever the window. It is longer than any request takes.
+/// Minimum time for which an unsettled reservation counts, independent of the window. It is longer than any request
+/// takes.
 const MIN_RESERVATION_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// Spending limits of servers and principals, and the amounts they have spent.
 ///
-/// An account without an allowance may spend nothing. Before a request the most that it can take is
-/// [reserved](Self::reserve) from every account that pays for it, or it is refused; after it what it took is
-/// [settled](Self::settle), so that two requests at once can never spend the same tokens. Amounts count for as long as the
-/// allowance's window after they were spent.
+/// An account without an allowance may spend nothing. Before a request, its maximum cost is [reserved](Self::reserve)
+/// from every account that pays for it; if that exceeds an allowance, the request is refused. After the request, its
+/// actual cost is [settled](Self::settle). So concurrent requests never spend the same tokens. Amounts count for the
+/// length of the allowance's window.
 ///
-/// The [spending](Self::spending) is kept apart from the limits. It is a separate value that can be saved and [put
-/// back](Self::replace_spending) after a restart, or shared by several processes that take turns.
+/// The [spending](Self::spending) is a separate value, which can be saved and [restored](Self::replace_spending) after
+/// a restart, or shared by several processes that take turns.
 ///
 /// ```
 /// use hospes_models::{BudgetAccount, Allowance, Budget, Model, ScriptedProvider, RequestEstimate, ActualUsage, TokenUsage};
@@ -70,13 +71,13 @@ pub struct SpendingRecord {
     next: u64,
 }
 
-/// A request that is being made.
+/// A request in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct OpenReservation {
     accounts: Vec<BudgetAccount>,
     tokens: u64,
     money: Money,
-    /// Prices for a million tokens in and out.
+    /// Prices of a million tokens, input and output.
     prices: Option<(Money, Money)>,
     /// Time of the reservation, in microseconds since 1970.
     since: i64,
@@ -94,11 +95,11 @@ pub struct SpendingReservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActualUsage {
-    /// These tokens.
+    /// These tokens were used.
     Used(TokenUsage),
-    /// Nothing: it never got to a model.
+    /// Nothing was used, because the request did not reach a model.
     Nothing,
-    /// The usage is unknown; all that was reserved counts.
+    /// The usage is unknown, so the whole reservation counts.
     Unknown,
 }
 
@@ -117,7 +118,7 @@ impl ActualUsage {
     #[must_use]
     pub fn of_failure(failure: &GenerationFailure) -> Self {
         match failure.usage {
-            // A count from the middle of an answer is not that of its end.
+            // A count from the middle of an answer is lower than that of its end.
             _ if failure.may_have_cost => Self::Unknown,
             Some(usage) => Self::Used(usage),
             None => Self::Nothing,
@@ -125,27 +126,27 @@ impl ActualUsage {
     }
 }
 
-/// Status of an account at a moment.
+/// Status of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BudgetStatus {
-    /// Allowance of the account. None means that no allowance is set, so the account may spend nothing.
+    /// Allowance of the account. `None` means that no allowance is set, so the account may spend nothing.
     pub allowance: Option<Allowance>,
-    /// Tokens that were spent within the window.
+    /// Tokens spent within the window.
     pub spent_tokens: u64,
-    /// Money that was spent within the window.
+    /// Money spent within the window.
     pub spent_money: Money,
-    /// Tokens that are set aside for requests that are being made.
+    /// Tokens reserved for requests in progress.
     pub reserved_tokens: u64,
-    /// Money that is set aside for them.
+    /// Money reserved for requests in progress.
     pub reserved_money: Money,
 }
 
-/// Amounts an account can still spend. None means that there is no limit.
+/// Amounts that an account can still spend. `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RemainingBudget {
-    /// Tokens, in and out.
+    /// Tokens, input and output.
     pub tokens: Option<u64>,
     /// Money.
     pub money: Option<Money>,
@@ -160,7 +161,7 @@ impl Budget {
         Self::default()
     }
 
-    /// Sets what an account may spend, in place of what was set before.
+    /// Sets the allowance of an account, replacing an earlier one.
     pub fn allow(&mut self, account: BudgetAccount, allowance: Allowance) {
         self.allowances.insert(account, allowance);
     }
@@ -170,23 +171,23 @@ impl Budget {
         self.allowances.remove(account);
     }
 
-    /// Sets the allowance of every server without its own allowance. None allows nothing.
+    /// Sets the allowance of every server without its own allowance. `None` allows nothing.
     pub fn allow_servers(&mut self, allowance: Option<Allowance>) {
         self.servers = allowance;
     }
 
-    /// Sets the allowance of every principal without their own allowance. None allows nothing.
+    /// Sets the allowance of every principal without their own allowance. `None` allows nothing.
     pub fn allow_principals(&mut self, allowance: Option<Allowance>) {
         self.principals = allowance;
     }
 
-    /// Returns the allowance of every server without its own allowance. None allows nothing.
+    /// Returns the allowance of every server without its own allowance. `None` allows nothing.
     #[must_use]
     pub fn servers_allowance(&self) -> Option<&Allowance> {
         self.servers.as_ref()
     }
 
-    /// Returns the allowance of an account, or none if none is set.
+    /// Returns the allowance of an account, or `None` if none is set.
     #[must_use]
     pub fn allowance(&self, account: &BudgetAccount) -> Option<&Allowance> {
         let of_all = match account {
@@ -200,7 +201,7 @@ impl Budget {
     /// [`choose_within`](crate::ModelCatalogue::choose_within).
     ///
     /// # Errors
-    /// Which account cannot pay, and why.
+    /// The account that cannot pay, and the reason.
     pub fn check(
         &self,
         accounts: &[BudgetAccount],
@@ -243,7 +244,7 @@ impl Budget {
             }
         }
         if let Some(limit) = allowance.money {
-            // Money that cannot be counted cannot be limited.
+            // A cost that cannot be computed cannot be limited.
             let Some(needed) = estimate.cost else { return Err(BudgetError::NoPrices { account: who() }) };
             let left = limit.minus(spent_money);
             if needed > left {
@@ -259,10 +260,10 @@ impl Budget {
         Ok(())
     }
 
-    /// Reserves the most that a request can take from every one of the accounts, or from none.
+    /// Reserves the maximum cost of a request from all of the accounts, or from none.
     ///
     /// # Errors
-    /// Which account cannot pay, and why.
+    /// The account that cannot pay, and the reason.
     pub fn reserve(
         &mut self,
         accounts: &[BudgetAccount],
@@ -291,7 +292,7 @@ impl Budget {
         Ok(SpendingReservation { id, open })
     }
 
-    /// Counts what a request took in place of what was reserved for it, even if it is more, and says what it was.
+    /// Replaces a reservation by the actual usage, even if that is higher. Returns the counted amounts.
     pub fn settle(
         &mut self,
         reservation: SpendingReservation,
@@ -299,10 +300,10 @@ impl Budget {
         now: Timestamp,
     ) -> (u64, Money) {
         let SpendingReservation { id, open } = reservation;
-        // One that ran out meanwhile is counted all the same: it is known now what it took.
+        // A reservation that has expired is counted too, because its usage is known now.
         self.spending.open.remove(&id);
         let (tokens, money) = match spent {
-            // Only the amounts are given back; the call still counts for the rate.
+            // Only the amounts are released; the call still counts for the rate.
             ActualUsage::Nothing => return (0, Money::ZERO),
             ActualUsage::Unknown => (open.tokens, open.money),
             ActualUsage::Used(usage) => {
@@ -324,12 +325,12 @@ impl Budget {
         &self.spending
     }
 
-    /// Goes on from here: what was written down before, or what others have made of it.
+    /// Replaces the spending by a restored value, or by one that other processes have updated.
     pub fn replace_spending(&mut self, spending: SpendingRecord) {
         self.spending = spending;
     }
 
-    /// The accounts that something was set for, has spent something, or has something reserved.
+    /// Iterates over the accounts with an allowance, spending or reservations.
     pub fn accounts(&self) -> impl Iterator<Item = &BudgetAccount> {
         let open = self.spending.open.values().flat_map(|open| &open.accounts);
         let all: BTreeSet<&BudgetAccount> =
@@ -353,7 +354,7 @@ impl Budget {
         BudgetStatus { allowance, spent_tokens, spent_money, reserved_tokens, reserved_money }
     }
 
-    /// Returns the amounts an account can still spend, or none if no allowance is set.
+    /// Returns the amounts an account can still spend, or `None` if no allowance is set.
     #[must_use]
     pub fn remaining(&self, account: &BudgetAccount, now: Timestamp) -> Option<RemainingBudget> {
         let allowance = self.allowance(account)?;
@@ -386,7 +387,7 @@ impl Budget {
         open.since.saturating_add(longest) > now.as_microsecond()
     }
 
-    /// Forgets what no longer counts.
+    /// Removes spending that no longer counts.
     fn remove_expired(&mut self, now: Timestamp) {
         // Taken out, because the closures below look up allowances in `self`.
         let mut spending = std::mem::take(&mut self.spending);

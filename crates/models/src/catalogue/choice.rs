@@ -1,4 +1,4 @@
-//! The choice (host.md's order): hints first, then priorities, of what can take the request at all.
+//! Choice of a model for a request: hints first, then priorities, among the models that can take the request.
 
 use hospes_model::{
     ContentBlock, CreateMessageParams, ModelPreferences, SamplingMessageContentBlock as Block,
@@ -9,7 +9,7 @@ use super::{Model, ModelCatalogue, ModelScores};
 use crate::estimate::{self, TokenEstimate};
 use crate::{ModelError, Money, TokenPrices, TokenUsage};
 
-/// The model that suits a request best, and why it does.
+/// The chosen model, and the reason for the choice.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelChoice<'c> {
@@ -25,14 +25,14 @@ pub struct ModelChoice<'c> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct RequestEstimate {
-    /// The tokens of the prompt.
+    /// Tokens of the prompt.
     pub input: TokenEstimate,
-    /// The most tokens of the answer: what was asked for, or less where the model gives no more. Send this as
+    /// Maximum number of tokens of the answer: the requested number, or less if the model generates fewer. Send this as
     /// `max_tokens`.
     pub max_tokens: u64,
-    /// The most money it will cost, by [`TokenEstimate::high`] and all of `max_tokens`; none where there are no prices.
+    /// Maximum cost, from [`TokenEstimate::high`] and all of `max_tokens`. `None` without prices.
     pub cost: Option<Money>,
-    /// The model's prices.
+    /// Prices of the model.
     #[serde(skip)]
     pub prices: Option<TokenPrices>,
 }
@@ -50,44 +50,44 @@ impl RequestEstimate {
         Self { input, max_tokens, cost, prices: model.prices }
     }
 
-    /// The most tokens in all: what a budget reserves.
+    /// Returns the maximum total number of tokens, which a budget reserves.
     #[must_use]
     pub fn most_tokens(&self) -> u64 {
         self.input.high.saturating_add(self.max_tokens)
     }
 }
 
-/// Reasons a model is passed over.
+/// Reasons a model is excluded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ExclusionReason {
-    /// It takes no pictures, and there are some.
+    /// The request has images, which the model does not take.
     Images,
-    /// It takes no sounds, and there are some.
+    /// The request has audio, which the model does not take.
     Audio,
-    /// It takes no tools, and there are some.
+    /// The request has tools, which the model does not take.
     Tools,
-    /// It has not so much room.
+    /// The request exceeds the model's context.
     Context {
         /// Tokens that the request needs.
         needed: u64,
-        /// Tokens that the model takes.
+        /// Context of the model, in tokens.
         room: u64,
     },
-    /// Its provider has no place for a part of the request.
+    /// The provider cannot represent a part of the request.
     Cannot {
         /// Part of the request that the provider cannot take.
         what: String,
     },
-    /// There is no budget for it, in the budget's words.
+    /// The budget does not allow the request, with its message.
     Budget {
-        /// Such as `the budget of the server "files" has 120 of 1000 tokens left`.
+        /// Message such as `the budget of the server "files" has 120 of 1000 tokens left`.
         words: String,
     },
 }
 
-/// No model can take a request.
+/// Error if no model can take a request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("no model can handle this request{}", shown(passed_over))]
 #[non_exhaustive]
@@ -105,10 +105,10 @@ fn shown(passed_over: &[ExcludedModel]) -> String {
 }
 
 impl ModelCatalogue {
-    /// The model that suits a request best, whatever it costs.
+    /// Returns the model that suits a request best, regardless of budgets.
     ///
     /// # Errors
-    /// When none can take it.
+    /// If no model can take the request.
     pub fn choose(&self, params: &CreateMessageParams) -> Result<ModelChoice<'_>, ModelChoiceError> {
         self.choose_within(params, |_, _| Ok(()))
     }
@@ -116,13 +116,13 @@ impl ModelCatalogue {
     /// Chooses as [`choose`](Self::choose) does, among the models that `affordable` accepts. On rejection `affordable`
     /// returns the reason. It is called for models that could take the request.
     ///
-    /// Hints count in their order, each as a part of a model's names or aliases, in any case (SAMP-17, SAMP-18, SAMP-20):
-    /// the first that finds a model decides among those that it finds. Then the sum of priority times score is largest
-    /// (SAMP-19); what is equal goes by the order of the configuration. A priority that is no number from 0 to 1 counts as
-    /// the nearest one.
+    /// Hints are evaluated in order. Each matches a part of a model's names or aliases, ignoring case (SAMP-17,
+    /// SAMP-18, SAMP-20), and the first hint with a match limits the choice to its matches. Among these, the model with
+    /// the largest sum of priority times score is chosen (SAMP-19); ties are decided by the order of the configuration.
+    /// A priority outside of 0 to 1 counts as the nearest bound.
     ///
     /// # Errors
-    /// When none can take it.
+    /// If no model can take the request.
     pub fn choose_within(
         &self,
         params: &CreateMessageParams,
@@ -135,7 +135,7 @@ impl ModelCatalogue {
             let words = |words| ExclusionReason::Budget { words };
             let cannot = || match model.provider.check(params) {
                 Err(ModelError::Unsupported { what, .. }) => Some(ExclusionReason::Cannot { what }),
-                // What is wrong for every model is found when one is asked.
+                // An error that concerns every model is reported when one is asked.
                 _ => None,
             };
             let short = needs.find_exclusion(model, &estimate).or_else(cannot);
@@ -181,7 +181,7 @@ impl ModelCatalogue {
     }
 }
 
-/// Returns the way a hint matches a model: by its name here, its name at the provider, or an alias.
+/// Returns how a hint matches a model: by its configured name, its name at the provider, or an alias.
 fn matches(model: &Model, hint: &str) -> Option<HintMatch> {
     let hint = hint.trim().to_lowercase();
     let holds = |name: &str| name.to_lowercase().contains(&hint);
@@ -191,7 +191,7 @@ fn matches(model: &Model, hint: &str) -> Option<HintMatch> {
     model.aliases.iter().find(|alias| holds(alias)).map(|alias| HintMatch::Alias(alias.clone()))
 }
 
-/// The first of those with the largest sum.
+/// Returns the first model with the largest sum.
 fn best<'m, T>(wishes: &ModelPreferences, of: Vec<T>, model: impl Fn(&T) -> &'m Model) -> Option<T> {
     let mut best: Option<(f64, T)> = None;
     for one in of {
@@ -227,7 +227,7 @@ fn score(wish: PriorityKind, scores: &ModelScores) -> f64 {
     if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// Returns the priorities that were weighed, the highest first. It is empty if there was nothing to weigh.
+/// Returns the priorities that were weighed, highest first. It is empty if there was nothing to weigh.
 fn weigh_priorities(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<WeighedPriority> {
     if among < 2 {
         return Vec::new();
@@ -275,7 +275,7 @@ impl RequestNeeds {
 
     fn find_exclusion(&self, model: &Model, estimate: &RequestEstimate) -> Option<ExclusionReason> {
         let able = model.abilities;
-        // The likely count: the upper bound would rule out models whose context is large enough.
+        // The likely count, because the upper bound would rule out models whose context is large enough.
         let needed = self.input.likely.saturating_add(estimate.max_tokens);
         match able.context {
             _ if self.images && !able.images => Some(ExclusionReason::Images),

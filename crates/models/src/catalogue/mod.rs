@@ -1,4 +1,4 @@
-//! The models there are, and which of them suits a request.
+//! The configured models, and the choice of one for a request.
 
 mod choice;
 mod model;

@@ -1,4 +1,4 @@
-//! Models, as they are configured.
+//! Configured models.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::{ModelProvider, TokenPrices};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Model {
-    /// The name it is configured under.
+    /// Name in the configuration.
     pub name: String,
-    /// Provider that is asked.
+    /// Provider of the model.
     pub provider: Arc<dyn ModelProvider>,
-    /// Other models' names that it stands in for. A server's hint that is a part of one finds this model (SAMP-20).
+    /// Names of other models that this one replaces. A hint that matches a part of one selects this model (SAMP-20).
     pub aliases: Vec<String>,
     /// Scores of the model for the priorities of servers.
     pub scores: ModelScores,
-    /// Prices of the model; none if they are unknown. Only a budget of money needs them.
+    /// Prices of the model. `None` if they are unknown. Only a budget of money needs them.
     pub prices: Option<TokenPrices>,
     /// Input that the model takes.
     pub abilities: ModelAbilities,
 }
 
-/// Scores of a model, from 0 to 1 each, as the operator rates it. The default of each is in the middle.
+/// Scores of a model from 0 to 1, set by the operator. The default of each is 0.5.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -38,7 +38,7 @@ pub struct ModelScores {
 }
 
 impl ModelScores {
-    /// These, each from 0 to 1.
+    /// Creates scores, each from 0 to 1.
     #[must_use]
     pub fn new(cost: f64, speed: f64, intelligence: f64) -> Self {
         Self { cost, speed, intelligence }
@@ -55,27 +55,27 @@ impl Default for ModelScores {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelAbilities {
-    /// Pictures.
+    /// Accepts images.
     pub images: bool,
-    /// Sounds.
+    /// Accepts audio.
     pub audio: bool,
-    /// Tools on offer, and what they returned.
+    /// Accepts tools and their results.
     pub tools: bool,
-    /// The tokens that prompt and answer may have together; none where it is not known.
+    /// Maximum number of tokens of prompt and answer together. `None` if unknown.
     pub context: Option<u64>,
-    /// The tokens that an answer may have; none where it is not known. A request for more is lowered to it (SAMP-14).
+    /// Maximum number of tokens of an answer. `None` if unknown. A request for more is lowered to it (SAMP-14).
     pub max_output: Option<u64>,
 }
 
 impl Default for ModelAbilities {
-    /// Text and tools, of any length.
+    /// Returns the abilities of a model that takes text and tools of any length.
     fn default() -> Self {
         Self { images: false, audio: false, tools: true, context: None, max_output: None }
     }
 }
 
 impl Model {
-    /// A model of which nothing is known but that it takes text and tools.
+    /// Creates a model that takes text and tools.
     pub fn new(name: impl Into<String>, provider: impl ModelProvider) -> Self {
         Self::shared(name, Arc::new(provider))
     }
@@ -92,21 +92,21 @@ impl Model {
         }
     }
 
-    /// Stands in for these.
+    /// Sets the names of other models that this one replaces.
     #[must_use]
     pub fn aliases<S: Into<String>>(mut self, aliases: impl IntoIterator<Item = S>) -> Self {
         self.aliases.extend(aliases.into_iter().map(Into::into));
         self
     }
 
-    /// With scores.
+    /// Sets the scores.
     #[must_use]
     pub fn scores(mut self, scores: ModelScores) -> Self {
         self.scores = scores;
         self
     }
 
-    /// With prices.
+    /// Sets the prices.
     #[must_use]
     pub fn prices(mut self, prices: TokenPrices) -> Self {
         self.prices = Some(prices);
@@ -141,7 +141,7 @@ impl Model {
         self
     }
 
-    /// Answers with so many tokens at most.
+    /// Sets the maximum number of tokens of an answer.
     #[must_use]
     pub fn max_output(mut self, tokens: u64) -> Self {
         self.abilities.max_output = Some(tokens);
@@ -149,26 +149,26 @@ impl Model {
     }
 }
 
-/// The configured models, in the order of the configuration, which settles ties.
+/// The configured models. Their order decides ties.
 #[derive(Clone, Debug, Default)]
 pub struct ModelCatalogue {
     pub(super) models: Vec<Model>,
 }
 
-/// Two models have one name.
+/// Error for two models with the same name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("duplicate model name `{name}`")]
 #[non_exhaustive]
 pub struct DuplicateModelError {
-    /// The name.
+    /// Name of the models.
     pub name: String,
 }
 
 impl ModelCatalogue {
-    /// These models.
+    /// Creates a catalogue of these models.
     ///
     /// # Errors
-    /// When two have one name.
+    /// If two models have the same name.
     pub fn new(models: impl IntoIterator<Item = Model>) -> Result<Self, DuplicateModelError> {
         let mut catalogue = Self::default();
         for model in models {
@@ -180,13 +180,13 @@ impl ModelCatalogue {
         Ok(catalogue)
     }
 
-    /// The model with this name.
+    /// Returns the model with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Model> {
         self.models.iter().find(|model| model.name == name)
     }
 
-    /// All of them, in order.
+    /// Iterates over all models in order.
     pub fn iter(&self) -> impl Iterator<Item = &Model> {
         self.models.iter()
     }

@@ -10,20 +10,20 @@ use super::ExclusionReason;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ChoiceReason {
-    /// The model's name.
+    /// Name of the model.
     pub model: String,
-    /// The hint that found it, and how.
+    /// Hint that selected the model, and what it matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<(String, HintMatch)>,
-    /// The hints before that one, which found no model that can take the request.
+    /// Earlier hints, which matched no model that can take the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// The priorities that were weighed, the weightiest first; none where there was nothing to weigh.
+    /// Priorities that were weighed, highest first. Empty if there was nothing to weigh.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weighed: Vec<WeighedPriority>,
     /// Number of models among which it was chosen.
     pub among: usize,
-    /// The models that cannot take the request, and why.
+    /// Models that cannot take the request, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<ExcludedModel>,
 }
@@ -33,9 +33,9 @@ pub struct ChoiceReason {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HintMatch {
-    /// Its name.
+    /// The model's name.
     Name,
-    /// This alias.
+    /// An alias of the model.
     Alias(String),
 }
 
@@ -44,23 +44,23 @@ pub enum HintMatch {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PriorityKind {
-    /// That it is cheap.
+    /// Low cost.
     Cost,
-    /// That it is fast.
+    /// High speed.
     Speed,
-    /// That it can much.
+    /// High capability.
     Intelligence,
 }
 
-/// A priority of the server's, and the score that the chosen model has there.
+/// A priority of the server, and the score of the chosen model for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WeighedPriority {
     /// Priority that was weighed.
     pub wish: PriorityKind,
-    /// From 0 to 1.
+    /// Priority, from 0 to 1.
     pub priority: f64,
-    /// From 0 to 1.
+    /// Score, from 0 to 1.
     pub score: f64,
 }
 
@@ -68,7 +68,7 @@ pub struct WeighedPriority {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExcludedModel {
-    /// Its name.
+    /// Name of the model.
     pub model: String,
     /// Reason the model cannot take the request.
     #[serde(flatten)]
@@ -116,7 +116,7 @@ fn hints(hints: &[String]) -> String {
 }
 
 impl fmt::Display for WeighedPriority {
-    /// `intelligence 0.8 (it has 0.9)`
+    /// Formats as `intelligence 0.8 (it has 0.9)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} (it has {})", self.wish, self.priority, self.score)
     }

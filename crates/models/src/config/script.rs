@@ -4,25 +4,25 @@ use serde_json::{Map, Value};
 
 use crate::ScriptLine;
 
-/// One answer of a script: a text, or a tool to be called.
+/// One reply of a script: a text or a tool use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "a reply is a string, or a table with `tool` and optionally `arguments`")]
 #[non_exhaustive]
 pub enum ScriptedReply {
-    /// These words.
+    /// A text.
     Text(String),
-    /// A call of a tool, as a model asks for one.
+    /// A tool use.
     Tool(ScriptedCall),
 }
 
-/// A tool that a script wants called.
+/// A tool use in a script.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ScriptedCall {
-    /// The tool, as the model would be told of it.
+    /// Name of the tool, as the model sees it.
     pub tool: String,
-    /// Its arguments; none by default.
+    /// Arguments. The default is an empty object.
     #[serde(default)]
     pub arguments: Map<String, Value>,
 }
@@ -33,7 +33,7 @@ impl From<&ScriptedReply> for ScriptLine {
             ScriptedReply::Text(text) => Self::new(text.as_str()),
             ScriptedReply::Tool(ScriptedCall { tool, arguments }) => {
                 let arguments = RawJson::from(Value::Object(arguments.clone()));
-                // One answer has one call, so the name is not taken.
+                // An answer has a single tool use, so the id is unique.
                 let call = ToolUseContent::new("scripted", tool.as_str(), arguments);
                 let result = CreateMessageResult::new("", call).with_stop_reason(StopReason::ToolUse);
                 Self::result(result)

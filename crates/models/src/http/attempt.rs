@@ -1,4 +1,4 @@
-//! One try.
+//! A single attempt to send a request.
 
 use std::error::Error as StdError;
 
@@ -37,7 +37,7 @@ impl ProviderEndpoint {
         reader: &mut R,
         heard: &mut DeltaListener<'_>,
     ) -> Result<(), FailedAttempt> {
-        // One deadline up to the first byte of the body, because providers may send the headers at once.
+        // One deadline up to the first byte of the body, because providers may send the headers immediately.
         let first = Instant::now() + self.limits.first_byte;
         let request = self.request(path, body, style)?;
         let response = match timeout_at(first, self.client.request(request)).await {
@@ -73,7 +73,7 @@ impl ProviderEndpoint {
         Ok(request)
     }
 
-    /// Nothing came back.
+    /// Creates the failure for a request without a response.
     fn connect_failure(&self, error: &legacy::Error) -> FailedAttempt {
         let at = self.at.clone();
         let (mut causes, mut why) = (Some(error as &(dyn StdError + 'static)), String::new());
@@ -82,7 +82,7 @@ impl ProviderEndpoint {
                 let error = self.timed_out(TimeoutStage::Connecting);
                 return FailedAttempt { error, again: true, after: None, may_have_cost: false };
             }
-            // The last cause says the most; those before it say that there is one.
+            // The last cause is the most specific one.
             why = cause.to_string();
             causes = cause.source();
         }
@@ -112,7 +112,7 @@ impl ProviderEndpoint {
                 }
             }
         };
-        // What there is of it by then has to do.
+        // On timeout, the part received so far is used.
         let _late = timeout(self.limits.idle, reading).await;
         let refusal = ProviderErrorBody::read(&text);
         let after = retry::parse_retry_after(&head.headers, jiff::Timestamp::now()).or(refusal.retry_after);
@@ -120,13 +120,13 @@ impl ProviderEndpoint {
         let message = self.redact_keys(&refusal.message);
         let busy = match head.status {
             StatusCode::REQUEST_TIMEOUT => true,
-            // A used-up account is not filled by waiting.
+            // Waiting does not help an exhausted account.
             StatusCode::TOO_MANY_REQUESTS => !refusal.is_final(),
             StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => false,
             status => status.is_server_error(),
         };
         let error = match head.status {
-            // Providers repeat parts of the key in their words.
+            // Providers repeat parts of the key in their messages.
             StatusCode::UNAUTHORIZED => ModelError::Unauthorized { at, status, code: self.code(&refusal) },
             _ if busy => ModelError::Busy { at, status, message, retry_after: after },
             status if status.is_redirection() => {
@@ -136,7 +136,7 @@ impl ProviderEndpoint {
             }
             _ => ModelError::Refused { at, status, message },
         };
-        // A gateway that gave up waiting says nothing of whether the model did.
+        // A gateway timeout does not tell if the model has answered.
         let may_have_cost = head.status == StatusCode::GATEWAY_TIMEOUT;
         FailedAttempt { error, again: busy, after, may_have_cost }
     }
@@ -163,7 +163,7 @@ impl ProviderEndpoint {
                 Ok(Some(Err(error))) => {
                     let error =
                         ModelError::Broken { at: self.at.clone(), why: self.redact_keys(&error.to_string()) };
-                    // Headers alone are no answer yet.
+                    // Headers alone are not yet an answer.
                     return Err(FailedAttempt { again: !begun, ..FailedAttempt::fatal(error) });
                 }
             };
@@ -182,7 +182,7 @@ impl ProviderEndpoint {
                 .feed(data, &mut |json| reader.read(json, heard))
                 .map_err(|trouble| self.framing_failure(trouble))?;
             if reader.is_over() {
-                // The end of the body is here already, as a rule; then the connection can be used again.
+                // The end of the body usually has already arrived; the connection can then be reused.
                 let _end = body.frame().now_or_never();
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Connections: TLS, the environment's proxy, a limit on how long opening may take.
+//! Connections with TLS, the proxy of the environment, and a time limit.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,7 +21,7 @@ type ConnectionFuture = Pin<Box<dyn Future<Output = Result<ConnectionIo, Connect
 /// HTTP client that keeps connections for later requests.
 pub(crate) type ProviderHttpClient = legacy::Client<TimedConnector, Full<Bytes>>;
 
-/// Opens connections, in time.
+/// Connector with a time limit.
 #[derive(Clone)]
 pub(crate) struct TimedConnector {
     way: ConnectRoute,
@@ -39,15 +39,17 @@ enum ConnectRoute {
 #[error("connection timed out")]
 pub(super) struct ConnectTimeout;
 
+/// Creates a client for the endpoint below `base`.
+///
 /// # Errors
-/// When the proxy or the certificates of the environment cannot be used. The error is the description.
+/// If the proxy or the certificates of the environment cannot be used. The error is a description.
 pub(crate) fn client(base: &Url, limit: Duration) -> Result<ProviderHttpClient, String> {
     let mut plain = HttpConnector::new();
-    // A request is written at once and then waited for, so delayed packets gain nothing.
+    // A request is written in one piece and then waited for, so delayed packets gain nothing.
     plain.set_nodelay(true);
-    // It opens the connections for https as well, on top of which TLS is put.
+    // It also opens connections for https, which are wrapped in TLS.
     plain.enforce_http(false);
-    // Of several addresses each has its part of the time.
+    // Divided among several addresses.
     plain.set_connect_timeout(Some(limit));
     let tls = hyper_rustls::HttpsConnectorBuilder::new()
         .with_tls_config(hospes::client::tls_config(&[])?)
@@ -88,7 +90,7 @@ impl Service<Uri> for TimedConnector {
         };
         let limit = self.limit;
         Box::pin(async move {
-            // For the tunnel and TLS as well: the limit of the inner connector is for TCP alone.
+            // Covers the tunnel and TLS as well, because the limit of the inner connector applies to TCP only.
             match tokio::time::timeout(limit, opening).await {
                 Ok(opened) => opened,
                 Err(_) => Err(ConnectTimeout.into()),

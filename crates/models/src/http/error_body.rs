@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// The parts of an error's body that matter here, in whatever of the usual forms it comes.
+/// Relevant parts of an error body, in any of the usual formats.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ProviderErrorBody {
     pub(crate) message: String,
-    /// The provider's name for it: `insufficient_quota`, `overloaded_error`, `RESOURCE_EXHAUSTED`.
+    /// Error code of the provider: `insufficient_quota`, `overloaded_error`, `RESOURCE_EXHAUSTED`.
     pub(crate) code: String,
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl ProviderErrorBody {
-    /// Reads a body. One that is no JSON is its own message.
+    /// Parses an error body. A body that is not JSON is its own message.
     pub(crate) fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::of(&value),
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
-                // A proxy's page says nothing that its status does not.
+                // An HTML page of a proxy adds nothing to the status.
                 let page = text.trim_start().starts_with('<');
                 Self { message: if page { String::new() } else { text.into_owned() }, ..Self::default() }
             }
@@ -30,7 +30,7 @@ impl ProviderErrorBody {
     /// Reads an error from JSON: `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `{"message": …}`, or an array of
     /// one.
     pub(crate) fn of(value: &Value) -> Self {
-        // Gemini puts the error into an array where the answer was to be streamed.
+        // Gemini wraps the error in an array if the answer was to be streamed.
         let value = value.get(0).unwrap_or(value);
         let inner = value.get("error").filter(|error| error.is_object()).unwrap_or(value);
         let text = |names: &[&str]| {
@@ -44,7 +44,7 @@ impl ProviderErrorBody {
         Self { message, code: text(&["code", "status", "type"]), retry_after: retry_delay(inner) }
     }
 
-    /// Waiting will not help: the account is used up.
+    /// Returns true if waiting will not help, because the account is exhausted.
     pub(crate) fn is_final(&self) -> bool {
         matches!(
             self.code.as_str(),
@@ -53,7 +53,7 @@ impl ProviderErrorBody {
     }
 }
 
-/// Gemini's way: `{"details": [{"@type": "…RetryInfo", "retryDelay": "17s"}]}`.
+/// Returns Gemini's retry delay: `{"details": [{"@type": "…RetryInfo", "retryDelay": "17s"}]}`.
 fn retry_delay(error: &Value) -> Option<Duration> {
     let details = error.get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;

@@ -1,4 +1,4 @@
-//! An answer's pieces, however its bytes arrive.
+//! Splitting of an answer into its pieces.
 
 use bytes::{Bytes, BytesMut};
 use hospes_proto::frame::{FramedLine, LineFramer, SseDecoder};
@@ -11,9 +11,9 @@ use crate::answer_draft::ReadError;
 /// Streaming format of a provider, used if its response does not declare one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamStyle {
-    /// Server-sent events.
+    /// Server-Sent Events.
     Events,
-    /// A JSON text a line.
+    /// One JSON text a line.
     Lines,
 }
 
@@ -26,14 +26,14 @@ impl StreamStyle {
     }
 }
 
-/// Cuts an answer into its pieces.
+/// Splits an answer into its pieces.
 #[derive(Debug)]
 pub(crate) enum AnswerFraming {
-    /// Server-sent events.
+    /// Server-Sent Events.
     Events(Box<SseDecoder>),
-    /// A JSON text a line.
+    /// One JSON text a line.
     Lines(LineFramer),
-    /// JSON that is read at its end: one text, several, or one array of them.
+    /// JSON that is parsed at its end: one text, several, or one array of them.
     Whole(BytesMut),
 }
 
@@ -77,7 +77,7 @@ impl AnswerFraming {
         }
     }
 
-    /// More of the answer. What is kept is bounded by who reads the body.
+    /// Adds a chunk of the answer. The caller limits its total size.
     pub(super) fn feed(&mut self, mut chunk: Bytes, read: &mut PieceHandler<'_>) -> Result<(), FramingError> {
         match self {
             Self::Events(decoder) => {
@@ -103,11 +103,11 @@ impl AnswerFraming {
         }
     }
 
-    /// The answer's end.
+    /// Handles the end of the answer.
     pub(super) fn finish(&mut self, read: &mut PieceHandler<'_>) -> Result<(), FramingError> {
         match self {
-            // There are servers that forget the blank line behind their last event. What is cut within an event is no JSON,
-            // and no more than that: that the answer is not whole is noticed elsewhere.
+            // Some servers omit the blank line after the last event. Data that is cut inside an event is invalid JSON;
+            // the caller notices that the answer is incomplete.
             Self::Events(_) => {
                 let mut lenient = |json: &[u8]| match read(json) {
                     Err(ReadError::Malformed(_)) => Ok(()),

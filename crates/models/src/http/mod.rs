@@ -1,4 +1,4 @@
-//! Asking a provider over HTTP: one request, tried a few times, whose answer is read as it comes.
+//! Requests to a provider over HTTP, with retries and streamed answers.
 
 mod attempt;
 mod connector;
@@ -27,7 +27,7 @@ pub(crate) use framing::StreamStyle;
 #[derive(Clone)]
 pub(crate) struct ProviderEndpoint {
     base: Url,
-    /// The host, for messages.
+    /// Host, for messages.
     at: String,
     headers: HeaderMap,
     /// Secrets that must never be shown, even if the provider repeats them.
@@ -36,17 +36,17 @@ pub(crate) struct ProviderEndpoint {
     pub(crate) limits: ModelLimits,
 }
 
-/// Reads the pieces of an answer.
+/// Decoder of the pieces of an answer.
 pub(crate) trait AnswerReader: Send {
-    /// A piece, or the whole of an answer that does not come in pieces.
+    /// Decodes a piece, or the whole of an answer without pieces.
     fn read(&mut self, json: &[u8], heard: &mut DeltaListener<'_>) -> Result<(), ReadError>;
-    /// Nothing more will come.
+    /// Returns true if no more pieces are expected.
     fn is_over(&self) -> bool;
-    /// The answer is whole, should the stream end here.
+    /// Returns true if the answer is complete if the stream ends now.
     fn is_whole(&self) -> bool;
-    /// Tokens counted so far.
+    /// Returns the tokens counted so far.
     fn usage(&self) -> Option<TokenUsage>;
-    /// The text so far.
+    /// Returns the text so far.
     fn partial(&self) -> String;
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum KeyHeader {
 }
 
 impl ProviderEndpoint {
-    /// An endpoint below `base`.
+    /// Creates an endpoint below `base`.
     pub(crate) fn new(
         base: &str,
         key: Option<(&ApiKey, KeyHeader)>,
@@ -110,18 +110,18 @@ impl ProviderEndpoint {
         Ok(Self { base, at, headers, secrets, client, limits })
     }
 
-    /// Sets a header that is no secret.
+    /// Sets a header that is not secret.
     pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         self
     }
 
-    /// The host that is asked.
+    /// Returns the host of the endpoint.
     pub(crate) fn host(&self) -> &str {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// Posts `body` to `path` below the base and reads what comes. The reader is made anew for each try.
+    /// Posts `body` to `path` below the base URL and reads the answer. Each attempt gets a new reader.
     pub(crate) async fn ask<R: AnswerReader>(
         &self,
         path: &str,
@@ -131,11 +131,11 @@ impl ProviderEndpoint {
         heard: &mut DeltaListener<'_>,
     ) -> Result<(R, u32), GenerationFailure> {
         let end = Instant::now() + self.limits.whole;
-        // Outside of the future, so that what has arrived is not dropped with it at the time limit.
+        // Outside the future, so that the received part is not dropped with it at the time limit.
         let mut state = RequestProgress { reader: reader(), tries: 0, asking: false, may_have_cost: false };
         let asked = self.request_with_retries(path, body.into(), style, &reader, heard, &mut state);
         let outcome = timeout_at(end, asked).await.unwrap_or_else(|_| {
-            // Between two tries there is nothing that could cost.
+            // Between two attempts nothing can cost money.
             state.may_have_cost |= state.asking;
             Err(self.timed_out(TimeoutStage::Whole))
         });
@@ -169,7 +169,7 @@ impl ProviderEndpoint {
             state.tries += 1;
             if state.tries > 1 {
                 heard(AnswerDelta::Again(state.tries));
-                // What a failed try has read must not be a part of the next one.
+                // Pieces of a failed attempt must not become part of the next one.
                 state.reader = reader();
             }
             state.asking = true;
@@ -194,7 +194,7 @@ impl ProviderEndpoint {
         ModelError::TimedOut { at: self.at.clone(), stage, limit }
     }
 
-    /// Somebody else's words, without our keys in them.
+    /// Removes the keys of this endpoint from a provider's text.
     fn redact_keys(&self, text: &str) -> String {
         sanitize_provider_text(
             &self.secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text)),
@@ -216,19 +216,19 @@ impl ProviderEndpoint {
 struct RequestProgress<R> {
     reader: R,
     tries: u32,
-    /// A try is on its way.
+    /// True while an attempt is in progress.
     asking: bool,
     may_have_cost: bool,
 }
 
-/// A try that failed.
+/// A failed attempt.
 pub(crate) struct FailedAttempt {
     pub(crate) error: ModelError,
-    /// Another try may go better.
+    /// True if another attempt may succeed.
     pub(crate) again: bool,
-    /// Time after which the provider wants another request.
+    /// Time after which the provider accepts another request.
     pub(crate) after: Option<std::time::Duration>,
-    /// The model may have worked.
+    /// True if the model may have worked.
     pub(crate) may_have_cost: bool,
 }
 
@@ -241,7 +241,7 @@ fn secret_value(value: &str) -> Option<HeaderValue> {
 
 fn parse_base(text: &str) -> Result<Url, SettingError> {
     let wrong = |why: &str| SettingError::new("base_url", why);
-    // The text is not repeated: it may hold a password.
+    // The text is not repeated, because it may contain a password.
     let mut base = Url::parse(text).map_err(|error| wrong(&format!("it is not a valid URL ({error})")))?;
     if !matches!(base.scheme(), "https" | "http") || base.host_str().is_none() {
         return Err(wrong("it must be an http or https URL"));
@@ -262,7 +262,7 @@ fn parse_base(text: &str) -> Result<Url, SettingError> {
 fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        // An IPv4 address may stand inside, as in `::ffff:127.0.0.1`.
+        // An embedded IPv4 address, as in `::ffff:127.0.0.1`.
         Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
         Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         None => false,

@@ -1,4 +1,4 @@
-//! An answer's pieces for the tests of the readers, without a connection.
+//! Framing of answers without a connection, for the tests of the readers.
 
 use bytes::Bytes;
 use http::Response;

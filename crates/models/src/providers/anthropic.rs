@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Anthropic's Messages API.
 
 mod request;
 mod response;
@@ -14,7 +14,7 @@ use crate::{ModelError, SettingError};
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
-/// A model behind Anthropic's Messages. A [`base_url`](ProviderAccess::base_url) stands before `/v1/messages`.
+/// A model with Anthropic's Messages API. A [`base_url`](ProviderAccess::base_url) precedes `/v1/messages`.
 #[derive(Debug)]
 pub struct Anthropic {
     endpoint: ProviderEndpoint,
@@ -22,10 +22,10 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// The model of this name. At Anthropic's own address a key is wanted.
+    /// Creates a client for the model with this name. Anthropic's own API requires a key.
     ///
     /// # Errors
-    /// Which setting cannot be used, and why.
+    /// The invalid setting and the reason.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Plain("x-api-key"))?;
         Ok(Self { endpoint: endpoint.header("anthropic-version", "2023-06-01"), model: model.into() })

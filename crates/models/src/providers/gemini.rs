@@ -1,4 +1,4 @@
-//! Google's Gemini: `generateContent`, streamed.
+//! Google's Gemini API: `streamGenerateContent`.
 
 mod request;
 mod response;
@@ -14,12 +14,12 @@ use crate::{ModelError, SettingError};
 
 const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
-/// The member of a tool use's `_meta` in which Gemini's thought signature travels: newer models want it back with the
+/// Member of a tool use's `_meta` with Gemini's thought signature, which newer models require to be returned with the
 /// tool's result.
 pub(super) const THOUGHT_SIGNATURE: &str = "geminiThoughtSignature";
 
-/// A model behind Gemini's `streamGenerateContent`. A [`base_url`](ProviderAccess::base_url) stands before
-/// `/models/MODEL:streamGenerateContent`. The key goes in a header, never in the address.
+/// A model with Gemini's `streamGenerateContent`. A [`base_url`](ProviderAccess::base_url) precedes
+/// `/models/MODEL:streamGenerateContent`. The key is sent in a header, never in the URL.
 #[derive(Debug)]
 pub struct Gemini {
     endpoint: ProviderEndpoint,
@@ -27,15 +27,15 @@ pub struct Gemini {
 }
 
 impl Gemini {
-    /// The model of this name, such as `gemini-2.5-flash`. At Google's own address a key is wanted.
+    /// Creates a client for the model with this name, such as `gemini-2.5-flash`. Google's own API requires a key.
     ///
     /// # Errors
-    /// Which setting cannot be used, and why.
+    /// The invalid setting and the reason.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let model = model.into();
-        // Google lists models with this prefix, which the address has already.
+        // Google lists models with this prefix, which the URL already contains.
         let model = model.strip_prefix("models/").unwrap_or(&model).to_owned();
-        // It becomes a part of the address.
+        // The name becomes part of the URL.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if model.is_empty() || !model.chars().all(plain) {
             return Err(SettingError::new(

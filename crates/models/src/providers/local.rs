@@ -1,4 +1,4 @@
-//! A model in this process, read from a file.
+//! A model that runs in this process, loaded from a file.
 
 mod model_file;
 mod prompt;
@@ -25,18 +25,17 @@ const NAME: &str = "a local model";
 
 /// Maximum number of requests that wait for the model, besides the one being answered.
 const MAX_QUEUED_REQUESTS: usize = 8;
-/// Maximum number of pieces of an answer that wait for the listener.
+/// Maximum number of pieces of an answer that are queued for the listener.
 const MAX_QUEUED_PIECES: usize = 64;
 
-/// A model that runs in this process, on the processor, from a GGUF file: with the feature `local-model`. It reads files of
-/// the architecture `llama` (SmolLM2 and its like) whose tokenizer is byte-level BPE and that bring a chat template; text
-/// alone, no tools.
+/// A model that runs in this process on the CPU, loaded from a GGUF file (feature `local-model`). The file needs the
+/// architecture `llama` (such as SmolLM2), a byte-level BPE tokenizer and a chat template. Only text is supported, no
+/// tools.
 ///
-/// The file's header is read at once. The weights are loaded by the first request, on a thread of their own, and stay in
-/// memory until the last clone is dropped. One request is answered at a time; eight may wait.
+/// The file's header is read by [`LocalModel::open`]. The first request loads the weights on a separate thread; they
+/// stay in memory until the last clone is dropped. One request is answered at a time, and eight may wait.
 ///
-/// What messages say is cut into ordinary pieces: marks that begin or end a turn for the model are only those of the
-/// template, whatever a server writes.
+/// Text of messages never becomes control tokens: only the template can start or end a turn for the model.
 ///
 /// ```no_run
 /// use hospes_models::{ModelLimits, LocalModel, ModelProvider};
@@ -49,16 +48,17 @@ const MAX_QUEUED_PIECES: usize = 64;
 pub struct LocalModel {
     header: Arc<ModelFileHeader>,
     limits: ModelLimits,
-    /// The way to the thread that has the weights; none before the first request.
+    /// Queue of the thread that has the weights. `None` before the first request.
     thread: Arc<Mutex<Option<SyncSender<WorkerRequest>>>>,
 }
 
 impl LocalModel {
-    /// The model in this file. Of the limits, [`whole`](ModelLimits::whole) and
-    /// [`max_answer_bytes`](ModelLimits::max_answer_bytes) count here.
+    /// Opens the model in this file. Of the limits, only [`whole`](ModelLimits::whole) and
+    /// [`max_answer_bytes`](ModelLimits::max_answer_bytes) apply.
     ///
     /// # Errors
-    /// On the setting `path`: the file cannot be read, is no GGUF, or holds a model of a kind that is not read here.
+    /// An error for the setting `path`, if the file cannot be read, is not in GGUF format, or has an unsupported kind
+    /// of model.
     pub fn open(path: impl AsRef<Path>, limits: ModelLimits) -> Result<Self, SettingError> {
         let header = ModelFileHeader::read(path.as_ref()).map_err(|why| SettingError::new("path", why))?;
         Ok(Self { header: Arc::new(header), limits, thread: Arc::default() })
@@ -68,11 +68,11 @@ impl LocalModel {
     /// after a panic in the library.
     fn submit_request(&self, request: WorkerRequest) -> Result<(), ModelError> {
         let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_QUEUED_REQUESTS };
-        // Held until the new thread is known here, so that two requests never load the weights twice.
+        // Held until the new thread is stored here, so that two requests never load the weights twice.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let mut request = request;
         if let Some(queue) = thread.as_ref() {
-            // Never waits, because this runs in an async task; the queue holds as many as may wait.
+            // Never waits, because this runs in an async task; the queue has capacity for all requests that may wait.
             match queue.try_send(request) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Full(_)) => return Err(crowded()),
@@ -109,13 +109,13 @@ impl LocalModel {
             stops: params.stop_sequences.clone(),
             told,
         })?;
-        // One limit for the whole answer, the wait in the queue included.
+        // One limit for the whole answer, including the wait in the queue.
         let begun = tokio::time::sleep(self.limits.whole);
         tokio::pin!(begun);
         let mut partial = String::new();
         let failure = loop {
-            // Biased to what has arrived, so that a whole answer wins over the limit;
-            // nothing is lost when `recv` is dropped.
+            // Biased to received events, so that a complete answer takes precedence over the limit. Nothing is lost
+            // when `recv` is dropped.
             let said = tokio::select! {
                 biased;
                 said = said.recv() => said,
@@ -145,7 +145,7 @@ impl LocalModel {
                 None => break self.unusable("its thread ended before the answer was complete".to_owned()),
             }
         };
-        // Nothing is charged for here, but what was computed counts.
+        // A local model costs nothing, but its computed tokens count.
         let may_have_cost = !failure.is_before_sending();
         Err(GenerationFailure { error: failure, tries: 1, may_have_cost, usage: None, partial })
     }
@@ -160,7 +160,7 @@ impl ModelProvider for LocalModel {
         &self.header.name
     }
 
-    /// The file's own limit, and at most 4,096.
+    /// Returns the file's own limit, at most 4,096 tokens.
     fn context(&self) -> Option<u64> {
         Some(self.header.context as u64)
     }

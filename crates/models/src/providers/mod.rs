@@ -1,4 +1,4 @@
-//! The providers' own formats.
+//! The APIs of the providers.
 
 mod anthropic;
 mod gemini;
@@ -39,47 +39,47 @@ use crate::{ApiKey, GenerationFailure, ModelAnswer, ModelError, ModelLimits, Omi
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ProviderAccess {
-    /// Base URL of the provider; none for its public address.
+    /// Base URL of the provider. `None` for its public URL.
     pub base_url: Option<String>,
     /// API key, sent in the header that the provider expects.
     pub api_key: Option<ApiKey>,
-    /// Further headers, which are kept secret like the key.
+    /// Additional headers, whose values are secret.
     pub headers: Vec<(String, ApiKey)>,
     /// Limits on the time and the size of answers.
     pub limits: ModelLimits,
 }
 
 impl ProviderAccess {
-    /// With a key, at the provider's own address.
+    /// Creates access with a key, at the provider's public URL.
     pub fn key(api_key: impl Into<ApiKey>) -> Self {
         Self { api_key: Some(api_key.into()), ..Self::default() }
     }
 
-    /// At another address: an `http` or `https` URL without credentials, query and fragment.
+    /// Sets the base URL: an `http` or `https` URL without credentials, query and fragment.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
     }
 
-    /// With a further header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<ApiKey>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// With other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: ModelLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The endpoint. At its own address a provider that has keys wants one.
+    /// Builds the endpoint. A provider with keys requires one at its public URL.
     fn endpoint(self, own: &str, key: KeyHeader) -> Result<ProviderEndpoint, SettingError> {
         let base = self.base_url.as_deref().filter(|url| !url.is_empty()).unwrap_or(own);
-        // What stands on this machine wants none.
+        // Servers on this machine require none.
         if base == own && own.starts_with("https:") && self.api_key.is_none() && self.headers.is_empty() {
             return Err(SettingError::new("api_key", format!("{own} requires an API key, and none is set")));
         }
@@ -88,7 +88,7 @@ impl ProviderAccess {
     }
 }
 
-/// One provider's format, over HTTP.
+/// Format of a provider that is reached over HTTP.
 trait WireFormat: Send + Sync {
     const NAME: &'static str;
     const STYLE: StreamStyle;
@@ -96,19 +96,19 @@ trait WireFormat: Send + Sync {
 
     fn endpoint(&self) -> &ProviderEndpoint;
     fn model(&self) -> &str;
-    /// The request in the provider's words.
+    /// Converts the request to the provider's format.
     fn compose(&self, params: &CreateMessageParams) -> Result<ComposedRequest, ModelError>;
     fn reader(&self, names: &Arc<ToolNameMap>) -> Self::StreamReader;
 }
 
-/// A reader that ends up with an answer.
+/// Reader that finishes with an answer.
 trait IntoDraft {
     fn into_draft(self) -> AnswerDraft;
 }
 
-/// A request that is ready to be sent.
+/// A request in the provider's format.
 struct ComposedRequest {
-    /// Behind the base URL.
+    /// Path, appended to the base URL.
     path: String,
     body: Vec<u8>,
     names: ToolNameMap,
@@ -137,7 +137,7 @@ async fn generate<W: WireFormat>(
     }
 }
 
-/// `impl Provider` for what speaks over HTTP.
+/// Implements `ModelProvider` for providers that are reached over HTTP.
 macro_rules! provider {
     ($type:ty) => {
         impl crate::ModelProvider for $type {
@@ -168,7 +168,7 @@ macro_rules! provider {
 }
 use provider;
 
-/// The ids of the tool uses in a conversation.
+/// Returns the ids of the tool uses in a conversation.
 fn ids(params: &CreateMessageParams) -> Vec<&str> {
     let blocks = params.messages.iter().flat_map(|message| &message.content);
     blocks
@@ -179,12 +179,12 @@ fn ids(params: &CreateMessageParams) -> Vec<&str> {
         .collect()
 }
 
-/// An error about a part of a request.
+/// Creates an error for an unsupported part of a request.
 fn unsupported<T>(provider: &'static str, what: impl Into<String>) -> Result<T, ModelError> {
     Err(ModelError::Unsupported { provider, what: what.into() })
 }
 
-/// The temperature, within what a provider takes.
+/// Returns the temperature, limited to the provider's range.
 fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<OmittedPart>) -> Option<f64> {
     let wanted = params.temperature?;
     if wanted > most {
@@ -195,13 +195,13 @@ fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<Omitt
 
 /// Records the metadata as omitted, because the provider has no place for it.
 fn omit_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<OmittedPart>) {
-    // An empty object says nothing that could be left out.
+    // Leaving out an empty object loses nothing.
     if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
         left_out.push(OmittedPart::Metadata(format!("{provider} does not support it")));
     }
 }
 
-/// The picture formats that most take.
+/// Image formats that most providers accept.
 const COMMON_IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 fn check_image_type(kind: &str, taken: &[&str], provider: &'static str) -> Result<(), ModelError> {

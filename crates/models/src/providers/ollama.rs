@@ -1,4 +1,4 @@
-//! Ollama's own chat interface.
+//! Ollama's chat API.
 
 mod request;
 mod response;
@@ -14,8 +14,8 @@ use crate::{ModelError, SettingError};
 
 const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 
-/// A model behind Ollama's `/api/chat`, on this machine unless a [`base_url`](ProviderAccess::base_url) says otherwise. A key, for
-/// an Ollama behind a door, goes as `Authorization: Bearer`.
+/// A model with Ollama's `/api/chat`, on this machine unless a [`base_url`](ProviderAccess::base_url) is set. A key,
+/// for an Ollama behind an authenticating proxy, is sent as `Authorization: Bearer`.
 #[derive(Debug)]
 pub struct Ollama {
     endpoint: ProviderEndpoint,
@@ -24,17 +24,17 @@ pub struct Ollama {
 }
 
 impl Ollama {
-    /// The model of this name, such as `llama3.2`.
+    /// Creates a client for the model with this name, such as `llama3.2`.
     ///
     /// # Errors
-    /// Which setting cannot be used, and why.
+    /// The invalid setting and the reason.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Bearer)?;
         Ok(Self { endpoint, model: model.into(), num_ctx: None })
     }
 
-    /// The context that the model is loaded with, in tokens. Without it Ollama takes its own default, which is short, and
-    /// silently forgets the beginning of what is longer.
+    /// Sets the context size with which the model is loaded, in tokens. By default Ollama uses a short context, and
+    /// silently drops the beginning of a longer conversation.
     #[must_use]
     pub fn num_ctx(mut self, tokens: u64) -> Self {
         self.num_ctx = Some(tokens);

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, which many others speak too.
+//! OpenAI's chat completions API, which many other servers support.
 
 mod request;
 mod response;
@@ -14,8 +14,9 @@ use crate::{ModelError, SettingError};
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
-/// A model behind OpenAI's chat completions: at OpenAI, or at whatever speaks as it does (llama.cpp, vLLM, LM Studio,
-/// OpenRouter, Mistral, Groq and so on) under another [`base_url`](ProviderAccess::base_url), which ends in `/v1` as a rule.
+/// A model with OpenAI's chat completions API: at OpenAI, or at a compatible server (llama.cpp, vLLM, LM Studio,
+/// OpenRouter, Mistral, Groq and others) with another [`base_url`](ProviderAccess::base_url), which usually ends in
+/// `/v1`.
 #[derive(Debug)]
 pub struct OpenAi {
     endpoint: ProviderEndpoint,
@@ -29,17 +30,17 @@ pub struct OpenAi {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MaxTokensField {
-    /// `max_tokens`, which every compatible server knows: the default elsewhere than at OpenAI.
+    /// `max_tokens`, which every compatible server supports. The default for base URLs other than OpenAI's.
     MaxTokens,
-    /// `max_completion_tokens`, which OpenAI's own newer models want: the default there.
+    /// `max_completion_tokens`, which OpenAI's newer models require. The default at OpenAI.
     MaxCompletionTokens,
 }
 
 impl OpenAi {
-    /// The model of this name. At OpenAI's own address a key is wanted.
+    /// Creates a client for the model with this name. OpenAI's own API requires a key.
     ///
     /// # Errors
-    /// Which setting cannot be used, and why.
+    /// The invalid setting and the reason.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Bearer)?;
         let max_tokens_field = match endpoint.host() {

@@ -1,4 +1,4 @@
-//! A model that says what it was told to say: for tests, and to show the rest without one.
+//! A model with scripted replies, for tests and demonstrations.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::{
     TokenUsage, estimate,
 };
 
-/// Maximum number of requests that are remembered.
+/// Maximum number of remembered requests.
 const MAX_ASKED: usize = 256;
 
 type ReplyScript = dyn FnMut(&CreateMessageParams) -> ScriptLine + Send;
 
-/// A model with a script. It takes every request that is valid, waits as long as the script says, and gives the same
-/// answers every time. Its count of tokens is the estimate.
+/// A scripted model. It accepts every valid request, waits as long as the script says, and always gives the same
+/// replies. Its token counts are estimates.
 pub struct ScriptedProvider {
     model: String,
     script: Mutex<Box<ReplyScript>>,
@@ -32,34 +32,34 @@ pub struct ScriptedProvider {
 /// Request that a scripted model received.
 pub type ScriptedRequest = CreateMessageParams;
 
-/// A line of the script.
+/// A reply of the script.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ScriptLine {
-    /// Answer, or the reason there is none. If the model's name in it is empty, the script's is used.
+    /// The answer, or the reason why there is none. An empty model name is replaced by that of the script.
     pub outcome: Result<CreateMessageResult, ModelError>,
-    /// Time before the first word.
+    /// Delay before the first word.
     pub after: Duration,
-    /// Time for each word.
+    /// Delay before each further word.
     pub pace: Duration,
     /// Token counts; an estimate is used if there are none.
     pub usage: Option<TokenUsage>,
 }
 
 impl ScriptLine {
-    /// Text, or several blocks made into a result.
+    /// Creates a reply with a text or blocks.
     pub fn new(content: impl Into<Block>) -> Self {
         let result = CreateMessageResult::new("", content).with_stop_reason(StopReason::EndTurn);
         Self::result(result)
     }
 
-    /// A whole result.
+    /// Creates a reply with a complete result.
     #[must_use]
     pub fn result(result: CreateMessageResult) -> Self {
         Self { outcome: Ok(result), after: Duration::ZERO, pace: Duration::ZERO, usage: None }
     }
 
-    /// A failure.
+    /// Creates a reply that fails.
     #[must_use]
     pub fn error(error: ModelError) -> Self {
         Self { outcome: Err(error), after: Duration::ZERO, pace: Duration::ZERO, usage: None }
@@ -99,7 +99,7 @@ impl From<CreateMessageResult> for ScriptLine {
 }
 
 impl ScriptedProvider {
-    /// One that gives these replies, one a request, and fails when there are no more.
+    /// Creates a model that gives these replies, one for each request, and then fails.
     pub fn new<R: Into<ScriptLine>>(replies: impl IntoIterator<Item = R>) -> Self {
         let mut replies: VecDeque<ScriptLine> = replies.into_iter().map(Into::into).collect();
         Self::with(move |_| {
@@ -109,7 +109,7 @@ impl ScriptedProvider {
         })
     }
 
-    /// One that gives these replies over and over.
+    /// Creates a model that repeats these replies in a cycle.
     pub fn repeating<R: Into<ScriptLine>>(replies: impl IntoIterator<Item = R>) -> Self {
         let replies: Vec<ScriptLine> = replies.into_iter().map(Into::into).collect();
         let mut next = 0;
@@ -122,7 +122,7 @@ impl ScriptedProvider {
         })
     }
 
-    /// One that answers each request with what `script` makes of it.
+    /// Creates a model whose replies are computed by `script`.
     pub fn with(script: impl FnMut(&CreateMessageParams) -> ScriptLine + Send + 'static) -> Self {
         Self { model: "scripted".to_owned(), script: Mutex::new(Box::new(script)), asked: Mutex::default() }
     }
@@ -134,7 +134,7 @@ impl ScriptedProvider {
         self
     }
 
-    /// The last 256 requests, the oldest first.
+    /// Returns the last 256 requests, oldest first.
     #[must_use]
     pub fn asked(&self) -> Vec<ScriptedRequest> {
         lock(&self.asked).iter().cloned().collect()
@@ -146,14 +146,14 @@ impl ScriptedProvider {
         heard: &mut DeltaListener<'_>,
     ) -> Result<ModelAnswer, GenerationFailure> {
         self.check(params)?;
-        // The locks end with this block, because none may be held while the reply is waited for.
+        // The locks end with this block, because none may be held while the reply is delayed.
         let reply = {
             let mut asked = lock(&self.asked);
             if asked.len() == MAX_ASKED {
                 asked.pop_front();
             }
             asked.push_back(params.clone());
-            // Under both locks, so that requests are remembered in the order of their answers.
+            // Under both locks, so that requests are remembered in the order of their replies.
             (lock(&self.script))(params)
         };
         pause(reply.after).await;

@@ -1,4 +1,4 @@
-//! Requests.
+//! Conversion of requests to Anthropic's format.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
         _ => Some("auto"),
     };
     if tools.is_empty() {
-        // A conversation in which tools were used must define them, even where no more may be.
+        // A conversation with tool uses must define these tools, even if no further ones are allowed.
         tools = tools_from_conversation(params, &names);
         choice = (!tools.is_empty()).then_some("none");
     }
@@ -119,7 +119,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
         stream: true,
         system: params.system_prompt.as_deref().filter(|text| !text.is_empty()),
         messages,
-        // The range there ends at 1, where others take up to 2.
+        // The range ends at 1 here; other providers accept up to 2.
         temperature: temperature(params, 1.0, &mut left_out),
         stop_sequences: &params.stop_sequences,
         tools,
@@ -138,7 +138,7 @@ fn message<'a>(
     let mut content = Vec::with_capacity(message.content.len());
     for block in &message.content {
         content.push(match block {
-            // Empty text is refused there; where there is something else nobody misses it.
+            // Empty text blocks are rejected, and dispensable beside other blocks.
             Block::Text(text) if text.text.is_empty() && message.content.len() > 1 => continue,
             Block::Text(text) => AnthropicContent::Text { text: text.text.clone() },
             Block::Image(image) if !is_assistant => part_of_picture(&image.data, &image.mime_type)?,
@@ -180,7 +180,7 @@ fn part_of_picture<'a>(data: &'a str, kind: &str) -> Result<AnthropicContent<'a>
     })
 }
 
-/// The tools that were used in the conversation, of which only the names are known.
+/// Returns the tools used in the conversation, of which only the names are known.
 fn tools_from_conversation<'a>(
     params: &'a CreateMessageParams,
     names: &'a ToolNameMap,
@@ -200,7 +200,7 @@ fn tools_from_conversation<'a>(
     used.into_values().collect()
 }
 
-/// There is a place for one member only.
+/// Converts the metadata. Only one member is supported.
 fn metadata(params: &CreateMessageParams, left_out: &mut Vec<OmittedPart>) -> Option<AnthropicMetadata> {
     let metadata = params.metadata.as_ref()?;
     let members: BTreeMap<String, serde_json::Value> = metadata.decode().unwrap_or_default();

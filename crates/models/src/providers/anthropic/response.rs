@@ -1,4 +1,4 @@
-//! Answers: events, or one whole message.
+//! Decoding of answers: events, or one whole message.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::providers::IntoDraft;
 use crate::tool_names::ToolNameMap;
 use crate::{AnswerDelta, TokenUsage};
 
-/// Reads events by the type within their data, which is also that of a whole message.
+/// Decodes events by the type in their data, which a whole message has as well.
 #[derive(Debug)]
 pub(crate) struct EventReader {
     draft: AnswerDraft,
@@ -46,7 +46,7 @@ enum AnthropicEvent {
     Error {
         error: Value,
     },
-    /// `ping`, and whatever is still to come.
+    /// `ping`, and unknown events.
     #[serde(other)]
     Other,
 }
@@ -119,7 +119,7 @@ impl EventReader {
             AnthropicBlock::ToolUse { id, name, input } => {
                 let call = self.draft.new_call(Some(index));
                 (call.id, call.name) = (id, name);
-                // Streamed, it is empty here, and comes in pieces.
+                // In a stream it is empty here, and arrives in pieces.
                 if input.as_object().is_some_and(|input| !input.is_empty()) {
                     call.arguments = RawJson::from(input).as_str().to_owned();
                 }
@@ -151,7 +151,7 @@ impl EventReader {
         });
     }
 
-    /// Counts are totals, each given once or again and again.
+    /// Sets the token counts. They are totals, sent once or repeatedly.
     fn count(&mut self, new: Option<AnthropicUsage>) {
         let Some(new) = new else { return };
         let all = &mut self.counted;

@@ -1,4 +1,4 @@
-//! Requests.
+//! Conversion of requests to Gemini's format.
 
 use hospes_model::{
     CreateMessageParams, RawJson, Role, SamplingMessage, SamplingMessageContentBlock as Block, ToolChoiceMode,
@@ -167,7 +167,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
     };
     let body = serde_json::to_vec(&body).map_err(|error| ModelError::Invalid(error.to_string()))?;
     Ok(ComposedRequest {
-        // Without `alt=sse` the answer is one JSON array, which arrives piece by piece.
+        // Without `alt=sse` the answer is one JSON array.
         path: format!("/models/{model}:streamGenerateContent?alt=sse"),
         body,
         names,
@@ -183,7 +183,7 @@ fn content<'a>(
 ) -> Result<GeminiContent<'a>, ModelError> {
     let is_assistant = message.role == Role::Assistant;
     let role = Some(if is_assistant { "model" } else { "user" });
-    // A message with results has nothing else in it (SAMP-32).
+    // A message with tool results contains nothing else (SAMP-32).
     if results(message).next().is_some() {
         return Ok(GeminiContent { role, parts: responses(message, before, names)? });
     }
@@ -204,7 +204,7 @@ fn content<'a>(
                 let call =
                     GeminiFunctionCall { name: names.wire_name(&tool_use.name), args: &tool_use.input };
                 let mut signature: Option<String> = tool_use.meta.read(THOUGHT_SIGNATURE);
-                // The first call of a message has to have one, for the models that know of it.
+                // Models that know signatures require one for the first call of a message.
                 if !signed && signature.is_none() && model.starts_with("gemini-3") {
                     signature = Some(MISSING_SIGNATURE.to_owned());
                 }

@@ -1,4 +1,4 @@
-//! Answers: each piece is a whole response with some of the parts.
+//! Decoding of answers, which consist of complete responses with some of the parts.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::providers::IntoDraft;
 use crate::tool_names::ToolNameMap;
 use crate::{AnswerDelta, TokenUsage};
 
-/// Reads responses, whose parts follow one another.
+/// Decodes responses, whose parts are consecutive.
 #[derive(Debug)]
 pub(crate) struct PartReader {
     draft: AnswerDraft,
@@ -88,7 +88,7 @@ impl PartReader {
             None => {}
         }
         if let Some(function) = part.function_call {
-            // Gemini sends each call whole, so every part begins a new one.
+            // Gemini sends each call whole, so every part starts a new one.
             let call = self.draft.new_call(None);
             call.id = function.id.unwrap_or_default();
             call.name = function.name;
@@ -102,7 +102,7 @@ impl PartReader {
 
     fn stop(&mut self, reason: &str) {
         self.draft.stop(match reason {
-            // Gemini gives the same reason for a call as for an ordinary end.
+            // Gemini reports the same reason for a call as for an ordinary end.
             "STOP" if self.draft.has_calls() => StopReason::ToolUse,
             "STOP" => StopReason::EndTurn,
             "MAX_TOKENS" => StopReason::MaxTokens,
@@ -136,7 +136,7 @@ impl AnswerReader for PartReader {
             let output = counted.candidates_token_count.unwrap_or(0);
             // Thoughts are not among the candidates' tokens, but are charged like them.
             let output = output.saturating_add(counted.thoughts_token_count.unwrap_or(0));
-            // Each response counts from the beginning.
+            // Each response counts from the start of the answer.
             self.draft.count(|usage| {
                 usage.input_tokens = counted.prompt_token_count.unwrap_or(usage.input_tokens);
                 usage.output_tokens = output.max(usage.output_tokens);
@@ -146,7 +146,7 @@ impl AnswerReader for PartReader {
     }
 
     fn is_over(&self) -> bool {
-        // There is no mark; counts may come after the reason why it stopped.
+        // There is no end marker; counts may follow the finish reason.
         false
     }
 

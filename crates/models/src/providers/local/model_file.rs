@@ -1,4 +1,4 @@
-//! Metadata of a GGUF file, and the model in it.
+//! The header of a GGUF file, and the model in it.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
@@ -14,38 +14,41 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 
-/// The only architecture that is read.
+/// The only supported architecture.
 const ARCHITECTURE: &str = "llama";
 
 /// Metadata of the model, read before its weights are loaded.
 #[derive(Debug)]
 pub(super) struct ModelFileHeader {
     pub(super) path: PathBuf,
-    /// The name that the file gives its model; the file's own where it gives none.
+    /// Name of the model in the file, or the name of the file.
     pub(super) name: String,
-    /// In tokens, prompt and answer together.
+    /// Context size in tokens, prompt and answer together.
     pub(super) context: usize,
-    /// The chat template, in the language of Jinja.
+    /// Chat template in Jinja syntax.
     pub(super) template: String,
     pub(super) bos: String,
     pub(super) eos: String,
-    /// The tokens after which the model has ended its turn.
+    /// Tokens that end the model's turn.
     pub(super) ends: Vec<u32>,
 }
 
-/// The model, ready to be asked.
+/// A loaded model.
 pub(super) struct LoadedModel {
-    /// Weights as loaded. Each request works on a clone, which shares the weights and has its own memory of the
+    /// Loaded weights. Each request works on a clone, which shares the weights and has its own memory of the
     /// conversation.
     pub(super) weights: ModelWeights,
-    /// Reads marks such as `<|im_end|>` as what they stand for: for the template's own words.
+    /// Tokenizer that recognizes control tokens such as `<|im_end|>`, for the text of the template.
     pub(super) marks: Tokenizer,
-    /// Reads them as the letters they are written with: for everybody else's.
+    /// Tokenizer that treats them as ordinary text, for all other text.
     pub(super) plain: Tokenizer,
 }
 
 impl ModelFileHeader {
-    /// Reads it; or what is wrong with the file.
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// A description of the problem with the file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let at = path.display();
         let (content, _) = open(path)?;
@@ -57,7 +60,7 @@ impl ModelFileHeader {
                  here"
             ));
         }
-        // Made and dropped, so that its mistakes are found at the start and not by the first request.
+        // Created and dropped, so that errors show at the start and not in the first request.
         tokenizer(&content).map_err(|why| format!("the tokenizer in {at} cannot be used: {why}"))?;
         let template = text("tokenizer.chat_template").cloned().ok_or_else(|| {
             format!("{at} has no chat template (tokenizer.chat_template); use a model made for conversations")
@@ -81,7 +84,7 @@ impl ModelFileHeader {
         let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(Self {
             name: text("general.name").filter(|name| !name.trim().is_empty()).cloned().unwrap_or_else(stem),
-            // The library has tables for no longer context.
+            // The library has tables only up to this length.
             context: own.clamp(1, MAX_SEQ_LEN),
             bos: word("bos"),
             eos: word("eos"),
@@ -91,7 +94,7 @@ impl ModelFileHeader {
         })
     }
 
-    /// Loads the rest.
+    /// Loads tokenizers and weights.
     pub(super) fn load(&self) -> Result<LoadedModel, String> {
         let (content, mut reader) = open(&self.path)?;
         let marks = tokenizer(&content)?;
@@ -129,14 +132,14 @@ fn number(content: &Content, key: &str) -> Option<usize> {
 fn tokenizer(content: &Content) -> Result<Tokenizer, String> {
     let mut tokenizer = Tokenizer::from_gguf(content).map_err(|error| error.to_string())?;
     let pre = content.metadata.get("tokenizer.ggml.pre").and_then(|value| value.to_string().ok());
-    // The library knows the cuts of three families; the usual one of GPT-2 it makes with a blank before each text, which
-    // belongs to no model of these.
+    // The library knows the pre-tokenizers of three families. Its usual one, of GPT-2, adds a blank before each text,
+    // which none of these models expects.
     let bytes = || ByteLevel::new(false, true, true);
     let cuts: Option<PreTokenizerWrapper> = match pre.map(String::as_str) {
         Some("qwen2" | "smaug-bpe" | "lfm2" | "llama3") => None,
-        // Each digit is a piece of its own.
+        // Each digit is a token of its own.
         Some("smollm") => Some(Sequence::new(vec![Digits::new(true).into(), bytes().into()]).into()),
-        // "llama-bpe" is what newer files call Llama 3's, and the library does not know it by that name.
+        // Newer files use the name "llama-bpe" for Llama 3's tokenizer, which the library does not know.
         Some("llama-bpe") => {
             return Err("its pre-tokenizer \"llama-bpe\" is not supported".to_owned());
         }

@@ -1,4 +1,4 @@
-//! A conversation as the model's tokens.
+//! Conversion of a conversation to the model's tokens.
 
 use hospes_model::{CreateMessageParams, Role, SamplingMessageContentBlock as Block, ToolChoiceMode};
 use minijinja::{Environment, Error, ErrorKind, context};
@@ -11,11 +11,10 @@ use crate::ModelError;
 use crate::conversation::{self, tool_choice};
 use crate::providers::unsupported;
 
-/// Maximum number of steps of a template. The longest known take some hundred for a message.
+/// Maximum number of steps of a template. The longest known ones take a few hundred for each message.
 const MAX_STEPS: u64 = 4_000_000;
 
-/// Delimiters of a turn's number in a rendered template, at the place of the turn's text. They are two characters
-/// without a meaning.
+/// Delimiters of a turn's number in a rendered template, in place of the turn's text. Both are private-use characters.
 const OPEN: char = '\u{f8f0}';
 const CLOSE: char = '\u{f8f1}';
 
@@ -26,10 +25,10 @@ pub(super) struct PromptTurn {
     pub(super) text: String,
 }
 
-/// The turns of a request; what else is in it has no place here.
+/// Returns the turns of a request. Content other than text is an error.
 pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<PromptTurn>, ModelError> {
     conversation::check(params)?;
-    // Tools that may not be used need no place in the prompt.
+    // Tools that may not be used are left out.
     if !params.tools.is_empty() && tool_choice(params, NAME)? != ToolChoiceMode::None {
         return unsupported(NAME, "tools");
     }
@@ -61,7 +60,7 @@ pub(super) fn check(template: &str) -> Result<(), String> {
     environment().template_from_str(template).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The tokens of the conversation, up to where the model's answer begins.
+/// Encodes the conversation up to the start of the model's answer.
 pub(super) fn encode(
     header: &ModelFileHeader,
     loaded: &LoadedModel,
@@ -84,7 +83,7 @@ pub(super) fn encode(
 }
 
 fn add(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, tokenizers::Error> {
-    // What begins a prompt is the template's business.
+    // The template determines how a prompt begins.
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec())
 }
 
@@ -94,10 +93,10 @@ struct TemplateMessage {
     content: String,
 }
 
-/// The template's words, with a number for each turn's text.
+/// Renders the template with a number in place of each turn's text.
 fn render(header: &ModelFileHeader, turns: &[PromptTurn]) -> Result<String, ModelError> {
-    // The texts are put in after rendering: no filter of the template changes them, and marks in them
-    // stay text.
+    // The texts are inserted after rendering: no filter of the template changes them, and control tokens in them stay
+    // text.
     let messages: Vec<TemplateMessage> = turns
         .iter()
         .enumerate()
@@ -112,7 +111,7 @@ fn render(header: &ModelFileHeader, turns: &[PromptTurn]) -> Result<String, Mode
             eos_token => header.eos,
         })
     });
-    // A template may refuse: some take no system prompt, or want turns that alternate.
+    // A template may raise an error: some accept no system prompt, or require alternating turns.
     rendered.map_err(|error| ModelError::Unsupported {
         provider: NAME,
         what: format!(
@@ -129,7 +128,7 @@ enum PromptPart<'a> {
     Turn(&'a str),
 }
 
-/// The parts, in order, without the empty ones.
+/// Splits the rendered template into its parts, in order, without empty ones.
 fn parts<'a>(rendered: &'a str, turns: &'a [PromptTurn]) -> Vec<PromptPart<'a>> {
     let mut parts = Vec::new();
     let mut rest = rendered;
@@ -151,7 +150,7 @@ fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
-    // The template comes with the file, and could loop for ever.
+    // The template comes with the file, and could loop forever.
     environment.set_fuel(Some(MAX_STEPS));
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_function("raise_exception", |why: String| -> Result<String, Error> {
@@ -168,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// In the manner of those that SmolLM2 and its like bring.
+    /// Similar to the templates of SmolLM2 and related models.
     const TEMPLATE: &str = "{% for message in messages %}\n\
         {% if loop.first and message['role'] != 'system' %}{{ bos_token }}system\nBe kind.{{ eos_token }}\n{% endif %}\n\
         {{ bos_token + message['role'] + '\\n' + message['content'].strip() + eos_token + '\\n' }}\

@@ -1,6 +1,6 @@
-//! Sequences at which an answer ends.
+//! Detection of stop sequences.
 
-/// Looks for the sequences that end an answer, in text that arrives piece by piece, and holds back what may yet become one.
+/// Searches text that arrives in pieces for stop sequences, and holds back text that may become one.
 #[derive(Debug)]
 pub(super) struct StopSequences {
     sequences: Vec<String>,
@@ -11,18 +11,18 @@ pub(super) struct StopSequences {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CheckedText {
     pub(super) text: String,
-    /// One of the sequences has come; it and what followed is not passed on.
+    /// True if a stop sequence was found. It and the text after it are not passed on.
     pub(super) ended: bool,
 }
 
 impl StopSequences {
     pub(super) fn new(mut sequences: Vec<String>) -> Self {
-        // An empty one would be found at once and end every answer.
+        // An empty sequence would end every answer immediately.
         sequences.retain(|sequence| !sequence.is_empty());
         Self { sequences, held: String::new() }
     }
 
-    /// Another piece.
+    /// Adds a piece of text.
     pub(super) fn push(&mut self, piece: &str) -> CheckedText {
         self.held.push_str(piece);
         let found = self.sequences.iter().filter_map(|sequence| self.held.find(sequence.as_str())).min();
@@ -44,7 +44,7 @@ impl StopSequences {
 
 /// Returns the number of bytes at the end of the text that begin the sequence.
 fn partial_match_len(text: &str, sequence: &str) -> usize {
-    // A byte less than the whole sequence, which would have been found before.
+    // Shorter than the sequence, because a complete one would already have been found.
     let most = text.len().min(sequence.len().saturating_sub(1));
     (1..=most)
         .rev()
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However the text is cut, what comes through is what stands before the first sequence.
+        /// The text before the first sequence passes, independent of the pieces.
         #[test]
         fn pieces_make_no_difference(
             pieces in prop::collection::vec("[aäb]{0,3}", 0..12),
@@ -81,7 +81,7 @@ mod tests {
                 passed.push_str(&stops.rest());
             }
             prop_assert_eq!(ended, first.is_some());
-            // With sequences that overlap, one that is complete earlier wins over one that begins earlier.
+            // Of overlapping sequences, one that is complete earlier wins over one that begins earlier.
             prop_assert!(whole.starts_with(&passed));
             if sequences.len() <= 1 {
                 prop_assert_eq!(passed, &whole[..first.unwrap_or(whole.len())]);

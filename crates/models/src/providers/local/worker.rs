@@ -1,4 +1,4 @@
-//! The thread that has the weights.
+//! The thread that runs the model.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::mpsc::Receiver;
@@ -15,7 +15,7 @@ use crate::ModelError;
 
 /// Number of prompt tokens that are read between two checks for a listener.
 const PROMPT_CHUNK_TOKENS: usize = 64;
-/// The temperature of a request that names none, and the share of likely tokens that are drawn from.
+/// Default temperature of a request, and the share of likely tokens that are sampled.
 const TEMPERATURE: f64 = 0.8;
 const TOP_P: f64 = 0.95;
 
@@ -25,7 +25,7 @@ pub(super) struct WorkerRequest {
     pub(super) max_tokens: u64,
     pub(super) temperature: Option<f64>,
     pub(super) stops: Vec<String>,
-    /// Channel for the answer. Work on the answer ends when the receiver is dropped.
+    /// Channel for the answer. The work ends when the receiver is dropped.
     pub(super) told: mpsc::Sender<WorkerEvent>,
 }
 
@@ -50,7 +50,7 @@ enum WorkerError {
     Failed(ModelError),
 }
 
-/// Answers requests one after the other, until all senders are dropped.
+/// Answers requests one at a time until all senders are dropped.
 pub(super) fn run(header: &ModelFileHeader, requests: &Receiver<WorkerRequest>) {
     let mut loaded = None;
     while let Ok(request) = requests.recv() {
@@ -59,7 +59,7 @@ pub(super) fn run(header: &ModelFileHeader, requests: &Receiver<WorkerRequest>) 
         }
         let model = match loaded.take().map_or_else(|| header.load(), Ok) {
             Ok(model) => model,
-            // The next request tries again: the file may be there by then.
+            // The next request tries again, because the file may have become readable.
             Err(why) => {
                 let failed = ModelError::Unusable { model: header.name.clone(), why };
                 let _gone = request.told.blocking_send(WorkerEvent::Failed(failed));
@@ -85,7 +85,7 @@ fn answer(
         WorkerError::Failed(ModelError::Unusable { model: header.name.clone(), why })
     };
     let prompt = prompt::encode(header, model, &request.turns).map_err(WorkerError::Failed)?;
-    // One token of the context is the answer's at least.
+    // At least one token of the context is left for the answer.
     if prompt.len() >= header.context {
         let what = format!("a prompt of {} tokens (its context is {})", prompt.len(), header.context);
         return Err(WorkerError::Failed(ModelError::Unsupported { provider: super::NAME, what }));
@@ -104,14 +104,14 @@ fn answer(
         }
         logits = Some(forward(stride, index * PROMPT_CHUNK_TOKENS).map_err(|error| failed(&error))?);
     }
-    // Another seed for each answer; hash keys are random enough for it.
+    // A different seed for each answer; hash keys are random enough for that.
     let mut choice =
         LogitsProcessor::from_sampling(RandomState::new().hash_one(()), sampling(request.temperature));
     let mut words = model.marks.decode_stream(true);
     let mut stops = StopSequences::new(request.stops.clone());
     let (mut output_tokens, mut stop) = (0, StopReason::MaxTokens);
     let say = |text: String| {
-        // Held-back text is not sent, so this is where it is noticed that the listener has gone.
+        // Held-back text is not sent, so a dropped listener has to be noticed here.
         if text.is_empty() {
             return if request.told.is_closed() { Err(WorkerError::Gone) } else { Ok(()) };
         }
@@ -147,7 +147,7 @@ fn answer(
 
 fn sampling(temperature: Option<f64>) -> Sampling {
     match temperature.unwrap_or(TEMPERATURE) {
-        // Probabilities are divided by the temperature, which overflows near zero.
+        // Scores are divided by the temperature, which overflows near zero.
         cold if cold < 1e-3 => Sampling::ArgMax,
         temperature => Sampling::TopP { p: TOP_P, temperature },
     }

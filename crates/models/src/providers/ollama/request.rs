@@ -1,4 +1,4 @@
-//! Requests.
+//! Conversion of requests to Ollama's format.
 
 use hospes_model::{
     CreateMessageParams, RawJson, Role, SamplingMessage, SamplingMessageContentBlock as Block, ToolChoiceMode,
@@ -87,7 +87,7 @@ pub(super) fn compose(
     }
     let mut before: Option<&SamplingMessage> = None;
     for message in &params.messages {
-        // A message with results has nothing else in it (SAMP-32).
+        // A message with tool results contains nothing else (SAMP-32).
         if results(message).next().is_some() {
             tool_result_messages(message, before, &names, &mut messages)?;
         } else {
@@ -97,7 +97,7 @@ pub(super) fn compose(
     }
     let tools = match tool_choice(params, NAME)? {
         ToolChoiceMode::Required => return unsupported(NAME, "a tool choice of \"required\""),
-        // What is not on offer is not called.
+        // Tools that are not offered are not used.
         ToolChoiceMode::None => Vec::new(),
         _ => tools(params, &names),
     };

@@ -1,4 +1,4 @@
-//! Answers: a response a line, each with more of the message.
+//! Decoding of answers: one response a line, each with a further piece of the message.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::providers::IntoDraft;
 use crate::tool_names::ToolNameMap;
 use crate::{AnswerDelta, TokenUsage};
 
-/// Reads responses. One that is not streamed is the only one.
+/// Decodes responses. An answer that is not streamed has a single one.
 #[derive(Debug)]
 pub(crate) struct LineReader {
     draft: AnswerDraft,
@@ -62,7 +62,7 @@ impl LineReader {
         }
         self.draft.text(&message.content.unwrap_or_default(), heard);
         for piece in message.tool_calls.unwrap_or_default() {
-            // Ollama sends each call whole, so every piece begins a new one.
+            // Ollama sends each call whole, so every piece starts a new one.
             let call = self.draft.new_call(None);
             call.id = piece.id.unwrap_or_default();
             call.name = piece.function.name;
@@ -88,7 +88,7 @@ impl AnswerReader for LineReader {
         if response.done {
             self.over = true;
             match response.done_reason.as_deref() {
-                // Older versions give no reason.
+                // Older versions report no reason.
                 Some("stop") | None if self.draft.has_calls() => self.draft.stop(StopReason::ToolUse),
                 Some("stop") => self.draft.stop(StopReason::EndTurn),
                 Some("length") => self.draft.stop(StopReason::MaxTokens),

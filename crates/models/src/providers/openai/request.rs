@@ -1,4 +1,4 @@
-//! Requests.
+//! Conversion of requests to OpenAI's format.
 
 use hospes_model::{
     CreateMessageParams, RawJson, Role, SamplingMessage, SamplingMessageContentBlock as Block, ToolChoiceMode,
@@ -87,7 +87,7 @@ struct OpenAiToolCall<'a> {
 #[derive(Serialize)]
 struct OpenAiCalledFunction<'a> {
     name: &'a str,
-    /// JSON within a string.
+    /// Arguments as JSON in a string.
     arguments: &'a str,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn compose(
             _ => user(message, provider.is_own(), &mut messages)?,
         }
     }
-    // Only OpenAI's own limit is known; other servers may take more.
+    // Only OpenAI's own limit is known; other servers may accept more.
     if provider.is_own() && params.stop_sequences.len() > 4 {
         return unsupported(NAME, format!("{} stop sequences (at most 4)", params.stop_sequences.len()));
     }
@@ -154,7 +154,8 @@ fn text_message<'a>(role: &'static str, content: OpenAiContent<'a>) -> OpenAiMes
     OpenAiMessage { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
 }
 
-/// Texts alone are one text: simple servers know no other. Tool results are messages of their own.
+/// Converts a message of the user. Text blocks alone become one string, because simple servers accept nothing else.
+/// Tool results are separate messages.
 fn user<'a>(
     message: &'a SamplingMessage,
     own: bool,
@@ -166,7 +167,7 @@ fn user<'a>(
         match block {
             Block::Text(text) => parts.push(OpenAiPart::Text { text: &text.text }),
             Block::Image(image) => {
-                // Compatible servers take other formats, too, and refuse the rest themselves.
+                // Compatible servers accept other formats too, and reject unknown ones themselves.
                 if own {
                     check_image_type(&image.mime_type, &COMMON_IMAGE_TYPES, NAME)?;
                 }
@@ -230,7 +231,7 @@ fn assistant<'a>(
             _ => return unsupported(NAME, "an image or audio in an assistant message"),
         }
     }
-    // A message without words is `null` where there are tool calls, which need none.
+    // A message without text has `null` content if there are tool calls.
     let content = (!texts.is_empty() || tool_calls.is_empty()).then(|| OpenAiContent::Text(texts.join("\n")));
     Ok(OpenAiMessage { role: "assistant", content, tool_calls, tool_call_id: None })
 }
@@ -244,8 +245,8 @@ fn tools<'a>(params: &'a CreateMessageParams, names: &'a ToolNameMap) -> Vec<Ope
     params.tools.iter().map(|tool| OpenAiTool { r#type: "function", function: function(tool) }).collect()
 }
 
-/// OpenAI itself takes metadata only with answers that it stores, which is not ours to switch on; others take it where
-/// its values are text.
+/// Converts the metadata. OpenAI accepts it only for stored answers, which are not requested here; other servers get it
+/// if its values are strings.
 fn metadata<'a>(
     provider: &OpenAi,
     params: &'a CreateMessageParams,

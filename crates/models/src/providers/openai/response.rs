@@ -1,4 +1,4 @@
-//! Answers: chunks, or one whole completion.
+//! Decoding of answers: chunks, or one whole completion.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::providers::IntoDraft;
 use crate::tool_names::ToolNameMap;
 use crate::{AnswerDelta, TokenUsage};
 
-/// Reads chunks. A whole completion is one that has `message` in place of `delta`.
+/// Decodes chunks. A whole completion has `message` in place of `delta`.
 #[derive(Debug)]
 pub(crate) struct ChunkReader {
     draft: AnswerDraft,
@@ -36,7 +36,7 @@ struct OpenAiChoice {
     #[serde(alias = "message")]
     delta: Option<OpenAiDelta>,
     finish_reason: Option<String>,
-    /// vLLM: the stop sequence that was met, or a token's number.
+    /// vLLM: the stop sequence that was generated, or a token's number.
     stop_reason: Option<Value>,
 }
 
@@ -72,7 +72,7 @@ struct OpenAiReplyToolCall {
 #[derive(Deserialize)]
 struct OpenAiReplyFunction {
     name: Option<String>,
-    /// A piece of text; some servers send the object itself.
+    /// A piece of text. Some servers send an object instead.
     arguments: Option<Value>,
 }
 
@@ -100,7 +100,7 @@ impl ChunkReader {
             }
             None => {}
         }
-        // There is no other content then, so the refusal is the answer's text.
+        // There is no other content then, so the refusal is the text of the answer.
         if let Some(refusal) = said.refusal {
             self.draft.text(&refusal, heard);
         }
@@ -115,7 +115,8 @@ impl ChunkReader {
 
     fn call(&mut self, piece: OpenAiReplyToolCall, position: usize) {
         let id = piece.id.filter(|id| !id.is_empty());
-        // Without an index, an id begins a call and what has none goes on with the last one of this place.
+        // Without an index, an id starts a new call, and a piece without an id continues the last call at this
+        // position.
         let key = piece.index.unwrap_or(position as u64);
         let another =
             |call: &ToolCallDraft| id.as_ref().is_some_and(|id| !call.id.is_empty() && *id != call.id);
@@ -126,7 +127,7 @@ impl ChunkReader {
         }
         let Some(function) = piece.function else { return };
         match function.name {
-            // Some repeat it in every piece.
+            // Some servers repeat the name in every piece.
             Some(name) if name != call.name => call.name.push_str(&name),
             _ => {}
         }
@@ -139,7 +140,7 @@ impl ChunkReader {
 
     fn stop(&mut self, reason: &str, met: Option<&Value>) {
         let reason = match reason {
-            // Some compatible servers give this reason after calls, too.
+            // Some compatible servers report this reason after calls too.
             "stop" if self.draft.has_calls() => StopReason::ToolUse,
             "stop" if met.is_some_and(Value::is_string) => StopReason::StopSequence,
             "stop" => StopReason::EndTurn,
@@ -153,13 +154,13 @@ impl ChunkReader {
 
 impl AnswerReader for ChunkReader {
     fn read(&mut self, json: &[u8], heard: &mut DeltaListener<'_>) -> Result<(), ReadError> {
-        // The mark of the end, which is no JSON.
+        // The end marker, which is not JSON.
         if json.trim_ascii() == b"[DONE]" {
             self.over = true;
             return Ok(());
         }
         let chunk: OpenAiChunk = serde_json::from_slice(json).map_err(|error| ReadError::json(&error))?;
-        // vLLM marks an error by `object`, and puts its message beside it.
+        // vLLM marks an error by `object`, with the message beside it.
         if chunk.error.as_ref().is_some_and(|error| !error.is_null())
             || chunk.object.as_deref() == Some("error")
         {
@@ -169,7 +170,7 @@ impl AnswerReader for ChunkReader {
         if let Some(model) = chunk.model {
             self.draft.model(&model);
         }
-        // Those after the first are other answers to the same question, which nobody asked for.
+        // Further choices are alternative answers, which were not requested.
         for choice in
             chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index.unwrap_or(0) == 0)
         {
