@@ -1,4 +1,4 @@
-//! The servers by name, for programs that start them.
+//! Registry of the built-in servers, for programs that start them by name.
 
 mod options;
 
@@ -13,7 +13,7 @@ use crate::{FilesError, GitError, InvalidUserAgent, MemoryError};
 /// A server that a program can start by its name.
 #[derive(Clone, Copy)]
 pub struct BuiltinServer {
-    /// The name.
+    /// Name of the server.
     pub name: &'static str,
     /// Short description.
     pub about: &'static str,
@@ -21,7 +21,7 @@ pub struct BuiltinServer {
     make: fn(&ArgMatches) -> Result<Server, BuiltinOptionsError>,
 }
 
-/// All of them, in the order of the alphabet.
+/// All built-in servers in alphabetical order.
 pub const BUILTINS: &[BuiltinServer] = &[
     BuiltinServer {
         name: "everything",
@@ -61,7 +61,7 @@ pub const BUILTINS: &[BuiltinServer] = &[
     },
 ];
 
-/// The server called `name`, if there is one.
+/// Returns the server with this name, if there is one.
 #[must_use]
 pub fn builtin(name: &str) -> Option<&'static BuiltinServer> {
     BUILTINS.iter().find(|builtin| builtin.name == name)
@@ -71,7 +71,7 @@ impl BuiltinServer {
     /// Returns the parser for the arguments after the server's name on a command line.
     #[must_use]
     pub fn command(&self) -> Command {
-        // So that they stand apart from what every server takes.
+        // Under a heading of their own, separate from the options of every server.
         (self.options)(Command::new(self.name).about(self.about).next_help_heading("Server options"))
     }
 
@@ -85,7 +85,7 @@ impl BuiltinServer {
     /// Creates the server from the arguments after its name on the command line.
     ///
     /// # Errors
-    /// When these are no arguments for it.
+    /// If the arguments are invalid.
     pub fn server<A: Into<OsString>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
@@ -99,7 +99,7 @@ impl BuiltinServer {
     /// Creates the server from the parsed arguments of [`BuiltinServer::command`].
     ///
     /// # Errors
-    /// When it cannot be made with them.
+    /// If the server cannot be created with the arguments.
     pub fn server_of(&self, matches: &ArgMatches) -> Result<Server, BuiltinOptionsError> {
         (self.make)(matches)
     }
@@ -122,22 +122,22 @@ impl fmt::Debug for BuiltinServer {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuiltinOptionsError {
-    /// It does not take these.
+    /// The arguments are invalid, with the parser's message.
     #[error("{0}")]
     Arguments(String),
-    /// Its folders are no folders.
+    /// A folder of the files server cannot be served.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// Its user agent can be no header.
+    /// The user agent is not a valid header value.
     #[error(transparent)]
     Fetch(#[from] InvalidUserAgent),
-    /// Its folders are no folders, or there is no `git`.
+    /// A folder cannot be served, or `git` was not found.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// Its file cannot be opened.
+    /// The memory file cannot be opened.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// It has no file, and there is no home to have one in.
+    /// No memory file is given, and there is no home folder for a default one.
     #[error("no file for the memory; set one with --file FILE")]
     NoFile,
 }

@@ -1,7 +1,7 @@
-//! Servers worth having on day one.
+//! Built-in servers for common tasks.
 //!
-//! Each is a function that makes a [`Server`], to be served by [`hospes::serve`], called in memory, or added to a server
-//! of one's own with [`Server::add`]:
+//! Each is a function that creates a [`Server`], to be served by [`hospes::serve`], called in memory, or added to
+//! another server with [`Server::add`]:
 //!
 //! ```no_run
 //! # async fn example() -> hospes::Result<()> {
@@ -9,18 +9,18 @@
 //! # }
 //! ```
 //!
-//! | server | for |
+//! | server | description |
 //! |---|---|
-//! | [`everything`] | one of each thing a server can offer, to try a client on |
-//! | [`fetch`] | pages of the web, as Markdown |
-//! | [`files`] | files in some folders, to read and, where that is wanted, to write |
-//! | [`git`](git()) | git repositories: what changed, what was committed, and to commit |
-//! | [`memory`] | what is to be known in the next conversation, too |
-//! | [`time`] | the time, in every zone |
+//! | [`everything`] | one of each item that a server can offer, for testing clients |
+//! | [`fetch`] | web pages as Markdown |
+//! | [`files`] | reading files in given folders, and writing them if enabled |
+//! | [`git`](git()) | git repositories: changes, history, and committing if enabled |
+//! | [`memory`] | a knowledge graph that persists across conversations |
+//! | [`time`] | current time and conversion between time zones |
 //!
-//! Programs that start them by name, with arguments, find them in [`BUILTINS`].
+//! [`BUILTINS`] lists them for programs that start them by name, with arguments.
 //!
-//! They are written with nothing but the public interface of the SDK, and as one would write one's own.
+//! They use only the public API of the SDK, so they also serve as examples.
 
 mod builtin;
 mod everything;
@@ -42,6 +42,6 @@ pub use time::time;
 
 pub use hospes_egress::IpNetwork;
 
-// What the documentation above links to.
+// For links in the documentation above.
 #[cfg(doc)]
 use hospes::Server;

@@ -50,7 +50,7 @@ pub(crate) async fn refusal(server: &Server, tool: &str, arguments: Value) -> St
     result["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-/// Every tool says what a model needs to know of it.
+/// Checks that every tool has the descriptions that a model needs.
 pub(crate) async fn is_well_described(server: &Server) {
     let listed = result(server, Method::ToolsList, json!({})).await;
     for tool in listed["tools"].as_array().unwrap() {
@@ -59,12 +59,12 @@ pub(crate) async fn is_well_described(server: &Server) {
         }
         let hints = &tool["annotations"];
         assert!(hints["openWorldHint"].is_boolean(), "{tool}");
-        // What changes something says whether it destroys.
+        // A tool that changes data declares if it is destructive.
         assert!(hints["readOnlyHint"] == true || hints["destructiveHint"].is_boolean(), "{tool}");
     }
 }
 
-/// A tool call by a client that has these roots.
+/// Calls a tool as a client with these roots.
 pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) -> Value {
     let method = Method::ToolsCall;
     let capabilities = ClientCapabilities::new().with_roots(hospes::model::RootsCapability::new());
@@ -86,7 +86,7 @@ pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) ->
     }
 }
 
-/// A `subscriptions/listen` under way.
+/// A running `subscriptions/listen`.
 pub(crate) struct ListenStream(hospes::Exchange);
 
 impl ListenStream {

@@ -1,4 +1,4 @@
-//! A server that knows the time, in every zone.
+//! Server for the current time and for time conversions.
 
 use hospes::prelude::*;
 use hospes::server::Json;
@@ -8,7 +8,7 @@ use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// The most zones that a misspelt name is answered with.
+/// Maximum number of suggestions for a misspelt zone.
 const MAX_SUGGESTIONS: usize = 5;
 
 /// Source of the current time.
@@ -72,7 +72,7 @@ impl TimeServer {
     ) -> Result<Json<Conversion>> {
         let (from, to) = (self.zone(from)?, self.zone(to)?);
         let local = self.local(time, &from)?;
-        // A time that the clocks leave out is taken as if they did not, one that they show twice as the first.
+        // A time skipped by a clock change is interpreted as if it existed; a repeated one as the first.
         let from = local.to_zoned(from)?;
         let to = from.with_time_zone(to);
         let ahead = to.datetime().duration_since(from.datetime());
@@ -106,7 +106,7 @@ impl TimeServer {
 
     /// Returns the date and time that `text` means in `zone`.
     fn local(&self, text: &str, zone: &TimeZone) -> Result<DateTime> {
-        // The parser also takes the time out of a full date and time, whose date must not be lost.
+        // The parser also extracts the time from a full date and time, whose date must not be lost.
         if let Ok(time) = text.parse::<ClockTime>()
             && !text.contains(['T', 't', ' '])
         {
@@ -128,12 +128,12 @@ impl TimeServer {
 /// # }
 /// ```
 ///
-/// | tool | does |
+/// | tool | description |
 /// |---|---|
-/// | `now` | the date and time in a zone |
-/// | `convert` | a time in one zone, as a clock in another shows it |
+/// | `now` | returns the date and time in a zone |
+/// | `convert` | converts a time from one zone to another |
 ///
-/// The zones are the resource `time://zones`, the time in one is `time://now/ZONE`.
+/// The resource `time://zones` lists the zones, and `time://now/ZONE` is the current time in one.
 pub fn time() -> Server {
     TimeServer { clock: Timestamp::now, home: TimeZone::system() }.into_server()
 }
@@ -146,16 +146,16 @@ fn find(name: &str) -> Result<TimeZone> {
     if name.eq_ignore_ascii_case("utc") || name.eq_ignore_ascii_case("z") {
         return Ok(TimeZone::UTC);
     }
-    // A name, or an offset.
+    // A zone name, or an offset.
     if let Ok(zone) = DateTimeParser::new().parse_time_zone(name) {
         return Ok(zone);
     }
     let all: Vec<String> = names().collect();
-    // People say the city; the name has the continent before it.
+    // People write the city; the zone name begins with the continent.
     let city = name.rsplit('/').next().unwrap_or(name).trim().replace(' ', "_");
     let mut near = hospes::server::fitting(&city, &all);
     let whole = |name: &&str| name.to_lowercase().contains(&city.to_lowercase());
-    // Those that only have its letters somewhere are worth a guess where there is no better one.
+    // Names that merely contain the letters are suggested if there is no better match.
     if near.iter().any(whole) {
         near.retain(whole);
     }
@@ -181,7 +181,7 @@ fn moment(zoned: &Zoned) -> Moment {
     }
 }
 
-/// Minutes as `+05:45`.
+/// Formats minutes as an offset such as `+05:45`.
 fn difference(minutes: i64) -> String {
     let sign = if minutes < 0 { '-' } else { '+' };
     let minutes = minutes.unsigned_abs();
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(other_day.to.datetime, "2026-01-15T03:00:00-05:00");
     }
 
-    /// On the last Sunday in March the clocks go from two to three.
+    /// On the last Sunday in March the clocks are set from two to three.
     #[test]
     fn a_time_that_the_clocks_leave_out_is_taken_as_if_they_did_not() {
         let there = convert("2026-03-29T02:30", "Europe/Rome", "UTC").unwrap();

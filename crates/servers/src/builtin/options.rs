@@ -85,13 +85,15 @@ pub(super) struct FilesOptions {
 
 impl FilesOptions {
     pub(super) fn server(self) -> Result<Server, BuiltinOptionsError> {
-        // `--within-roots` narrows folders. Without any it has to fail, and not to serve what the client names.
+        // `--within-roots` restricts configured folders. Without any it has to fail instead of serving the client's
+        // roots.
         let mut config = if self.folders.is_empty() && !self.within_roots {
             FilesConfig::of_client()
         } else {
             FilesConfig::new(self.folders).within_roots(self.within_roots)
         };
-        // Keys, decisions and the record of this very program: no server gives them away, run in the home folder or above.
+        // Keys, decisions and the audit log of this program are never served, even from the home folder or a parent of
+        // it.
         config = config.except(own_folders()).except(self.except).write(self.write).delete(self.delete);
         if let Some(bytes) = self.max_read_bytes {
             config = config.max_read_bytes(bytes);
@@ -171,20 +173,20 @@ fn own_folders() -> impl Iterator<Item = PathBuf> {
     let folders = [
         own_folder("XDG_CONFIG_HOME", Some(".config")),
         own_folder("XDG_STATE_HOME", Some(".local/state")),
-        // The XDG specification has no default for this one.
+        // The XDG specification has no default for this variable.
         own_folder("XDG_RUNTIME_DIR", None),
     ];
     folders.into_iter().flatten()
 }
 
 fn own_folder(variable: &str, below_home: Option<&str>) -> Option<PathBuf> {
-    // The XDG specification has relative paths in these variables ignored.
+    // The XDG specification requires relative paths in these variables to be ignored.
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     Some(named.or_else(|| Some(std::env::home_dir()?.join(below_home?)))?.join("hospes"))
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {
-    // The conversion that cannot panic: a person can write a negative, infinite or NaN number.
+    // The conversion that cannot panic, because a person can write a negative, infinite or NaN number.
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|time| !time.is_zero()).ok_or("expected a time above zero, in seconds")
 }

@@ -1,4 +1,4 @@
-//! A server that fetches pages of the web.
+//! Server that fetches web pages.
 
 mod page;
 mod robots;
@@ -32,9 +32,9 @@ const MAX_PICTURE: usize = 3 * 1024 * 1024;
 const MAX_ERROR_PAGE: usize = 64 * 1024;
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
-/// The longest URL.
+/// Maximum length of a URL, in bytes.
 const MAX_URL: usize = 8192;
-/// Maximum number of sites whose rules are remembered, and the time for which they are.
+/// Maximum number of sites whose rules are cached, and the time for which they are.
 const MAX_SITES: usize = 256;
 const RULES_LIFETIME: Duration = Duration::from_secs(3600);
 
@@ -64,10 +64,10 @@ impl std::fmt::Debug for FetchConfig {
 }
 
 impl FetchConfig {
-    /// To the public internet, as `robots.txt` allows.
+    /// Allows the public internet, respecting `robots.txt`.
     pub fn new() -> Self {
         Self {
-            // The policy is for https alone by default, but pages may still be plain http.
+            // The policy is for https only by default, but pages may be served over http.
             egress: EgressPolicy::public().allow_http(),
             lookup: system_lookup(),
             ca_files: Vec::new(),
@@ -78,33 +78,32 @@ impl FetchConfig {
         }
     }
 
-    /// Also to this machine and to the networks behind it. Off unless said: a page, or who has a model read one, could
-    /// have the inside of a network fetched.
+    /// Also allows this machine and private networks. Off by default, because a page, or a person who has a model read
+    /// one, could have internal addresses fetched.
     pub fn allow_private(mut self) -> Self {
         for network in
             ["0.0.0.0/0", "::/0"].into_iter().filter_map(|network| network.parse::<IpNetwork>().ok())
         {
             self.egress = self.egress.allow_network(network);
         }
-        // Networks alone let through neither `localhost` nor loopback over http.
+        // Allowed networks alone permit neither `localhost` nor http to loopback.
         self.egress = self.egress.allow_loopback();
         self
     }
 
-    /// Also to these addresses.
+    /// Also allows the addresses of this network.
     pub fn allow_network(mut self, network: IpNetwork) -> Self {
         self.egress = self.egress.allow_network(network);
         self
     }
 
-    /// Fetches for models even what `robots.txt` asks programs not to. (What a person asks for, by the prompt, is fetched
-    /// in any case.)
+    /// Ignores `robots.txt` for requests of models. (Requests of a person, by the prompt, always ignore it.)
     pub fn ignore_robots(mut self) -> Self {
         self.obeys_robots = false;
         self
     }
 
-    /// Sets the user agent. The default is `hospes/VERSION`, with a note on whether a person asks.
+    /// Sets the user agent. The default is `hospes/VERSION`, with a note if the request comes from a person.
     pub fn user_agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = Some(agent.into());
         self
@@ -129,12 +128,12 @@ impl FetchConfig {
     }
 }
 
-/// A server that fetches pages of the web.
+/// Creates a server that fetches web pages.
 ///
-/// HTML pages become Markdown, and are read in parts, as with the reference server for fetching. Requests go to the
-/// public internet only. Each name is resolved once, and the checked address is dialled, also for each redirect. No
-/// proxy is used and no cookie is kept. The size of an answer and the total time are limited. `robots.txt` is obeyed if
-/// a model asks; a person who asks, by the prompt `fetch`, is no robot.
+/// HTML pages are converted to Markdown and returned in parts, as by the reference server for fetching. Requests go to
+/// the public internet only. Each name is resolved once, and the checked address is dialled, also for each redirect. No
+/// proxy is used and no cookies are stored. The size of a response and the total time are limited. Requests of a model
+/// respect `robots.txt`; requests of a person, by the prompt `fetch`, do not.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {
@@ -144,19 +143,19 @@ impl FetchConfig {
 /// # }
 /// ```
 ///
-/// | tool | does |
+/// | tool | description |
 /// |---|---|
-/// | `fetch` | a page, as Markdown, as plain text or as it was sent; a picture, where that is asked for |
+/// | `fetch` | returns a page as Markdown, as plain text or unchanged, or an image if requested |
 ///
 /// # Errors
-/// When the user agent can be no header.
+/// If the user agent is not a valid header value.
 pub fn fetch(config: FetchConfig) -> Result<Server, InvalidUserAgent> {
     let agent = |who: &str| {
         let version = env!("CARGO_PKG_VERSION");
         let text = config.agent.clone().unwrap_or_else(|| format!("hospes/{version} ({who})"));
         HeaderValue::from_str(&text).map_err(|_| InvalidUserAgent(text))
     };
-    // Both are made here, so that a bad user agent fails the start and not each call.
+    // Both are created here, so that an invalid user agent fails at the start and not in each call.
     let (model, person) = (agent("autonomous")?, agent("a person asks")?);
     let FetchConfig { egress, lookup, ca_files, obeys_robots, time, max_bytes, .. } = config;
     let web = WebFetcher::new(egress, lookup, ca_files);
@@ -164,7 +163,7 @@ pub fn fetch(config: FetchConfig) -> Result<Server, InvalidUserAgent> {
     Ok(FetchServer(Arc::new(inner)).into_server())
 }
 
-/// A user agent that can be no header.
+/// Error for a user agent that is not a valid header value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid user agent")]
 pub struct InvalidUserAgent(String);
@@ -178,7 +177,7 @@ struct FetchState {
     obeys_robots: bool,
     time: Duration,
     max_bytes: usize,
-    /// Rules of sites for robots, by origin, with the time they were read.
+    /// Robots rules of sites by origin, with the time they were fetched.
     sites: Mutex<HashMap<String, (Instant, Arc<RobotsRules>)>>,
 }
 
@@ -207,7 +206,7 @@ impl FetchServer {
     ) -> Result<Vec<ContentBlock>> {
         let page = self.0.page(&url, true).await?;
         let kind = page.media_type();
-        // An SVG image is XML, which is shown as text.
+        // An SVG image is XML, which is returned as text.
         if kind.starts_with("image/") && kind != "image/svg+xml" {
             return picture(page, &kind, image);
         }
@@ -228,7 +227,7 @@ impl FetchServer {
             let from = page.url.to_string();
             Ok::<_, Error>(format!("Contents of {from}:\n\n{}", shown(page, Format::Markdown).await?))
         };
-        // A person reads why it is not there just as well.
+        // A person can read the error message as well as the page.
         let (text, about) = match read.await {
             Ok(text) => (text, format!("Contents of {url}")),
             Err(why) => (why.to_string(), format!("{url} could not be fetched")),
@@ -238,19 +237,19 @@ impl FetchServer {
 }
 
 impl FetchState {
-    /// A page, wherever the URL leads.
+    /// Fetches a page, following redirects.
     async fn page(&self, text: &str, is_robot: bool) -> Result<FetchedPage> {
         let url = parsed(text)?;
-        // One limit for robots.txt, all redirects and the body; limits for each request would add up.
+        // One limit for robots.txt, all redirects and the body, because limits for each request would add up.
         let fetched = tokio::time::timeout(self.time, self.follow_redirects(url.clone(), is_robot)).await;
         let fetched = fetched.unwrap_or(Err(Error::new(FetchError::Timeout)));
         let mut page = fetched.map_err(|why| Error::msg(format!("cannot fetch {url}: {why}")))?;
         if page.status.is_success() {
             return Ok(page);
         }
-        // Cloned, because `shown` takes the page to another thread.
+        // Cloned, because `shown` moves the page to another thread.
         let (at, status) = (page.url.clone(), page.status);
-        // Only some words are quoted, so parsing all of a long error page would be wasted time.
+        // Only a few words are quoted, so parsing all of a long error page would be wasted time.
         page.body.truncate(MAX_ERROR_PAGE);
         let said = shown(page, Format::Markdown).await.unwrap_or_default();
         let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
@@ -260,9 +259,9 @@ impl FetchState {
 
     async fn follow_redirects(&self, mut url: Url, is_robot: bool) -> Result<FetchedPage> {
         let agent = if is_robot { &self.model } else { &self.person };
-        // The first request is no redirect, so there is one request more than redirects.
+        // The first request is not a redirect, so there is one request more than redirects.
         for _ in 0..=MAX_REDIRECTS {
-            // What must not be asked is not asked for its rules either.
+            // If the URL is not allowed, its robots.txt is not requested either.
             self.web.egress.check(&url)?;
             if is_robot && self.obeys_robots && !self.rules(&url).await?.allow(&url) {
                 return Err(Error::msg(format!(
@@ -290,11 +289,11 @@ impl FetchState {
         if let Some(rules) = known() {
             return Ok(rules);
         }
-        // The lock is not held during the request. Two calls may ask for the same rules then, which does no harm.
+        // The lock is not held during the request. Two calls may then fetch the same rules, which does no harm.
         let rules = Arc::new(self.request_rules(url).await?);
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         if sites.len() >= MAX_SITES {
-            // Emptied as a whole: rules can be fetched again, and an order of use would cost work in each call.
+            // Cleared as a whole: rules can be fetched again, and tracking their use would cost work in each call.
             sites.clear();
         }
         sites.insert(site, (Instant::now(), Arc::clone(&rules)));
@@ -304,7 +303,7 @@ impl FetchState {
     async fn request_rules(&self, url: &Url) -> Result<RobotsRules> {
         let mut at = url.join("/robots.txt")?;
         for _ in 0..=MAX_REDIRECTS {
-            // What is beyond the limit is ignored (RFC 9309, section 2.5).
+            // Content beyond the limit is ignored (RFC 9309, section 2.5).
             let answer = self.web.get(&at, &self.model, robots::MAX_FILE, true).await;
             match answer.map_err(|why| Error::msg(format!("its robots.txt cannot be read: {why}")))? {
                 WebAnswer::Elsewhere(next) => at = next,
@@ -314,13 +313,13 @@ impl FetchState {
                         401 | 403 => Ok(RobotsRules::parse("User-agent: *\nDisallow: /")),
                         // A file that is not available allows everything (RFC 9309, section 2.3.1.3).
                         400..500 => Ok(RobotsRules::default()),
-                        // Whether programs are welcome cannot be known (RFC 9309, 2.3.1.4).
+                        // Unknown rules disallow everything (RFC 9309, section 2.3.1.4).
                         _ => Err(Error::msg(format!("its robots.txt cannot be read: {}", page.status))),
                     };
                 }
             }
         }
-        // After more than five redirects the file counts as not available (RFC 9309, section 2.3.1.2).
+        // After more than five redirects the file counts as unavailable (RFC 9309, section 2.3.1.2).
         Ok(RobotsRules::default())
     }
 }
@@ -334,7 +333,7 @@ fn parsed(text: &str) -> Result<Url> {
             "{text:?} is not a valid URL ({why}); a URL begins with https://, as in https://example.com/page"
         ))
     })?;
-    // A fragment is for the client alone and is not sent (RFC 9110, section 7.1).
+    // A fragment is not sent to servers (RFC 9110, section 7.1).
     url.set_fragment(None);
     Ok(url)
 }
@@ -359,10 +358,10 @@ fn picture(page: FetchedPage, kind: &str, wanted: bool) -> Result<Vec<ContentBlo
     Ok(vec![ContentBlock::image(page.body, kind)])
 }
 
-/// Returns some characters of a text, and a note on how to continue.
+/// Returns a part of a text, in characters, and a note on how to continue.
 fn part(from: &str, text: &str, start: usize, most: usize) -> Result<String> {
     let whole = text.chars().count();
-    // An empty text is a good answer to the first call, and an error only where a part was asked for.
+    // An empty text is a valid answer to the first call, and an error only if a later part was requested.
     if start > 0 && start >= whole {
         return Err(Error::msg(format!("start_index is past the end: {from} has {whole} characters")));
     }

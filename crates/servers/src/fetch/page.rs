@@ -21,28 +21,28 @@ const PARSE_TIME: Duration = Duration::from_secs(5);
 const CHUNK: usize = 16 * 1024;
 /// Number of bytes at the beginning of a page in which its encoding may be declared.
 const MAX_META_OFFSET: usize = 1024;
-/// Elements that are not for readers.
+/// Elements whose text is not shown to readers.
 const SKIPPED: [&str; 10] =
     ["head", "script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "aside"];
 /// Elements that only format text. They are dropped if plain text is requested.
 const PRESENTATION_TAGS: [&str; 14] =
     ["a", "b", "strong", "i", "em", "code", "h1", "h2", "h3", "h4", "h5", "h6", "span", "blockquote"];
 
-/// How a page is to be shown.
+/// Format in which a page is returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Format {
-    /// Pages of HTML made simple, all other text as it is.
+    /// HTML converted to Markdown; other text unchanged.
     #[default]
     Markdown,
-    /// The same without links and emphasis.
+    /// Like Markdown, without links and emphasis.
     Text,
-    /// As it was sent.
+    /// Unchanged.
     Raw,
 }
 
 impl FetchedPage {
-    /// The media type without its parameters, in small letters.
+    /// Returns the media type in lower case, without its parameters.
     pub(super) fn media_type(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or_default();
         kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -82,20 +82,20 @@ impl FetchedPage {
                     || matches!(sub, "x-yaml" | "x-ndjson" | "jsonl" | "x-javascript" | "rtf");
                 known || sub.ends_with("+json") || sub.ends_with("+xml") || sub.ends_with("+yaml")
             }
-            // Without a media type, a NUL byte is what tells binary data from text.
+            // Without a media type, a NUL byte distinguishes binary data from text.
             "" => !self.body.contains(&0),
             _ => false,
         }
     }
 
-    /// Its text: as its type says, else as it says itself, else as one can tell.
+    /// Decodes the page to text, with the encoding from its media type, else from its content, else a guess.
     pub(super) fn text(&self) -> String {
         let named = self.kind.as_deref().and_then(charset_of);
         let said = || if self.is_html() { charset_in(&self.body) } else { None };
-        // Old pages that declare no encoding are mostly windows-1252, in which every byte sequence is valid.
+        // Old pages without a declared encoding are mostly windows-1252, in which every byte sequence is valid.
         let guessed = || if std::str::from_utf8(&self.body).is_ok() { UTF_8 } else { WINDOWS_1252 };
         let encoding = named.or_else(said).unwrap_or_else(guessed);
-        // A byte-order mark goes before all of these.
+        // A byte-order mark takes precedence over all of these.
         encoding.decode(&self.body).0.into_owned()
     }
 
@@ -115,7 +115,7 @@ impl FetchedPage {
     }
 }
 
-/// Simplifies HTML.
+/// Converts HTML to simple text.
 fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
     let builder = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec());
     let builder = match format {
@@ -123,7 +123,7 @@ fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
             PRESENTATION_TAGS.to_vec(),
             |handlers: &dyn Handlers, element: Element<'_>| {
                 let inside = handlers.walk_children(element.node).content;
-                // Without its element, the text of a heading would run into what follows.
+                // Without its element, the text of a heading would run into the following text.
                 let is_block = matches!(element.tag, "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "blockquote");
                 Some(if is_block { format!("\n\n{}\n\n", inside.trim()) } else { inside }.into())
             },
@@ -141,12 +141,12 @@ fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
     Ok(converter.tree_to_markdown(&tree))
 }
 
-/// Reads HTML, for so long: what is very deep takes the square of its length.
+/// Parses HTML within a time limit, because parsing deeply nested pages takes quadratic time.
 fn parsed(html: &str, time: Duration) -> Result<RcDom> {
     let mut parser = parse_document(RcDom::default(), ParseOpts::default());
     let (begun, mut left) = (Instant::now(), html);
     while !left.is_empty() {
-        // The parser takes whole characters only.
+        // The parser accepts whole characters only.
         let (chunk, rest) = left.split_at(left.ceil_char_boundary(CHUNK.min(left.len())));
         parser.process(StrTendril::from(chunk));
         left = rest;
@@ -157,7 +157,7 @@ fn parsed(html: &str, time: Duration) -> Result<RcDom> {
     Ok(parser.finish())
 }
 
-/// Measured level by level, without calling oneself.
+/// Returns true if the tree is nested too deeply. Measured without recursion.
 fn is_too_deep(tree: &Rc<Node>) -> bool {
     let mut level = vec![Rc::clone(tree)];
     for _ in 0..MAX_DEPTH {
@@ -169,7 +169,7 @@ fn is_too_deep(tree: &Rc<Node>) -> bool {
     true
 }
 
-/// The `charset` of a media type.
+/// Returns the `charset` of a media type.
 fn charset_of(kind: &str) -> Option<&'static Encoding> {
     let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
@@ -187,7 +187,7 @@ fn charset_in(body: &[u8]) -> Option<&'static Encoding> {
         .take_while(|c| c.is_ascii_alphanumeric() || "-_:.".contains(*c))
         .collect();
     let encoding = Encoding::for_label(label.as_bytes())?;
-    // A page that was read as far as this is none of UTF-16.
+    // A page that was readable up to here is not UTF-16.
     Some(if encoding.is_ascii_compatible() { encoding } else { UTF_8 })
 }
 

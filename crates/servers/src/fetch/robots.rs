@@ -1,4 +1,4 @@
-//! Rules of sites for robots (RFC 9309).
+//! Rules in `robots.txt` (RFC 9309).
 //!
 //! Own code, because `texting_robots` bounds neither the number nor the length of rules, and needs versions of `bstr`,
 //! `nom` and `regex-automata` that nothing else needs any more.
@@ -14,7 +14,7 @@ const MAX_RULES: usize = 5000;
 /// Maximum length of a rule, in bytes.
 const MAX_RULE: usize = 2048;
 
-/// The rules of a site for us.
+/// The rules of a site for this program.
 #[derive(Debug, Default)]
 pub(super) struct RobotsRules(Vec<RobotsRule>);
 
@@ -23,7 +23,7 @@ struct RobotsRule {
     allows: bool,
     /// Parts of the path, in order, with any text between them.
     parts: Vec<String>,
-    /// True if nothing may follow.
+    /// True if the path must end after the last part.
     ends: bool,
     length: usize,
 }
@@ -33,20 +33,20 @@ impl RobotsRules {
     pub(super) fn parse(text: &str) -> Self {
         let (mut ours, mut everybodys) = (Vec::new(), Vec::new());
         let (mut has_ours, mut for_us, mut for_all, mut naming) = (false, false, false, false);
-        // A byte-order mark would otherwise be a part of the first key.
+        // A byte-order mark would otherwise be part of the first key.
         for line in text.trim_start_matches('\u{feff}').lines() {
             let line = line.split('#').next().unwrap_or_default();
             let Some((key, value)) = line.split_once(':') else { continue };
             let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
             match key.as_str() {
                 "user-agent" => {
-                    // Names that follow one another share what comes after.
+                    // Consecutive names share the rules after them.
                     if !naming {
                         (for_us, for_all) = (false, false);
                     }
                     naming = true;
-                    // Only letters, `-` and `_` belong to the product token (RFC 9309,
-                    // section 2.2.1); a version may follow it.
+                    // The product token has only letters, `-` and `_` (RFC 9309, section 2.2.1); a version may follow
+                    // it.
                     let token =
                         value.split(|c: char| !(c.is_ascii_alphabetic() || c == '-' || c == '_')).next();
                     if value == "*" {
@@ -56,7 +56,7 @@ impl RobotsRules {
                     }
                 }
                 "allow" | "disallow" => {
-                    // Set before the rule is parsed: a rule that is dropped ends the list of names, too.
+                    // Set before the rule is parsed, because a dropped rule ends the list of names too.
                     naming = false;
                     let Some(rule) = RobotsRule::parse(key == "allow", value) else { continue };
                     if for_us && ours.len() < MAX_RULES {
@@ -65,7 +65,7 @@ impl RobotsRules {
                         everybodys.push(rule);
                     }
                 }
-                // Other records, such as sitemaps, do not interfere with groups (RFC 9309, section 2.2.4).
+                // Other records, such as sitemaps, do not end a group (RFC 9309, section 2.2.4).
                 _ => {}
             }
         }
@@ -104,7 +104,8 @@ impl RobotsRule {
         let Some(mut left) = path.strip_prefix(first.as_str()) else { return false };
         let Some((last, between)) = rest.split_last() else { return !self.ends || left.is_empty() };
         for part in between {
-            // The first occurrence is enough: what fits after a later one also fits after an earlier one.
+            // The first occurrence is sufficient: text that matches after a later one also matches after an earlier
+            // one.
             let Some(at) = left.find(part.as_str()) else { return false };
             left = &left[at + part.len()..];
         }
@@ -121,7 +122,7 @@ fn plain(text: &str) -> String {
         let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let byte = escaped.unwrap_or(bytes[at]);
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        // An escaped reserved character stays escaped, since `%2F` is not the separator `/`.
+        // An escaped reserved character stays escaped, because `%2F` is not the separator `/`.
         if is_unreserved || (escaped.is_none() && byte.is_ascii()) {
             plain.push(char::from(byte));
         } else {

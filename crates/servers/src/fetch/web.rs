@@ -1,4 +1,4 @@
-//! One request: to where it may go, for as much as is taken, in so much time.
+//! A single HTTP request, with checked destination, size limit and time limit.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -32,27 +32,27 @@ pub(super) struct WebFetcher {
     pub(super) egress: Arc<EgressPolicy>,
     pub(super) lookup: HostLookup,
     pub(super) ca_files: Vec<PathBuf>,
-    /// Made when it is first needed: to read all authorities takes a moment.
+    /// Created on first use, because loading all certificate authorities takes a moment.
     client: OnceLock<Result<WebClient, FetchError>>,
 }
 
 /// Result of a request: a page or a redirect.
 pub(super) enum WebAnswer {
     Page(FetchedPage),
-    /// Ask there.
+    /// A redirect to this URL.
     Elsewhere(Url),
 }
 
-/// Something that was fetched.
+/// A fetched page.
 pub(super) struct FetchedPage {
     pub(super) url: Url,
     pub(super) status: StatusCode,
-    /// Its media type as it was sent, with its parameters.
+    /// Value of `Content-Type`, with its parameters.
     pub(super) kind: Option<String>,
     pub(super) body: Vec<u8>,
 }
 
-/// Reasons a request got no answer.
+/// Reasons a request got no usable response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WebError {
     #[error(transparent)]
@@ -75,7 +75,7 @@ impl WebFetcher {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
             let (egress, lookup) = (Arc::clone(&self.egress), Arc::clone(&self.lookup));
             let connector = hospes_egress::build_connector(egress, lookup, tls, CONNECT_TIMEOUT);
-            // A kept connection would be used without its address being looked at again.
+            // Connections are not kept, because their addresses would not be checked again.
             Ok(Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(0)
                 .http1_max_buf_size(MAX_HEAD)
@@ -85,7 +85,7 @@ impl WebFetcher {
         self.client.get_or_init(make).clone()
     }
 
-    /// Asks for a URL once. Of a body that is too long the beginning is enough, where `cut` says so.
+    /// Requests a URL once. If `cut` is set, a body over the limit is cut instead of rejected.
     pub(super) async fn get(
         &self,
         url: &Url,
@@ -93,7 +93,7 @@ impl WebFetcher {
         max: usize,
         cut: bool,
     ) -> Result<WebAnswer, WebError> {
-        // The connector checks only names that it looks up; addresses in the URL and the scheme are checked here.
+        // The connector checks only names that it looks up; the scheme and addresses in the URL are checked here.
         self.egress.check(url)?;
         let mut request = Request::new(Empty::new());
         *request.method_mut() = Method::GET;
@@ -102,7 +102,7 @@ impl WebFetcher {
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/markdown, text/*;q=0.9, */*;q=0.8"));
-        // Only what `BodyDecoder` can unpack may be offered.
+        // Only encodings that `BodyDecoder` supports may be offered.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let answer = self
             .build_client()?
@@ -162,7 +162,7 @@ impl Write for CappedBuffer {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let left = self.max - self.bytes.len();
         self.bytes.extend_from_slice(&data[..data.len().min(left)]);
-        // What fits is kept for those who take a cut page; the error ends the decompression.
+        // Bytes within the limit are kept for callers that accept a cut page; the error ends the decompression.
         if data.len() > left {
             self.is_full = true;
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -210,7 +210,7 @@ impl BodyDecoder {
     }
 
     fn finish(mut self, cut: bool) -> Result<Vec<u8>, WebError> {
-        // A body that was cut on purpose has no valid end.
+        // A body that was cut intentionally has no valid end.
         if let Self::Gzip(decoder) = &mut self
             && decoder.try_finish().is_err()
             && !(cut && decoder.get_ref().is_full)

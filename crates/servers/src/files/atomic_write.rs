@@ -1,4 +1,4 @@
-//! Writing, moving and deleting, always by a name in a folder that is held open.
+//! Writing, moving and deleting of entries, always by name in an open folder.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use super::folder::{FileMetadata, Kind};
 
 /// Condition on an existing file at the destination of a write.
 pub(super) enum OverwriteMode {
-    /// A file, or nothing.
+    /// A file may be replaced or created.
     File,
-    /// Nothing.
+    /// Nothing may exist.
     Nothing,
-    /// This file, as it was when it was read.
+    /// Only this file may be replaced, if it has not changed since it was read.
     This(Stat),
 }
 
-/// Writes a file in one go: those who read it see all of the old one or all of the new one, and so it stays if this
-/// process is killed. An old file's permissions, and its owner where that may be, are kept. Says whether there was none.
+/// Writes a file atomically: readers see either the old or the new content, even if this process is killed. The
+/// permissions of an existing file, and its owner if possible, are kept. Returns true if the file is new.
 pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMode) -> Result<bool> {
     let before = spot.stat_if_present()?;
     if let Some(stat) = &before {
@@ -30,7 +30,7 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
         return Err(changed_error(spot));
     }
     let failed = |why: Errno| spot.failed("write", &why.into());
-    // Made in the folder of the destination, because a rename works only within one file system.
+    // Created in the destination's folder, because a rename works only within one file system.
     let mut part = PartialFile::new(spot, before.is_some())?;
     part.write(content, before.as_ref()).map_err(|why| spot.failed("write", &why))?;
     // Checked again, because writing may take long; only the rename comes after this.
@@ -50,15 +50,15 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
         Err(why) => return Err(failed(why)),
     }
     part.is_renamed = true;
-    // So that it is there after a power cut, too; not every file system can say.
+    // So that the entry survives a power failure; not every file system supports this.
     let _ = rustix::fs::fsync(&spot.descriptor);
     Ok(before.is_none())
 }
 
-/// Moves what is at one spot to another, where nothing may be.
+/// Moves an entry to another location, where nothing may exist.
 pub(super) fn rename(from: &EntryLocation<'_>, to: &EntryLocation<'_>) -> Result<()> {
     from.stat().map_err(|why| from.failed("move", &why))?;
-    // Only for a clear message: it is the rename itself that must not replace anything.
+    // Only for a clear message: the rename itself must not replace anything.
     if to.stat_if_present()?.is_some() {
         return Err(taken_error(to));
     }
@@ -97,7 +97,7 @@ fn may_be_replaced(spot: &EntryLocation<'_>, stat: &Stat, over: &OverwriteMode) 
         Kind::Folder => return Err(Error::msg(format!("{} is a folder", spot.shown()))),
         _ => return Err(Error::msg(format!("{} is not a regular file", spot.shown()))),
     }
-    // A new file can take its place whoever may write to it; but who made it read-only meant something.
+    // A new file could replace it regardless of its mode, but it was made read-only for a reason.
     rustix::fs::accessat(&spot.descriptor, &spot.name, Access::WRITE_OK, AtFlags::empty())
         .map_err(|why| spot.failed("write", &why.into()))
 }
@@ -113,9 +113,9 @@ struct PartialFile<'s> {
 impl<'s> PartialFile<'s> {
     fn new(spot: &'s EntryLocation<'_>, is_private: bool) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        // `EXCL` and `NOFOLLOW`: neither a file nor a link that somebody put there is written to.
+        // `EXCL` and `NOFOLLOW`: an existing file or link is never written to.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What takes an old file's place has that one's permissions in the end, and nobody's before.
+        // A replacement gets the permissions of the old file in the end, and is private before.
         let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
         loop {
             // Only uniqueness matters, so no order with other memory is needed.
@@ -123,7 +123,7 @@ impl<'s> PartialFile<'s> {
             let name = format!(".hospes-{}-{count}.part", std::process::id());
             match rustix::fs::openat(&spot.descriptor, &name, flags, mode) {
                 Ok(file) => return Ok(Self { spot, name, file: file.into(), is_renamed: false }),
-                // Left over from a process that had our number.
+                // Left over from another process with the same id.
                 Err(Errno::EXIST) => {}
                 Err(why) => return Err(spot.failed("write", &why.into())),
             }
@@ -135,23 +135,23 @@ impl<'s> PartialFile<'s> {
         if let Some(like) = like {
             let (user, group) =
                 (rustix::fs::Uid::from_raw(like.st_uid), rustix::fs::Gid::from_raw(like.st_gid));
-            // Only the administrator may give files away; everybody else's are their own anyway.
+            // Only the administrator may change the owner; the files of other users are their own anyway.
             let _ = rustix::fs::fchown(&self.file, Some(user), Some(group));
-            // Without the bits that would let it run as somebody else.
+            // Without the setuid and setgid bits.
             rustix::fs::fchmod(&self.file, Mode::from_raw_mode(like.st_mode & 0o777))?;
         }
-        // Before the rename: after a power cut the new name could otherwise stand for an empty file.
+        // Before the rename, or after a power failure the new name could refer to an empty file.
         self.file.sync_all()
     }
 }
 
 impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
-        // The name may be another write's by now.
+        // After the rename, another write may use the name.
         if self.is_renamed {
             return;
         }
-        // Nobody can be told in a drop; a file that is left has a hidden name of its own.
+        // Errors cannot be reported in a drop; a remaining file has a hidden name of its own.
         let _ = rustix::fs::unlinkat(&self.spot.descriptor, &self.name, AtFlags::empty());
     }
 }
@@ -166,7 +166,7 @@ fn rename_to_free(
 
     match rustix::fs::renameat_with(&from.descriptor, name, &to.descriptor, &to.name, RenameFlags::NOREPLACE)
     {
-        // A file system that cannot; that nothing is there was seen a moment ago.
+        // The file system does not support this flag. That nothing exists was checked just before.
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::renameat(&from.descriptor, name, &to.descriptor, &to.name)
         }
@@ -184,7 +184,7 @@ fn rename_to_free(
 }
 
 fn is_same(a: &Stat, b: &Stat) -> bool {
-    // The time alone does not tell: file systems record it in steps, and programs can set it.
+    // The time alone is not sufficient: file systems record it in steps, and programs can set it.
     let of = |stat: &Stat| {
         (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_mode)
     };

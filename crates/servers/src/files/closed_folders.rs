@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// produces more.
 const MAX_KNOWN: usize = 256;
 
-/// They are known by what they are on the disk and not by name: under another name, reached by another way or moved
-/// elsewhere they are the same.
+/// Set of closed folders. They are identified by their inode and not by name, so that they stay closed under another
+/// name or path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClosedFolders(Arc<ClosedFoldersState>);
 
@@ -25,14 +25,14 @@ struct ClosedFoldersState {
 
 impl ClosedFolders {
     pub(super) fn new(paths: &[PathBuf]) -> Self {
-        // A closed folder need not exist yet; its path is kept as it was given then.
+        // A closed folder need not exist yet; its path is then kept as given.
         let paths = paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
         let closed = Self(Arc::new(ClosedFoldersState { paths, known: Mutex::default() }));
         closed.refresh();
         closed
     }
 
-    /// Remembers what is at the paths now: folders come and go.
+    /// Records the folders that are at the paths now.
     fn refresh(&self) {
         if self.0.paths.is_empty() {
             return;
@@ -56,9 +56,9 @@ impl ClosedFolders {
         if self.is_empty() {
             return Ok(folder);
         }
-        // By the descriptor: the path may lead to another folder by now.
+        // By the descriptor, because the path may lead to another folder by now.
         let found = id(&rustix::fs::fstat(&folder)?);
-        // Before the lock is taken below, because this takes it, too.
+        // Before the lock is taken below, because this takes it too.
         self.refresh();
         let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
@@ -66,7 +66,7 @@ impl ClosedFolders {
 
     /// Returns true if a folder, or one of its parents, is closed.
     pub(super) fn covers(&self, folder: &Path) -> bool {
-        // By name as well, since a closed folder need not exist yet.
+        // Also by name, because a closed folder need not exist yet.
         self.0.paths.iter().any(|path| folder.starts_with(path))
             || folder.ancestors().any(|part| self.is_closed_folder(part))
     }

@@ -23,12 +23,12 @@ pub struct FilesConfig {
     pub(super) limits: FileLimits,
 }
 
-/// Files that are served to a client.
+/// Part of the file system that is served to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FolderScope {
-    /// The folders.
+    /// The configured folders.
     Folders,
-    /// The part of the folders that the client's roots cover, or all of them if the client has no roots.
+    /// The part of the configured folders that the client's roots cover, or all of them if the client has no roots.
     Within,
     /// The client's roots.
     Client,
@@ -43,7 +43,7 @@ pub(super) struct FileLimits {
 }
 
 impl FilesConfig {
-    /// These folders and what is under them.
+    /// Serves these folders and everything below them.
     pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         let limits = FileLimits {
             read_bytes: DEFAULT_MAX_READ_BYTES,
@@ -63,22 +63,22 @@ impl FilesConfig {
     }
 
     /// Serves the roots of each client to that client, without configured folders. A client without roots gets nothing.
-    /// The roots are requested in each call, so that changes take effect at once.
+    /// The roots are requested in each call, so that changes take effect immediately.
     pub fn of_client() -> Self {
         Self { scope: FolderScope::Client, ..Self::new([] as [PathBuf; 0]) }
     }
 
-    /// Closes folders that lie in a served one, such as a folder of keys. They need not exist yet. A folder in one of
-    /// them cannot be served.
+    /// Closes folders inside the served ones, such as a folder with keys. They need not exist yet. A folder inside a
+    /// closed one cannot be served.
     pub fn except(mut self, folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.closed.extend(folders.into_iter().map(Into::into));
         self
     }
 
     /// Restricts a client that has roots to files within them; off by default. Each call then asks for the roots first.
-    /// A client without roots gets all that is served.
+    /// A client without roots gets all served folders.
     pub fn within_roots(mut self, on: bool) -> Self {
-        // A server of the client's roots serves nothing else anyway.
+        // A server of the client's roots never serves anything else.
         if self.scope != FolderScope::Client {
             self.scope = if on { FolderScope::Within } else { FolderScope::Folders };
         }

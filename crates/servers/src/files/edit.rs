@@ -1,4 +1,4 @@
-//! Edits of text: what is to go is named word for word.
+//! Edits of text by exact replacement.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ const MAX_DIFF: usize = 64 * 1024;
 /// Maximum time to search for the shortest difference. After that, any difference is used.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 
-/// The text after the edits, one after the other, and how many places were changed.
+/// Applies the edits in order. Returns the new text and the number of replacements.
 pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String, usize)> {
     if edits.is_empty() || edits.len() > MAX_EDITS {
         return Err(Error::msg(format!("give between 1 and {MAX_EDITS} edits")));
     }
-    // Models write line feeds; a file that ends its lines in another way keeps them.
+    // Models write line feeds; a file with other line ends keeps them.
     let returns = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
     let fitting = |part: &str| {
         if returns && !part.contains('\r') { part.replace('\n', "\r\n") } else { part.to_owned() }
@@ -66,7 +66,7 @@ pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String,
     Ok((text, replaced))
 }
 
-/// The difference, as `diff -u` shows it.
+/// Returns the difference in the format of `diff -u`.
 pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
     let name = name.trim_start_matches('/');
     let difference = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
@@ -77,7 +77,7 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
         .to_string();
     if shown.len() > MAX_DIFF {
         let end = shown.floor_char_boundary(MAX_DIFF);
-        // Cut at a line, since half a line could be read as a whole one.
+        // Cut at a line end, because half a line could be mistaken for a whole one.
         let end = shown[..end].rfind('\n').map_or(end, |at| at + 1);
         let left = shown.len() - end;
         shown.truncate(end);
@@ -86,7 +86,7 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
     shown
 }
 
-/// Returns an explanation of a missing text, as far as the cause can be guessed.
+/// Returns an explanation why a text was not found, as far as it can be guessed.
 fn explain_missing(text: &str, old: &str) -> String {
     let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted: Vec<String> = old.lines().map(squeezed).filter(|line| !line.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! A name in a folder: where something is, or may come to be. The name itself is never followed.
+//! A name in an open folder, which may exist or not. The name itself is never followed as a link.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,12 +12,12 @@ use rustix::io::Errno;
 use super::folder::{FileMetadata, Kind};
 use super::served_folders::{ServedFolders, ServedPath, normalize_path, normalize_relative, parse_path};
 
-/// Maximum number of folders that are made at once.
+/// Maximum number of folders created in one call.
 const MAX_NEW_FOLDERS: usize = 32;
-/// The longest name there can be.
+/// Maximum length of a name, in bytes.
 const MAX_NAME: usize = 255;
 
-/// A name in a folder that is held open.
+/// A name in an open folder.
 pub(super) struct EntryLocation<'r> {
     pub(super) folder: ServedPath<'r>,
     pub(super) descriptor: OwnedFd,
@@ -46,7 +46,7 @@ impl<'r> EntryLocation<'r> {
         Ok(rustix::fs::statat(&self.descriptor, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Returns the metadata of the entry, or none if it does not exist.
+    /// Returns the metadata of the entry, or `None` if it does not exist.
     pub(super) fn stat_if_present(&self) -> Result<Option<Stat>> {
         match self.stat() {
             Ok(stat) => Ok(Some(stat)),
@@ -61,7 +61,7 @@ impl<'r> EntryLocation<'r> {
 }
 
 impl ServedFolders {
-    /// The spot that a path names, in a folder that is there; whether there is something at it or not.
+    /// Returns the location of a path whose folder exists. The entry itself need not exist.
     pub(super) fn spot(&self, text: &str) -> Result<EntryLocation<'_>> {
         let path = parse_path(text)?;
         let nameless = || Error::msg(format!("{text:?} does not name an entry of a folder"));
@@ -77,14 +77,14 @@ impl ServedFolders {
             let folder = self.find_path(path.parent().unwrap_or_else(|| Path::new("")), text)?;
             return EntryLocation::new(folder, name.to_owned());
         }
-        // With several folders it has to be clear which one is meant.
+        // With several folders it has to be unambiguous which one is meant.
         match self.all().iter().find(|root| root.child_path(&path).symlink_metadata().is_ok()) {
             Some(root) => self.spot(&root.child_path(&path).display().to_string()),
             None => Err(self.unclear_error(text)),
         }
     }
 
-    /// The spot that is written to for a path: behind links, as long as they stay inside.
+    /// Returns the location that is written to for a path. Links are followed as long as they stay inside.
     pub(super) fn resolve_write_target(&self, text: &str) -> Result<EntryLocation<'_>> {
         match self.find(text) {
             Ok(place) => match place.spot() {
@@ -93,7 +93,7 @@ impl ServedFolders {
             },
             Err(why) => {
                 let spot = self.spot(text)?;
-                // A link that leads out, or nowhere.
+                // A link that leads out, or to nothing.
                 let is_link =
                     spot.stat_if_present()?.is_some_and(|stat| FileMetadata::of(&stat).kind == Kind::Link);
                 if is_link { Err(why) } else { Ok(spot) }
@@ -118,7 +118,7 @@ impl ServedFolders {
         } else {
             normalize_relative(&path).ok_or_else(|| self.outside(text))?
         };
-        // The path itself was not found, so the search for what exists begins with its parent.
+        // The path itself was not found, so the search for an existing folder begins with its parent.
         let above = path.ancestors().skip(1).take(MAX_NEW_FOLDERS);
         let Some((above, place)) =
             above.filter_map(|path| Some((path, self.find_path(path, text).ok()?))).next()
@@ -126,12 +126,12 @@ impl ServedFolders {
             return Err(why);
         };
         let (mut folder, mut made) = (place.open_folder()?, place.path());
-        // What is left are plain names: the path has no `.` and `..`.
+        // The remaining parts are plain names, because the path has no `.` and `..`.
         for name in path.strip_prefix(above).unwrap_or(&path) {
-            // A folder that was just made may be one that is closed, which need not have existed before.
+            // A folder that was just created may be a closed one, which need not have existed before.
             folder = match enter(&folder, name).and_then(|folder| place.closed().admit(folder)) {
                 Ok(folder) => folder,
-                // A link that leads out, or something that is no folder.
+                // A link that leads out, or an entry that is not a folder.
                 Err(Errno::LOOP | Errno::NOTDIR) => return Err(why),
                 Err(error) => {
                     let error = io::Error::from(error);
@@ -149,9 +149,9 @@ impl ServedFolders {
     }
 }
 
-/// Opens a folder in a folder, and makes it if it is not there; not if it is a link.
+/// Opens a folder inside a folder and creates it if it does not exist. Links are not followed.
 fn enter(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
-    // Made first and then opened, because another process may make it in between.
+    // Created first and then opened, because another process may create it in between.
     match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(why) => return Err(why),

@@ -1,4 +1,4 @@
-//! Content of a folder, read through its descriptor. Links are shown and not followed.
+//! Content of a folder, read through its descriptor. Links are listed but not followed.
 
 use std::ffi::OsString;
 use std::io;
@@ -62,13 +62,13 @@ impl FileMetadata {
     }
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 pub(super) struct FolderEntry {
     pub(super) name: OsString,
     pub(super) meta: FileMetadata,
 }
 
-/// Everything in a folder, by name.
+/// Returns all entries of a folder, sorted by name.
 pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(folder.as_fd())? {
@@ -77,25 +77,25 @@ pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<FolderEntry>> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        // What has gone in the meantime is not there.
+        // Entries that have disappeared in the meantime are skipped.
         let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         entries.push(FolderEntry {
             name: OsString::from_vec(name.to_bytes().to_vec()),
             meta: FileMetadata::of(&stat),
         });
     }
-    // File systems have an order of their own; what a limit cuts off must be the same in each call.
+    // File systems have an order of their own, but a limit must cut off the same entries in each call.
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
 
-/// Opens a folder in a folder; not if it is a link, nor if it is closed.
+/// Opens a folder inside a folder. Fails for links and closed folders.
 pub(super) fn enter(folder: &OwnedFd, name: &OsString, closed: &ClosedFolders) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(closed.admit(rustix::fs::openat(folder, name.as_os_str(), flags, Mode::empty())?)?)
 }
 
-/// Opens a file in a folder; not if it is a link, and without waiting for anybody.
+/// Opens a file inside a folder without blocking. Fails for links.
 pub(super) fn open(folder: &OwnedFd, name: &OsString) -> io::Result<std::fs::File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(folder, name.as_os_str(), flags, Mode::empty())?.into())

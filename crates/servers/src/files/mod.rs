@@ -1,4 +1,4 @@
-//! Server for files: it lists, reads and searches them in the given folders, and writes them if allowed.
+//! Server for files. It lists, reads and searches the given folders, and writes to them if allowed.
 
 mod atomic_write;
 mod closed_folders;
@@ -34,13 +34,13 @@ pub(crate) use served_folders::parse_path;
 /// Maximum depth of folders in trees and searches.
 const MAX_DEPTH: usize = 32;
 
-/// A server for files.
+/// Creates a server for files.
 ///
-/// The server lists, reads and searches. With [`FilesConfig::write`] it also writes, edits and moves files and makes
-/// folders, and with [`FilesConfig::delete`] it deletes. Nothing outside of the folders is reached: neither by `..` nor
-/// by links, nor by a path that is replaced while a call runs. Everything is opened from a folder's own descriptor
-/// without following links. A file is written atomically: concurrent readers, and readers after a crash, see either the
-/// old or the new content whole.
+/// The server lists, reads and searches. With [`FilesConfig::write`] it also writes, edits and moves files and creates
+/// folders, and with [`FilesConfig::delete`] it deletes. Nothing outside the folders can be accessed: neither by `..`
+/// nor by links, nor by a path that is replaced while a call runs. Everything is opened relative to a folder's
+/// descriptor without following links. A file is written atomically: concurrent readers, and readers after a crash, see
+/// either the old or the new content whole.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {
@@ -50,19 +50,19 @@ const MAX_DEPTH: usize = 32;
 /// # }
 /// ```
 ///
-/// | tool | does |
+/// | tool | description |
 /// |---|---|
-/// | `folders` | names the folders that are served |
-/// | `list`, `tree`, `stat`, `search` | what is in a folder, and under it; what is known of a file; finds by name and by text |
-/// | `read` | a file, or some lines of it |
-/// | `write_file`, `edit_file` | write all of a text file; change parts of it, word for word, and show the difference |
-/// | `create_directory`, `move_file` | make folders; move and rename, never over something |
-/// | `delete_file` | a file, a link, an empty folder |
+/// | `folders` | lists the served folders |
+/// | `list`, `tree`, `stat`, `search` | lists a folder; shows the tree below it; returns metadata of a file; finds files by name and text |
+/// | `read` | returns a file, or some of its lines |
+/// | `write_file`, `edit_file` | writes a whole text file; replaces exact parts of it and shows the difference |
+/// | `create_directory`, `move_file` | creates folders; moves or renames, never replacing an entry |
+/// | `delete_file` | deletes a file, a link or an empty folder |
 ///
 /// Every file is a resource, `file:///…`. Subscribers are notified when this server changes it.
 ///
 /// # Errors
-/// When there is no folder to serve, or one of them is no folder or cannot be opened.
+/// If there is no folder to serve, or one of them is not a folder or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     let FilesConfig { folders, closed, scope, writes, deletes, limits } = config;
     let closed = ClosedFolders::new(&closed);
@@ -73,7 +73,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     };
     let files = FilesServer(Arc::new(FilesState { roots, scope, limits, turns: Arc::default() }));
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
-    // One folder may be given twice, and a resource is listed once.
+    // One folder may be given twice, but a resource is listed once.
     roots.sort();
     roots.dedup();
     let mut server = files.clone().into_server();
@@ -81,7 +81,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
         let folder = Resource::new(uri).name(name).description("A served folder.").mime(paths::FOLDER);
         let files = files.clone();
         server = server.resource(folder, move |ctx: Context, uri: Uri| {
-            // The handler is called many times, and each future has its own.
+            // The handler is called many times, and each future needs its own clone.
             let files = files.clone();
             async move { files.file(&ctx, uri).await }
         });
@@ -105,7 +105,7 @@ struct FilesState {
     roots: ServedFolders,
     scope: FolderScope,
     limits: FileLimits,
-    /// Those who write come one after the other.
+    /// Lock that serializes writes.
     turns: Arc<Mutex<()>>,
 }
 
@@ -278,7 +278,7 @@ impl FilesServer {
     #[resource("file:///{+path}", name = "File")]
     async fn file(&self, ctx: &Context, uri: Uri) -> Result<Option<ResourceContents>> {
         self.run(ctx, move |files| {
-            // What is outside and what does not exist look the same from here.
+            // Paths outside and paths that do not exist are indistinguishable here.
             let Ok(place) = files.roots.find(&uri.0) else { return Ok(None) };
             if place.meta()?.kind == Kind::Folder {
                 return paths::folder_contents(files, &place, uri.0).map(Some);
@@ -291,7 +291,7 @@ impl FilesServer {
 
     #[complete(file.path)]
     async fn complete_path(&self, typed: &str) -> Result<Vec<String>> {
-        // Nothing can be asked here.
+        // The client's roots cannot be requested here.
         if self.0.scope != FolderScope::Folders {
             return Ok(Vec::new());
         }
@@ -301,7 +301,7 @@ impl FilesServer {
 }
 
 impl FilesServer {
-    /// Does something with as much as is served to this client.
+    /// Runs `what` with the files served to this client.
     async fn run<T: Send + 'static>(
         &self,
         ctx: &Context,
@@ -320,7 +320,7 @@ impl FilesServer {
             }
             FolderScope::Within | FolderScope::Client => {}
         }
-        // Asked anew in each call, so that a change of the roots is obeyed at once.
+        // Requested in each call, so that a change of the roots takes effect immediately.
         let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
         run_blocking(all, move |all| {
             let roots = if all.scope == FolderScope::Client {
@@ -328,7 +328,7 @@ impl FilesServer {
             } else {
                 all.roots.within(&uris)?
             };
-            // The lock is the one of all calls, since one of its own would order nothing.
+            // The lock is shared by all calls, because a separate one would serialize nothing.
             what(&FilesState { roots, scope: all.scope, limits: all.limits, turns: Arc::clone(&all.turns) })
         })
         .await
@@ -344,7 +344,7 @@ async fn run_blocking<T: Send + 'static>(
 }
 
 impl FilesState {
-    /// The folder at `path`; the only one that is served where there is no path.
+    /// Returns the folder at `path`, or the only served folder if there is no path.
     fn folder(&self, path: Option<&str>) -> Result<ServedPath<'_>> {
         match path {
             Some(path) => self.roots.find(path),
@@ -358,7 +358,7 @@ impl FilesState {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses what is too long to be written.
+    /// Returns an error if a text is too long to be written.
     fn check_write_size(&self, bytes: usize) -> Result<()> {
         let limit = self.limits.write_bytes;
         if bytes as u64 <= limit {

@@ -1,4 +1,4 @@
-//! Completions of paths, and the contents of folders as resources.
+//! Completion of paths, and folders as resources.
 
 use hospes::prelude::*;
 use hospes::server::fitting;
@@ -10,8 +10,8 @@ use super::served_folders::ServedPath;
 /// Media type of a folder, as defined by XDG (RES-16).
 pub(super) const FOLDER: &str = "inode/directory";
 
-/// The paths that begin as `typed`, without the slash in front, as the template of files has them: what is in the folder
-/// named so far, the likeliest first; outside, only the way to the folders that are served.
+/// Returns the paths that begin with `typed`, without the leading slash, as in the URI template: entries of the folder
+/// typed so far, most likely first. Outside the served folders, only paths towards them are returned.
 pub(super) fn completions(files: &FilesState, typed: &str) -> Vec<String> {
     let (folder, name) = typed.rsplit_once('/').unwrap_or(("", typed));
     let inside = || {
@@ -24,7 +24,7 @@ pub(super) fn completions(files: &FilesState, typed: &str) -> Vec<String> {
         return roots.filter(|root| root.starts_with(typed)).collect();
     };
     let shown = entries.iter().filter_map(|entry| {
-        // A name that is no text cannot be typed.
+        // A name that is not valid UTF-8 cannot be typed.
         let name = entry.name.to_str()?;
         Some(if entry.meta.kind == Kind::Folder { format!("{name}/") } else { name.to_owned() })
     });
@@ -32,7 +32,7 @@ pub(super) fn completions(files: &FilesState, typed: &str) -> Vec<String> {
     fitting(name, &names).into_iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// A folder as a resource: its entries, one a line, folders with a slash.
+/// Returns a folder as a resource: one entry a line, folders with a slash.
 pub(super) fn folder_contents(
     files: &FilesState,
     place: &ServedPath<'_>,

@@ -1,20 +1,20 @@
-//! Patterns for names and paths: `*`, `?`, `[a-z]`, `[!a-z]`, `{one,two}`, and `**` for any folders between.
+//! Glob patterns for names and paths: `*`, `?`, `[a-z]`, `[!a-z]`, `{one,two}`, and `**` for any number of folders.
 
 /// Maximum number of patterns to which one with braces may expand.
 const MAX_ALTERNATIVES: usize = 64;
-/// The longest pattern, in bytes.
+/// Maximum length of a pattern, in bytes.
 const MAX_PATTERN: usize = 1024;
 
-/// A pattern, ready to be matched.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct GlobPattern {
-    /// Without braces; each in parts between slashes.
+    /// Alternatives after brace expansion, each split at slashes.
     alternatives: Vec<Vec<PatternPart>>,
 }
 
 #[derive(Debug)]
 enum PatternPart {
-    /// `**`.
+    /// `**`: any number of folders.
     Folders,
     Name(Vec<PatternToken>),
 }
@@ -36,7 +36,7 @@ impl GlobPattern {
         let parts = |text: &String| {
             let mut parts = Vec::new();
             if !text.contains('/') {
-                // A name, wherever it is.
+                // A pattern without a slash matches a name in any folder.
                 parts.push(PatternPart::Folders);
             }
             for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -51,7 +51,7 @@ impl GlobPattern {
         Ok(Self { alternatives: alternatives.iter().map(parts).collect::<Result<_, String>>()? })
     }
 
-    /// Returns true if a path, without a slash at its beginning, matches.
+    /// Returns true if a path, without a leading slash, matches.
     pub(super) fn matches(&self, path: &str) -> bool {
         let names: Vec<&str> = path.split('/').collect();
         self.alternatives.iter().any(|parts| fits(parts, &names))
@@ -129,7 +129,7 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
     let mut letters = part.chars().peekable();
     while let Some(letter) = letters.next() {
         tokens.push(match letter {
-            // Stars in a row mean the same as one, and each would cost a place to go back to.
+            // Consecutive stars are equivalent to one, and each would add a backtracking position.
             '*' if matches!(tokens.last(), Some(PatternToken::Star)) => continue,
             '*' => PatternToken::Star,
             '?' => PatternToken::Any,
@@ -139,12 +139,12 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
                 let mut ranges = Vec::new();
                 loop {
                     let first = match letters.next() {
-                        // As in POSIX, a `]` that comes first stands for itself.
+                        // As in POSIX, a leading `]` is literal.
                         Some(']') if !ranges.is_empty() => break,
                         Some(letter) => letter,
                         None => return Err(format!("the [ in {part:?} is not closed with ]")),
                     };
-                    // A `-` before the `]` stands for itself.
+                    // A `-` before the `]` is literal.
                     if letters.peek() == Some(&'-') {
                         let mut ahead = letters.clone();
                         ahead.next();
@@ -168,7 +168,7 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
 fn expand(text: &str) -> Result<Vec<String>, String> {
     let (mut done, mut todo) = (Vec::new(), vec![text.to_owned()]);
     while let Some(next) = todo.pop() {
-        // Checked while braces are expanded, because several pairs multiply.
+        // Checked during expansion, because several pairs multiply.
         if done.len() + todo.len() >= MAX_ALTERNATIVES {
             return Err(format!("the braces expand to more than {MAX_ALTERNATIVES} patterns"));
         }

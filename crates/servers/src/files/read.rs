@@ -1,4 +1,4 @@
-//! Reading files, never more of them than the limit.
+//! Reading of files up to a size limit.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
@@ -7,7 +7,7 @@ use rustix::fs::Stat;
 
 use super::served_folders::ServedPath;
 
-/// All of a file.
+/// Returns the whole content of a file.
 pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
     let (file, size) = place.open_file()?;
     let too_large = |size: u64| {
@@ -21,17 +21,17 @@ pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
         return Err(too_large(size));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    // One byte more than the limit tells a file that is too long.
+    // One byte more than the limit reveals a file that is too long.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
-    // It may have grown, or be one of those whose size is not known before.
+    // The file may have grown, or its size may not be known in advance.
     let size = bytes.len() as u64;
     if size > limit { Err(too_large(size)) } else { Ok(bytes) }
 }
 
-/// All of a text, and what the file was like when it was read.
+/// Returns the whole text of a file, and its metadata at the time of reading.
 pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, Stat)> {
     let (file, size) = place.open_file()?;
-    // Of the descriptor that is read, so that content and metadata are of the same file.
+    // Of the descriptor that is read, so that content and metadata belong to the same file.
     let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("inspect", &why.into()))?;
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
@@ -42,7 +42,7 @@ pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, Stat)>
     Ok((text.map_err(|_| Error::msg(format!("{} is not UTF-8 text", place.shown())))?, stat))
 }
 
-/// Some lines of a text, the first of which is line `from`, counted from 1.
+/// Returns some lines of a text file, starting at line `from`, counted from 1.
 pub(super) fn lines(place: &ServedPath<'_>, from: u64, count: Option<u64>, limit: u64) -> Result<String> {
     let (file, _) = place.open_file()?;
     let mut reader = BufReader::new(file);
@@ -57,7 +57,7 @@ pub(super) fn lines(place: &ServedPath<'_>, from: u64, count: Option<u64>, limit
     while count.is_none_or(|count| read < count) {
         let left = limit.saturating_sub(text.len() as u64);
         let before = text.len();
-        // One byte over the limit tells a line that ends there from one that does not.
+        // One byte over the limit distinguishes a line that ends there from a longer one.
         reader.by_ref().take(left.saturating_add(1)).read_until(b'\n', &mut text).map_err(failed)?;
         if text.len() == before {
             break;
@@ -73,7 +73,7 @@ pub(super) fn lines(place: &ServedPath<'_>, from: u64, count: Option<u64>, limit
     String::from_utf8(text).map_err(|_| Error::msg(format!("{} is not UTF-8 text", place.shown())))
 }
 
-/// Passes over a line, however long, and says how many bytes it had.
+/// Skips a line of any length and returns its length in bytes.
 fn skip_line(reader: &mut impl std::io::BufRead) -> std::io::Result<usize> {
     let mut passed = 0;
     loop {
@@ -95,7 +95,7 @@ fn skip_line(reader: &mut impl std::io::BufRead) -> std::io::Result<usize> {
 pub(super) fn as_content(place: &ServedPath<'_>, bytes: Vec<u8>) -> ContentBlock {
     let media = place.media_type().unwrap_or_default();
     match media.split('/').next() {
-        // A drawing in XML is text to a model.
+        // An SVG image is XML, which is text to a model.
         Some("image") if media != "image/svg+xml" => return ContentBlock::image(bytes, media),
         Some("audio") => return ContentBlock::audio(bytes, media),
         _ => {}

@@ -1,4 +1,4 @@
-//! Searching by name and by text.
+//! Search by name and text.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
@@ -40,7 +40,7 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// Looks through folders.
+/// Searches folders.
 pub(super) fn search(
     places: &[ServedPath<'_>],
     pattern: &str,
@@ -66,7 +66,7 @@ pub(super) fn search(
 
 struct FileSearch {
     pattern: GlobPattern,
-    /// In small letters.
+    /// Text to find, in lower case.
     text: Option<String>,
     limits: FileLimits,
     visits: usize,
@@ -75,7 +75,7 @@ struct FileSearch {
 
 impl FileSearch {
     fn folder(&mut self, folder: &OwnedFd, place: &ServedPath<'_>, inside: &mut String, depth: usize) {
-        // One folder that cannot be read does not spoil the rest.
+        // A folder that cannot be read is skipped.
         let Ok(entries) = folder::entries(folder) else { return };
         for entry in &entries {
             if self.visits >= self.limits.visits || self.found.matches.len() >= self.limits.entries {
@@ -118,7 +118,7 @@ impl FileSearch {
     }
 }
 
-/// Returns the lines of a file that contain a text, or none if there are none or the file is no text.
+/// Returns the lines of a file that contain a text. `None` if there are none or the file is not text.
 fn lines_with(text: &str, folder: &OwnedFd, entry: &FolderEntry, limit: u64) -> Option<Vec<Line>> {
     let file = folder::open(folder, &entry.name).ok()?;
     let mut reader = BufReader::new(file.take(limit));
@@ -128,7 +128,7 @@ fn lines_with(text: &str, folder: &OwnedFd, entry: &FolderEntry, limit: u64) -> 
         if reader.read_until(b'\n', &mut line).ok()? == 0 || lines.len() == MAX_LINES_PER_FILE {
             break;
         }
-        // A NUL marks binary data, of which not even the lines before are shown.
+        // A NUL marks binary data, of which no lines are shown.
         if line.contains(&0) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The folders that are served, and the way from a path that a peer gives to a file under one of them.
+//! The served folders, and the resolution of a client's path to a file in one of them.
 //!
 //! A path is first normalized without reading the disk (including `..`), and must then lie in a served folder. It is
 //! then resolved, and must still lie in one. So links are followed as long as they stay inside. Nothing about the
@@ -25,19 +25,19 @@ use super::folder::{FileMetadata, Kind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilesError {
-    /// No folder was given.
+    /// No folder is given.
     #[error("no folder to serve files from")]
     NoFolder,
-    /// A folder is closed to this server, or lies in one that is.
+    /// A folder is closed, or is inside a closed one.
     #[error("{} is not served: its contents are closed to this server", folder.display())]
     Closed {
-        /// The folder, as it was given.
+        /// The folder as given.
         folder: PathBuf,
     },
     /// A folder cannot be opened.
     #[error("cannot serve files from {}", folder.display())]
     Open {
-        /// The folder, as it was given.
+        /// The folder as given.
         folder: PathBuf,
         /// Cause of the failure.
         #[source]
@@ -45,17 +45,17 @@ pub enum FilesError {
     },
 }
 
-/// All folders that are served.
+/// All served folders.
 pub(super) struct ServedFolders {
     all: Vec<ServedFolder>,
     closed: ClosedFolders,
 }
 
-/// One of them.
+/// A served folder.
 struct ServedFolder {
     /// Path of the folder, with links resolved.
     path: PathBuf,
-    /// Path as it was given, made absolute. Peers may use the name they know.
+    /// Path as given, made absolute. Peers may use either path.
     given: PathBuf,
     descriptor: OwnedFd,
     closed: ClosedFolders,
@@ -75,11 +75,11 @@ impl ServedFolder {
     }
 }
 
-/// A file or folder under one of them, that exists.
+/// An existing file or folder in a served folder.
 #[derive(Clone)]
 pub(super) struct ServedPath<'r> {
     root: &'r ServedFolder,
-    /// From the root, without links; `.` for the root itself.
+    /// Path relative to the served folder, without links; `.` for the folder itself.
     inside: PathBuf,
 }
 
@@ -97,7 +97,7 @@ impl ServedFolders {
         Self { all: Vec::new(), closed }
     }
 
-    /// Those of a client's roots that can be opened: they alone are served.
+    /// Opens those of a client's roots that can be opened. Only they are served.
     pub(super) fn of_client(&self, uris: &[String]) -> Result<Self> {
         let mut roots: Vec<ServedFolder> = Vec::new();
         for path in uris.iter().filter_map(|uri| root_path(uri)) {
@@ -125,7 +125,7 @@ impl ServedFolders {
                     let descriptor = root.descriptor.try_clone()?;
                     ServedFolder { path: root.path.clone(), given: root.given.clone(), descriptor, closed }
                 } else if let Ok(inside) = path.strip_prefix(&root.path) {
-                    // From the served folder's own descriptor: nothing is slipped in between.
+                    // Relative to the served folder's own descriptor, so that no component can be replaced in between.
                     let Ok(descriptor) = ServedPath::at(root, inside.to_owned()).open_folder() else {
                         continue;
                     };
@@ -152,17 +152,17 @@ impl ServedFolders {
         self.all.len()
     }
 
-    /// Their paths.
+    /// Returns the paths of the folders.
     pub(super) fn shown(&self) -> Vec<String> {
         self.all.iter().map(|root| root.path.display().to_string()).collect()
     }
 
-    /// All of them.
+    /// Returns all folders.
     pub(super) fn all(&self) -> Vec<ServedPath<'_>> {
         self.all.iter().map(ServedPath::of).collect()
     }
 
-    /// The only one there is.
+    /// Returns the only folder. Fails if there are several.
     pub(super) fn only(&self) -> Result<ServedPath<'_>> {
         match self.all.as_slice() {
             [root] => Ok(ServedPath::of(root)),
@@ -173,18 +173,18 @@ impl ServedFolders {
         }
     }
 
-    /// The place that a path, or a `file:` URI, means.
+    /// Resolves a path or a `file:` URI.
     pub(super) fn find(&self, text: &str) -> Result<ServedPath<'_>> {
         self.find_path(&parse_path(text)?, text)
     }
 
-    /// The place that `path` means, which `text` gave.
+    /// Resolves `path`, which was given as `text`.
     pub(super) fn find_path(&self, path: &Path, text: &str) -> Result<ServedPath<'_>> {
         if path.is_absolute() {
             let path = normalize_path(path);
             let mut missing = None;
             for root in &self.all {
-                // By the longer name first: one folder may be given inside another.
+                // The longer name first, because one folder may be inside another.
                 for name in [&root.path, &root.given] {
                     if let Ok(inside) = path.strip_prefix(name) {
                         match self.resolve(root, inside, text) {
@@ -221,7 +221,7 @@ impl ServedFolders {
             };
             Error::msg(format!("{text:?} cannot be found: {why}"))
         })?;
-        // A link may lead from one served folder into another, so all of them are compared.
+        // A link may lead from one served folder to another, so all of them are compared.
         let found = self.all.iter().find_map(|root| Some((root, real.strip_prefix(&root.path).ok()?)));
         match found {
             Some((root, inside)) => Ok(ServedPath::at(root, inside.to_owned())),
@@ -277,13 +277,13 @@ impl<'r> ServedPath<'r> {
         self.path().display().to_string()
     }
 
-    /// Its URI.
+    /// Returns the `file:` URI.
     pub(super) fn uri(&self) -> String {
         use std::fmt::Write as _;
         let mut uri = "file://".to_owned();
-        // By bytes, since a path need not be UTF-8.
+        // By bytes, because a path need not be UTF-8.
         for &byte in self.path().as_os_str().as_encoded_bytes() {
-            // The characters of a path in RFC 3986, section 3.3, and the slash.
+            // Characters allowed in a path by RFC 3986, section 3.3, and the slash.
             if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
                 uri.push(char::from(byte));
             } else {
@@ -294,14 +294,15 @@ impl<'r> ServedPath<'r> {
         uri
     }
 
-    /// Its media type, by its name.
+    /// Returns the media type, guessed from the name.
     pub(super) fn media_type(&self) -> Option<&'static str> {
         mime_guess::from_path(&self.inside).first_raw()
     }
 
     pub(super) fn meta(&self) -> Result<FileMetadata> {
         let failed = |why: Errno| self.failed("inspect", &why.into());
-        // By way of its folder's descriptor: on the way there no link is followed, whatever was put there meanwhile.
+        // Through its folder's descriptor, so that no link is followed even if the path has been changed in the
+        // meantime.
         let stat = match self.spot() {
             None => rustix::fs::fstat(&self.root.descriptor).map_err(failed)?,
             Some(spot) => spot?.stat().map_err(|why| self.failed("inspect", &why))?,
@@ -309,14 +310,14 @@ impl<'r> ServedPath<'r> {
         Ok(FileMetadata::of(&stat))
     }
 
-    /// The folder it is in, and its name there; none for a served folder itself.
+    /// Returns its folder and its name there. `None` for a served folder itself.
     pub(super) fn spot(&self) -> Option<Result<EntryLocation<'r>>> {
         let name = self.inside.file_name()?.to_owned();
         let folder = Self::at(self.root, self.inside.parent().unwrap_or_else(|| Path::new("")).to_owned());
         Some(EntryLocation::new(folder, name))
     }
 
-    /// Opens a folder, to see what is in it.
+    /// Opens the folder for reading its entries.
     pub(super) fn open_folder(&self) -> Result<OwnedFd> {
         let opened = self.open(OFlags::RDONLY | OFlags::DIRECTORY);
         opened.map_err(|why| match why {
@@ -325,9 +326,9 @@ impl<'r> ServedPath<'r> {
         })
     }
 
-    /// Opens a file, and says how long it is.
+    /// Opens the file and returns its length in bytes.
     pub(super) fn open_file(&self) -> Result<(File, u64)> {
-        // Without blocking: a pipe without a writer would keep us waiting before we can see that it is one.
+        // Without blocking, because opening a pipe without a writer would block before it can be recognized.
         let opened = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
         let opened = opened.map_err(|why| self.failed("open", &why.into()))?;
         let meta = rustix::fs::fstat(&opened).map_err(|why| self.failed("inspect", &why.into()))?;
@@ -344,7 +345,7 @@ impl<'r> ServedPath<'r> {
         &self.root.closed
     }
 
-    /// An error with the place's name in it.
+    /// Creates an error that names the path.
     pub(super) fn failed(&self, what: &str, why: &io::Error) -> Error {
         Error::msg(format!("cannot {what} {}: {why}", self.shown()))
     }
@@ -354,7 +355,7 @@ impl<'r> ServedPath<'r> {
         use rustix::fs::ResolveFlags;
 
         if !self.root.closed.is_empty() {
-            // Each folder on the way is to be looked at.
+            // With closed folders, each folder on the way has to be checked.
             return self.open_plainly(flags);
         }
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -371,7 +372,7 @@ impl<'r> ServedPath<'r> {
         self.open_plainly(flags)
     }
 
-    /// Step by step, so that no link is followed on the way either.
+    /// Opens step by step, so that no link on the way is followed.
     fn open_plainly(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let mut steps = self.inside.components().peekable();
         let mut folder: Option<OwnedFd> = None;
@@ -382,7 +383,7 @@ impl<'r> ServedPath<'r> {
             };
             let from = folder.as_ref().unwrap_or(&self.root.descriptor);
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            // `NOFOLLOW` covers only the last component, which is why each step is an open of its own.
+            // `NOFOLLOW` covers only the last component, so each step is a separate open.
             let opened = rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?;
             folder = Some(self.root.closed.admit(opened)?);
         }
@@ -396,18 +397,18 @@ impl fmt::Debug for ServedPath<'_> {
     }
 }
 
-/// The folder that a client's root is, if it is one of files.
+/// Returns the path of a client's root, if it is a `file:` URI.
 fn root_path(uri: &str) -> Option<PathBuf> {
     uri.strip_prefix("file:").and_then(|rest| path_of(rest).ok())
 }
 
-/// An absolute path without `.` and `..`, made so without looking at the disk.
+/// Removes `.` and `..` from an absolute path without reading the disk.
 pub(super) fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
             Component::CurDir => {}
-            // There is nothing above the root.
+            // The parent of the root is the root.
             Component::ParentDir => drop(plain.pop()),
             other => plain.push(other),
         }
@@ -415,7 +416,7 @@ pub(super) fn normalize_path(path: &Path) -> PathBuf {
     plain
 }
 
-/// A relative path without `.` and `..`; none if it leads out.
+/// Removes `.` and `..` from a relative path. Returns `None` if it leads out.
 pub(super) fn normalize_relative(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -433,21 +434,21 @@ pub(super) fn normalize_relative(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// The path that a text is, or that stands in it as a `file:` URI.
+/// Parses a path or a `file:` URI.
 pub(crate) fn parse_path(text: &str) -> Result<PathBuf> {
-    // `get`, because the fifth byte may lie inside a character.
+    // `get`, because the fifth byte may be inside a character.
     let path = match text.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
         _ => PathBuf::from(text),
     };
-    // Checked after decoding, since `%00` is a NUL as well.
+    // Checked after decoding, because `%00` is a NUL too.
     if path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(Error::msg("a path must not contain NUL"));
     }
     Ok(path)
 }
 
-/// The path in what follows `file:`.
+/// Parses the path after `file:`.
 fn path_of(rest: &str) -> Result<PathBuf> {
     // RFC 8089 allows `file:/path` beside `file:///path`, and `localhost` as the host.
     let path = match rest.strip_prefix("//") {

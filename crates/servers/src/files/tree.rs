@@ -1,4 +1,4 @@
-//! Trees of folders, drawn in text.
+//! Drawing of folder trees as text.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use super::closed_folders::ClosedFolders;
 use super::folder::{self, Kind};
 use super::served_folders::ServedPath;
 
-/// Draws what is in a folder, at most `most` entries in all.
+/// Draws the content of a folder, with at most `most` entries in total.
 pub(super) fn draw(place: &ServedPath<'_>, depth: usize, most: usize) -> Result<String> {
     let folder = place.open_folder()?;
     let mut drawing = TreeDrawing { text: place.shown(), closed: place.closed(), left: most, left_out: 0 };
@@ -49,7 +49,7 @@ impl TreeDrawing<'_> {
             if entry.meta.kind == Kind::Folder && depth > 1 {
                 let length = indent.len();
                 indent.push_str(below);
-                // One folder that cannot be opened does not spoil the rest.
+                // A folder that cannot be opened is skipped.
                 if let Ok(inner) = folder::enter(folder, &entry.name, self.closed) {
                     let _ = self.folder(&inner, depth - 1, indent);
                 }

@@ -1,4 +1,4 @@
-//! The tools that change something; they are there only if the server was made so.
+//! Tools that write or delete, available only if enabled.
 
 use hospes::prelude::*;
 use hospes::server::{IntoToolResult, Json, ServerHandle};
@@ -74,7 +74,7 @@ struct Deleted {
     kind: Kind,
 }
 
-/// A difference for people and models to read, and the rest as data.
+/// A difference as text, with the other members as structured content.
 struct EditReport(Edited);
 
 impl IntoToolResult for EditReport {
@@ -109,7 +109,7 @@ impl FileWriteTools {
         let written = self.0.run(ctx, move |files| {
             files.check_write_size(content.len())?;
             let spot = files.roots.resolve_write_target(&path)?;
-            // Held until the closure ends, so that checks and replacement do not mix with another call's.
+            // Held until the closure ends, so that checks and replacement are not interleaved with another call's.
             let _turn = files.lock_writes();
             let created = atomic_write::save(
                 &spot,
@@ -141,7 +141,7 @@ impl FileWriteTools {
     ) -> Result<EditReport> {
         let edited = self.0.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
-            // Taken before the file is read: of two edits of one file, neither is lost.
+            // Locked before the file is read, so that of two concurrent edits none is lost.
             let _turn = files.lock_writes();
             let (old, stat) = super::read::text(&place, files.limits.write_bytes)?;
             let limit = usize::try_from(files.limits.write_bytes).unwrap_or(usize::MAX);
@@ -215,7 +215,7 @@ impl FileDeleteTools {
     }
 }
 
-/// Refuses to take away what is closed, or what that lies in.
+/// Returns an error if the entry is closed or contains a closed folder.
 fn check_not_closed(spot: &EntryLocation<'_>) -> Result<()> {
     if spot.folder.closed().lies_in(&spot.place().path()) {
         return Err(Error::msg(format!(

@@ -1,4 +1,4 @@
-//! A server for git repositories.
+//! Server for git repositories.
 
 mod parse;
 mod program;
@@ -40,7 +40,7 @@ pub struct GitConfig {
 }
 
 impl GitConfig {
-    /// The repositories in these folders and under them.
+    /// Serves the repositories in these folders and below them.
     pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self {
             folders: folders.into_iter().map(Into::into).collect(),
@@ -52,7 +52,7 @@ impl GitConfig {
     }
 
     /// Serves to each client the repositories in its roots, without configured folders. The roots are requested in each
-    /// call, so that changes take effect at once.
+    /// call, so that changes take effect immediately.
     pub fn of_client() -> Self {
         Self { of_client: true, ..Self::new([] as [PathBuf; 0]) }
     }
@@ -81,31 +81,31 @@ impl GitConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GitError {
-    /// No folder was given.
+    /// No folder is given.
     #[error("no folder with repositories to serve")]
     NoFolder,
     /// A folder cannot be opened.
     #[error("cannot serve repositories from {}", folder.display())]
     Open {
-        /// The folder, as it was given.
+        /// The folder as given.
         folder: PathBuf,
         /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// There is no `git`.
+    /// `git` was not found.
     #[error("program `git` not found in PATH")]
     NoGit,
 }
 
-/// A server for git repositories.
+/// Creates a server for git repositories.
 ///
-/// It shows what has changed and what was committed; with [`GitConfig::write`] it also adds, commits, makes branches and
-/// switches between them. It runs the `git` of this machine (2.31 or newer), and makes sure that git runs nothing else:
-/// hooks, watchers, pagers, editors, filters, converters, external differs and mergers, signers, helpers for credentials
-/// and the network are all off, whatever a repository's own configuration says. So a repository from anywhere can be
-/// looked at. All of it has to lie in the served folders: its working tree, its `.git`, that of the main working tree, and
-/// what it borrows from. Git's own rule about who owns a repository (`safe.directory`) holds as well.
+/// It shows changes and commits; with [`GitConfig::write`] it also stages, commits, creates branches and switches
+/// between them. It runs the installed `git` (2.31 or newer) and prevents git from running other programs: hooks, file
+/// system monitors, pagers, editors, filters, text converters, external diff and merge tools, signing programs,
+/// credential and network helpers are disabled, regardless of the repository's configuration. So untrusted repositories
+/// can be inspected. All parts of a repository must be in the served folders: its working tree, its `.git`, that of the
+/// main working tree, and its alternates. Git's own ownership check (`safe.directory`) applies as well.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {
@@ -115,20 +115,20 @@ pub enum GitError {
 /// # }
 /// ```
 ///
-/// | tool | does |
+/// | tool | description |
 /// |---|---|
-/// | `status` | branch, and what is staged, changed, unknown, in conflict |
-/// | `diff` | what has changed: since it was added, what is staged, since a commit, between two |
-/// | `log`, `show`, `blame` | commits; one of them, or a file as it was; who wrote the lines of a file |
-/// | `branches` | the branches there are |
-/// | `add`, `commit`, `reset` | stage files; commit what is staged; take files out of the index, and leave them on disk |
-/// | `create_branch`, `switch` | make a branch; work on another |
+/// | `status` | shows the branch, and staged, changed, untracked and conflicted files |
+/// | `diff` | shows unstaged or staged changes, or those since a commit or between two |
+/// | `log`, `show`, `blame` | lists commits; shows a commit or an earlier version of a file; shows the author of each line |
+/// | `branches` | lists the branches |
+/// | `add`, `commit`, `reset` | stages files; commits staged changes; unstages files |
+/// | `create_branch`, `switch` | creates a branch; switches to another one |
 ///
-/// Files that go through a filter (such as files of Git LFS) are shown as they are stored, and refused by `add`.
-/// Submodules that are checked out are not read, and `add` leaves them unchanged.
+/// Files with a filter (such as Git LFS) are shown as stored, and rejected by `add`. Checked-out submodules are not
+/// read, and `add` leaves them unchanged.
 ///
 /// # Errors
-/// When there is no folder to serve, one of them is no folder, or there is no `git`.
+/// If there is no folder to serve, one of them is not a folder, or `git` was not found.
 pub fn git(config: GitConfig) -> Result<Server, GitError> {
     let GitConfig { folders, of_client, writes, time, max_output } = config;
     if folders.is_empty() && !of_client {
@@ -292,12 +292,12 @@ impl GitServer {
                 .map(OsString::from)
                 .to_vec();
         arguments.extend(["--no-mailmap", "--fixed-strings", "--regexp-ignore-case"].map(OsString::from));
-        // One more than asked for, which tells whether there are more.
+        // One more than requested, which shows if there are more.
         arguments.push(format!("--max-count={}", count + 1).into());
         arguments.push(format!("--skip={skip}").into());
         let filters = [("author", author), ("grep", message), ("since", since), ("until", until)];
         for (name, value) in filters.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            // The value follows `--name=` in the same argument, so a `-` at its beginning does no harm.
+            // The value follows `--name=` in the same argument, so a leading `-` does no harm.
             repository::check_name(value.trim_start_matches('-'), "text to search for")?;
             arguments.push(format!("--{name}={value}").into());
         }
@@ -335,7 +335,7 @@ impl GitServer {
         let commit = repository.commit(&revision).await?;
         let arguments = match path {
             Some(path) => {
-                // `cat-file` prints the stored bytes: neither a converter nor a filter is run.
+                // `cat-file` prints the stored bytes without running a converter or filter.
                 let mut object = OsString::from(format!("{commit}:"));
                 object.push(repository.path(&path)?);
                 vec!["cat-file".into(), "blob".into(), object]
@@ -419,7 +419,7 @@ impl GitServer {
 }
 
 impl GitServer {
-    /// The folders that are served to this client, links resolved.
+    /// Returns the folders that are served to this client, with links resolved.
     async fn roots(&self, ctx: &Context) -> Result<Vec<PathBuf>> {
         if !self.0.of_client {
             return Ok(self.0.folders.clone());
@@ -454,13 +454,13 @@ impl GitServer {
         let from = usize::try_from(start).unwrap_or(usize::MAX);
         let mut said = repository.job(arguments, |job| GitJob { start: from, ..job }).await?;
         if said.is_cut {
-            // At the end of a line if there is one, so that what is read goes on where a line begins.
+            // At a line end if there is one, so that the next part begins with a whole line.
             let end = said.bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             said.bytes.truncate(end.unwrap_or_else(|| complete_utf8_len(&said.bytes)));
         } else if said.bytes.is_empty() && start > 0 {
             return Err(Error::msg(format!("no more output from {start} on")));
         }
-        // In bytes of git's output, which is what `start` counts; the text below may be longer.
+        // In bytes of git's output, which `start` counts; the text below may be longer.
         let length = said.bytes.len();
         let mut text = String::from_utf8_lossy(&said.bytes).into_owned();
         if said.is_cut {
@@ -483,7 +483,7 @@ fn patch(what: &str, context_lines: u32, summary: bool) -> Vec<OsString> {
 /// Returns the number of leading bytes that are complete characters.
 fn complete_utf8_len(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
-        // Only a character that is cut goes to the next part; bytes that are no UTF-8 are replaced.
+        // Only a character that is cut moves to the next part; bytes that are not UTF-8 are replaced.
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),
     }

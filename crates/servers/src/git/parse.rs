@@ -102,13 +102,13 @@ pub(super) fn status(listed: &[OsString]) -> Status {
         match kind {
             "#" => header(&mut status, rest),
             "1" => {
-                // The fields are `XY sub mH mI mW hH hI path`; the path is last, because it may have blanks.
+                // The fields are `XY sub mH mI mW hH hI path`; the path is last, because it may contain blanks.
                 if let Some((codes, path)) = entry(rest, 7) {
                     changed(&mut status, codes, path, None);
                 }
             }
             "2" => {
-                // With `-z`, the old path is an item of its own and must be taken off in any case.
+                // With `-z`, the old path is a separate item and must be consumed in any case.
                 let from = items.next().map(text);
                 if let Some((codes, path)) = entry(rest, 8) {
                     changed(&mut status, codes, path, from.as_deref());
@@ -137,7 +137,7 @@ fn header(status: &mut Status, text: &str) {
         Some(("branch.head", name)) => status.branch = Some(name.to_owned()),
         Some(("branch.upstream", name)) => status.upstream = Some(name.to_owned()),
         Some(("branch.ab", counts)) => {
-            // Both numbers have a sign before them: `+2 -1`.
+            // Both numbers have a sign: `+2 -1`.
             let mut counts = counts.split(' ').map(|count| count[1..].parse().ok());
             (status.ahead, status.behind) = (counts.next().flatten(), counts.next().flatten());
         }
@@ -145,7 +145,7 @@ fn header(status: &mut Status, text: &str) {
     }
 }
 
-/// The first of some fields, and what comes after them.
+/// Returns the first of some fields and the text after them.
 fn entry(text: &str, fields: usize) -> Option<(&str, &str)> {
     let mut parts = text.splitn(fields + 1, ' ');
     let first = parts.next()?;
@@ -181,7 +181,7 @@ pub(super) fn commits(bytes: &[u8]) -> Vec<Commit> {
     let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
     let text = |bytes: &[u8]| text(OsStr::from_bytes(bytes));
     fields
-        // Each of the seven fields ends with NUL; the empty rest behind the last one makes no commit.
+        // Each of the seven fields ends with NUL; the empty rest after the last one is not a commit.
         .chunks_exact(7)
         .map(|fields| Commit {
             hash: text(fields[0]),
@@ -198,7 +198,7 @@ pub(super) fn commits(bytes: &[u8]) -> Vec<Commit> {
 /// Parses the output of `git for-each-ref` with the format [`BRANCH`].
 pub(super) fn branches(bytes: &[u8]) -> Vec<Branch> {
     let text = |bytes: &[u8]| text(OsStr::from_bytes(bytes));
-    // Neither the name of a ref nor a subject can have a line feed.
+    // Neither ref names nor subjects can contain a line feed.
     let lines =
         bytes.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == 0).collect::<Vec<_>>());
     lines

@@ -1,9 +1,9 @@
-//! The program `git`, started so that it runs nothing but itself.
+//! Runs `git` so that it starts no other programs.
 //!
-//! A repository can name programs: hooks, a watcher of files, pagers, filters, converters, signers, helpers for the
-//! network. An attacker who can place a `.git` in a read folder could have them run. Therefore this server sets the
-//! environment, and its configuration overrides that of the repository. Settings that can have any name (such as
-//! filters) are looked up and disabled by name.
+//! A repository can name programs: hooks, file system monitors, pagers, filters, text converters, signing programs,
+//! network helpers. An attacker who can place a `.git` in a served folder could have them run. Therefore this server
+//! sets the environment, and its configuration overrides that of the repository. Settings that can have any name (such
+//! as filters) are looked up and disabled by name.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ const CONFIG_OVERRIDES: [(&str, &str); 39] = [
     ("log.mailmap", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
-    // Git in a submodule would not know any of this.
+    // Git in a submodule would not know these overrides.
     ("submodule.recurse", "false"),
     ("status.submoduleSummary", "false"),
     ("diff.submodule", "short"),
@@ -55,7 +55,7 @@ const CONFIG_OVERRIDES: [(&str, &str); 39] = [
     ("diff.orderFile", "/dev/null"),
     ("diff.external", ""),
     ("blame.ignoreRevsFile", ""),
-    // They may name files anywhere, and what is in them would be shown.
+    // They may name any file, whose content would be shown.
     ("mailmap.file", "/dev/null"),
     ("mailmap.blob", ""),
     ("color.ui", "false"),
@@ -63,7 +63,7 @@ const CONFIG_OVERRIDES: [(&str, &str); 39] = [
     ("i18n.commitEncoding", "UTF-8"),
 ];
 
-/// The program, and what it may take.
+/// Path of git, with its limits.
 #[derive(Clone, Debug)]
 pub(super) struct GitProgram {
     pub(super) file: PathBuf,
@@ -75,9 +75,9 @@ pub(super) struct GitProgram {
 #[derive(Default)]
 pub(super) struct GitJob<'a> {
     pub(super) arguments: Vec<OsString>,
-    /// More settings, by name.
+    /// Additional settings by name.
     pub(super) settings: &'a [(OsString, &'static str)],
-    /// Folders above which no repository is looked for.
+    /// Folders above which no repository is searched for.
     pub(super) ceilings: OsString,
     /// True if paths contain pathspec magic. Otherwise they are taken literally.
     pub(super) has_magic: bool,
@@ -96,17 +96,17 @@ pub(super) struct GitOutput {
 }
 
 impl GitProgram {
-    /// The `git` of this machine.
+    /// Finds the installed `git`.
     pub(super) fn find() -> Option<PathBuf> {
         let folders = std::env::var_os("PATH")?;
         std::env::split_paths(&folders)
-            // A relative folder in `PATH` could find a `git` inside of a repository.
+            // A relative folder in `PATH` could find a `git` inside a repository.
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join("git"))
             .find(|file| file.is_file())
     }
 
-    /// Runs it in a folder. Dropping the future ends it.
+    /// Runs git in a folder. Dropping the future kills it.
     pub(super) async fn run(&self, folder: &Path, job: GitJob<'_>) -> Result<GitOutput> {
         let name = job.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let run = tokio::time::timeout(self.time, self.run_to_end(folder, &job, &name));
@@ -120,10 +120,10 @@ impl GitProgram {
 
     async fn run_to_end(&self, folder: &Path, job: &GitJob<'_>, name: &str) -> Result<GitOutput> {
         let mut command = Command::new(&self.file);
-        // Optional locks off: reading must not block the git that a person runs beside it.
+        // Without optional locks, because reading must not block a git that a person runs concurrently.
         command.args(["--no-pager", "--no-optional-locks"]);
         command.args((!job.has_magic).then_some("--literal-pathspecs")).args(&job.arguments);
-        // Inherited variables such as `GIT_DIR` or `GIT_EXTERNAL_DIFF` would undo what is set here.
+        // Inherited variables such as `GIT_DIR` or `GIT_EXTERNAL_DIFF` would override these settings.
         command.current_dir(folder).env_clear();
         for name in KEPT_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
@@ -146,12 +146,12 @@ impl GitProgram {
             .env("GIT_ASKPASS", "false")
             .env("GIT_EDITOR", "false")
             .env("GIT_SSH_COMMAND", "false")
-            // What is missing in a partial clone is not fetched, by whatever program.
+            // Objects missing in a partial clone are not fetched.
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_ALLOW_PROTOCOL", "none")
             .env("LC_ALL", "C.UTF-8");
         command.stdin(if job.input.is_some() { Stdio::piped() } else { Stdio::null() });
-        // A process group of its own, so that what git starts is killed with it.
+        // A process group of its own, so that processes started by git are killed with it.
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
         let started = command.spawn();
         let mut child = GitProcessGroup(
@@ -160,24 +160,24 @@ impl GitProgram {
         let (input, output, complaint) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
         let write = async {
             if let (Some(mut input), Some(text)) = (input, job.input) {
-                // That it does not listen is seen from how it ends.
+                // If git does not read its input, its exit status shows it.
                 let _ = input.write_all(text.as_bytes()).await;
             }
         };
         let most = job.whole.unwrap_or(self.max_output);
         let read = async {
             let said = read(output, job.start, most).await;
-            // It may have more to say than anybody wants to hear.
+            // There may be more output than needed.
             if !matches!(said, Ok(GitOutput { is_cut: false, .. })) {
                 child.kill();
             }
             said
         };
-        // All at the same time: git waits when one of its pipes is full.
+        // Concurrently, because git blocks when one of its pipes is full.
         let ((), said, complaint) = tokio::join!(write, read, read_some(complaint));
         let said = said?;
         let status = child.0.wait().await?;
-        // Checked before the status, because git was killed then.
+        // Checked before the status, because git has been killed then.
         if said.is_cut {
             if job.whole.is_some() {
                 return Err(Error::msg(format!("git {name} printed more than {most} bytes")));
@@ -203,21 +203,21 @@ impl GitProgram {
 /// Returns true if git reports an error in its configuration. The configuration may include any file, so the message
 /// must not reveal whether a file exists or what it contains.
 fn is_of_configuration(complaint: &str) -> bool {
-    // Git says this in English, since `LC_ALL` is set above.
+    // Git prints this in English, because `LC_ALL` is set above.
     let of_file = ["bad config", "bad numeric config", "bad boolean config", "maximum include depth"];
     of_file.iter().any(|words| complaint.contains(words))
         || (complaint.contains("config") && complaint.contains(" in file "))
 }
 
-/// A process and those that it started; they end when it is dropped.
+/// A process and its descendants, which are killed on drop.
 struct GitProcessGroup(Child);
 
 impl GitProcessGroup {
     fn kill(&self) {
-        // Only while the number is still its own.
+        // Only as long as the id still belongs to the process.
         let pid = self.0.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(pid) = pid {
-            // It may have ended by itself meanwhile.
+            // The process may have ended by itself.
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }
@@ -252,7 +252,7 @@ async fn read(output: Option<impl AsyncRead + Unpin>, start: usize, most: usize)
 async fn read_some(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let Some(mut stream) = stream else { return Vec::new() };
     let (mut kept, mut chunk) = (Vec::new(), [0; 1024]);
-    // All of it is taken, so that nobody waits for us, and the beginning is kept.
+    // Everything is read, so that git does not block on the pipe, but only the beginning is kept.
     while let Ok(length @ 1..) = stream.read(&mut chunk).await {
         let left = MAX_COMPLAINT.saturating_sub(kept.len()).min(length);
         kept.extend_from_slice(&chunk[..left]);

@@ -1,4 +1,4 @@
-//! Finding a repository, and being sure that all of it lies where it may.
+//! Discovery of a repository, and the check that all its parts are in served folders.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,7 +9,7 @@ use hospes::{Error, Result};
 
 use super::program::{GitJob, GitOutput, GitProgram};
 
-/// Maximum size that is read of lists (of settings, of files).
+/// Maximum size of the lists that are read (settings, files), in bytes.
 pub(super) const MAX_LIST: usize = 8 * 1024 * 1024;
 /// Maximum number of settings of the repository that are disabled by name.
 const MAX_OVERRIDES: usize = 500;
@@ -17,7 +17,7 @@ const MAX_OVERRIDES: usize = 500;
 const MAX_ALTERNATES: usize = 16;
 /// Maximum number of entries that are checked in the repository's folders.
 const MAX_ENTRIES: usize = 100_000;
-/// The longest name of a revision.
+/// Maximum length of a revision name, in bytes.
 const MAX_REVISION: usize = 512;
 
 /// Settings with free names that name programs: section, key, and the replacement of the value.
@@ -36,23 +36,23 @@ const PROGRAM_SETTINGS: [(&str, &str, &str); 12] = [
     ("remote", "promisor", "false"),
 ];
 
-/// A repository that lies, all of it, in folders that are served.
+/// A repository whose parts are all in served folders.
 pub(super) struct GitRepository<'a> {
     git: &'a GitProgram,
     pub(super) top: PathBuf,
     settings: Vec<(OsString, &'static str)>,
-    /// True if there are filters. They are disabled.
+    /// True if filters are configured. They are disabled.
     pub(super) has_filters: bool,
     ceilings: OsString,
 }
 
 impl<'a> GitRepository<'a> {
-    /// The repository of a folder, or of the only one that is served.
+    /// Opens the repository of a folder, or of the only served folder.
     pub(super) async fn open(git: &'a GitProgram, roots: &[PathBuf], named: Option<&str>) -> Result<Self> {
         let folder = folder(roots, named)?;
-        // The search for a repository ends at what is served.
+        // The search for a repository ends at the served folders.
         let above = roots.iter().filter_map(|root| root.parent());
-        // A path with a colon cannot be joined. A repository found further up is refused below.
+        // A path with a colon cannot be joined. A repository found further up is rejected below.
         let ceilings = std::env::join_paths(above).unwrap_or_default();
         let arguments =
             ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"];
@@ -84,26 +84,26 @@ impl<'a> GitRepository<'a> {
         Ok(this)
     }
 
-    /// Looks for programs in the configuration, and switches them off by name.
+    /// Finds programs in the configuration and disables them by name.
     async fn disable_programs(&mut self) -> Result<()> {
-        // With the included files, since git runs the programs named in them, too.
+        // With the included files, because git runs the programs named in them too.
         let listed = self.list(["config", "--list", "-z", "--name-only", "--includes"]).await?;
         for key in listed {
-            // `filter.NAME.clean`: the name may be anything, dots and all.
+            // `filter.NAME.clean`: the name may contain anything, including dots.
             let text = key.as_bytes();
             let (Some(first), Some(last)) =
                 (text.iter().position(|byte| *byte == b'.'), text.iter().rposition(|byte| *byte == b'.'))
             else {
                 continue;
             };
-            // Settings without a name have fixed keys, which `CONFIG_OVERRIDES` overrides where they matter.
+            // Settings without a name have fixed keys, which `CONFIG_OVERRIDES` overrides where necessary.
             if first == last {
                 continue;
             }
             let (section, name, last) = (&text[..first], &text[first + 1..last], &text[last + 1..]);
             let is = |wanted: &str, text: &[u8]| text.eq_ignore_ascii_case(wanted.as_bytes());
             self.has_filters |= is("filter", section);
-            // All of a name's keys at once: one of them may stand in for another.
+            // All keys of a name together, because one of them may replace another.
             if !PROGRAM_SETTINGS.iter().any(|(wanted, key, _)| is(wanted, section) && is(key, last)) {
                 continue;
             }
@@ -122,7 +122,7 @@ impl<'a> GitRepository<'a> {
         Ok(())
     }
 
-    /// Runs git in it.
+    /// Runs git in the repository.
     pub(super) async fn run<A: Into<OsString>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
@@ -130,7 +130,7 @@ impl<'a> GitRepository<'a> {
         self.job(arguments, |job| job).await
     }
 
-    /// Runs git in it, with more said about how.
+    /// Runs git in the repository with these settings.
     pub(super) async fn job<'j, A: Into<OsString>>(
         &'j self,
         arguments: impl IntoIterator<Item = A>,
@@ -155,7 +155,7 @@ impl<'a> GitRepository<'a> {
         Ok(items.map(|item| OsString::from_vec(item.to_vec())).collect())
     }
 
-    /// The commit that a revision names, by its hash: nothing that the peer wrote goes further than this.
+    /// Returns the hash of the commit that a revision names. Names from the client are used nowhere else.
     pub(super) async fn commit(&self, revision: &str) -> Result<String> {
         check_name(revision, "revision")?;
         let arguments =
@@ -163,12 +163,12 @@ impl<'a> GitRepository<'a> {
         let said = self.run(arguments).await;
         let said = said.map_err(|_| Error::msg(format!("no such commit: {revision:?}")))?;
         let hash = String::from_utf8_lossy(&said.bytes).trim().to_owned();
-        // The lengths of SHA-1 and SHA-256.
+        // Lengths of SHA-1 and SHA-256 hashes.
         let is_hash = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_hash { Ok(hash) } else { Err(Error::msg(format!("no such commit: {revision:?}"))) }
     }
 
-    /// A path as git is given it: from the top, plain, and never an option.
+    /// Converts a path to an argument for git: relative to the top, literal, and never an option.
     pub(super) fn path(&self, text: &str) -> Result<OsString> {
         let bad = || {
             Error::msg(format!(
@@ -197,7 +197,7 @@ impl<'a> GitRepository<'a> {
     }
 }
 
-/// Refuses names that git could take for something else.
+/// Returns an error for names that git could misinterpret.
 pub(super) fn check_name(name: &str, what: &str) -> Result<()> {
     let is_odd = name.is_empty() || name.starts_with('-') || name.chars().any(char::is_control);
     if is_odd || name.len() > MAX_REVISION {
@@ -206,7 +206,7 @@ pub(super) fn check_name(name: &str, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// The folder that is meant, if it is served.
+/// Returns the requested folder, if it is served.
 fn folder(roots: &[PathBuf], named: Option<&str>) -> Result<PathBuf> {
     let Some(named) = named else {
         return match roots {
@@ -217,10 +217,10 @@ fn folder(roots: &[PathBuf], named: Option<&str>) -> Result<PathBuf> {
         };
     };
     let path = crate::files::parse_path(named)?;
-    // `join` takes an absolute path as it is; that it is served is checked with links resolved.
+    // `join` takes an absolute path unchanged; that it is served is checked after resolving links.
     let real =
         roots.iter().find_map(|root| root.join(&path).canonicalize().ok().filter(|real| is_in(roots, real)));
-    // What is outside and what is not there look the same from here.
+    // Paths outside and paths that do not exist are indistinguishable here.
     let real = real.ok_or_else(|| outside(&format!("{named:?}"), roots))?;
     if real.is_dir() { Ok(real) } else { Err(Error::msg(format!("{named:?} is a file, not a folder"))) }
 }
@@ -237,7 +237,7 @@ fn outside(what: &str, roots: &[PathBuf]) -> Error {
     Error::msg(format!("{what} does not exist or is outside the served folders: {}", shown(roots)))
 }
 
-/// Refuses a repository whose parts are links to the outside.
+/// Returns an error if a part of a repository is a link to the outside.
 fn links_stay_inside(roots: &[PathBuf], folder: &Path) -> Result<()> {
     let mut left = MAX_ENTRIES;
     for part in
@@ -248,11 +248,11 @@ fn links_stay_inside(roots: &[PathBuf], folder: &Path) -> Result<()> {
             left = left
                 .checked_sub(1)
                 .ok_or_else(|| Error::msg("the repository has too many files to check"))?;
-            // Only links lead out: everything else lies below a folder that was checked.
+            // Only links lead out: all other entries are below a folder that was checked.
             if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
                 continue;
             }
-            // One that leads nowhere leads nowhere.
+            // A link without a target leads nowhere.
             if entry.path().canonicalize().is_ok_and(|real| !is_in(roots, &real)) {
                 return Err(outside(&entry.path().display().to_string(), roots));
             }
@@ -261,19 +261,19 @@ fn links_stay_inside(roots: &[PathBuf], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a repository that borrows from one outside.
+/// Returns an error if a repository has alternates outside.
 fn alternates_stay_inside(roots: &[PathBuf], common: &Path) -> Result<()> {
     let mut open = vec![common.join("objects")];
     let mut seen = 0;
     while let Some(objects) = open.pop() {
         seen += 1;
-        // This also ends the search where repositories borrow from each other in a circle.
+        // Also ends the search if repositories are alternates of each other in a circle.
         if seen > MAX_ALTERNATES {
             return Err(Error::msg("the repository has too many alternates"));
         }
         let Ok(list) = fs::read(objects.join("info/alternates")) else { continue };
         for line in list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#') {
-            // Git can quote what is odd; such a one is not needed.
+            // Git can quote unusual paths; these are not supported.
             let other = objects.join(OsStr::from_bytes(line)).canonicalize();
             match other {
                 Ok(other) if is_in(roots, &other) => open.push(other),

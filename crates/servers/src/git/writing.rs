@@ -1,4 +1,4 @@
-//! The tools that change a repository; they are there only if the server was made so.
+//! Tools that change a repository, available only if enabled.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -12,11 +12,11 @@ use super::parse;
 use super::program::GitJob;
 use super::repository::{GitRepository, MAX_LIST, check_name};
 
-/// The longest message of a commit, in bytes.
+/// Maximum length of a commit message, in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// Maximum size that is read of the list of all files.
+/// Maximum size of the list of all files, in bytes.
 const MAX_INDEX: usize = 128 * 1024 * 1024;
-/// Prefix of the entry of a submodule.
+/// Prefix of a submodule's index entry.
 const GITLINK: &[u8] = b"160000 ";
 /// Maximum number of files that an error names.
 const MAX_NAMED: usize = 5;
@@ -61,11 +61,11 @@ impl GitWriteTools {
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
         let paths = repository.paths(&paths)?;
-        // Refused before anything is staged.
+        // Rejected before anything is staged.
         refuse_filtered(&repository, &paths).await?;
         let left_out = submodules(&repository, &paths).await?;
         let mut arguments = ["add", "--all", "--"].map(OsString::from).to_vec();
-        // Exclusion is pathspec magic, so the other paths have to be marked as literal one by one.
+        // Exclusion is pathspec magic, so each of the other paths has to be marked as literal.
         arguments.extend(paths.iter().map(|path| pathspec(":(literal)", path)));
         arguments.extend(left_out.iter().map(|path| pathspec(":(exclude,literal)", path)));
         repository.job(arguments, |job| GitJob { has_magic: true, ..job }).await?;
@@ -108,8 +108,8 @@ impl GitWriteTools {
         }
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
-        // Git would say how everything stands, and look into submodules for it; so it is not left to git. A merge may be
-        // concluded with the tree as it was.
+        // Git itself would print the whole status, and run in submodules for it. A merge may be concluded without
+        // changes.
         if !has_staged(&repository).await? && repository.commit("MERGE_HEAD").await.is_err() {
             return Err(Error::msg("nothing is staged: use `add` first"));
         }
@@ -117,7 +117,7 @@ impl GitWriteTools {
             "commit",
             "--no-verify",
             "--no-gpg-sign",
-            // Lines that begin with `#` are text, since no editor has put comments there.
+            // Lines that begin with `#` are text, because no editor has added comments.
             "--cleanup=whitespace",
             "--no-status",
             "--allow-empty",
@@ -125,7 +125,7 @@ impl GitWriteTools {
         ];
         let said = repository.job(arguments, |job| GitJob { input: Some(&message), ..job }).await?;
         let summary = String::from_utf8_lossy(&said.bytes);
-        // The first line is what we say ourselves.
+        // The first line is replaced by the returned members.
         let summary = summary.trim().lines().skip(1).collect::<Vec<_>>().join("\n").trim().to_owned();
         let (hash, branch) = head(&repository).await?;
         Ok(Json(Committed { repository: repository.top.display().to_string(), hash, branch, summary }))
@@ -166,7 +166,7 @@ impl GitWriteTools {
         let hash = repository.commit(&format!("refs/heads/{branch}")).await;
         let hash = hash
             .map_err(|_| Error::msg(format!("no such branch: {branch:?}; `branches` lists all branches")))?;
-        // It would tell what has changed on disk, and look into submodules for it.
+        // `switch` would print the changes on disk, and run in submodules for it.
         let arguments =
             ["switch", "--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress", &branch];
         repository.run(arguments).await?;
@@ -182,7 +182,7 @@ async fn status(repository: &GitRepository<'_>) -> Result<Json<parse::Status>> {
     Ok(Json(status))
 }
 
-/// The commit and the branch that are checked out.
+/// Returns the checked-out commit and branch.
 async fn head(repository: &GitRepository<'_>) -> Result<(String, Option<String>)> {
     let hash = repository.commit("HEAD").await?;
     let said = repository.run(["rev-parse", "--symbolic-full-name", "HEAD"]).await?;
@@ -194,7 +194,7 @@ async fn head(repository: &GitRepository<'_>) -> Result<(String, Option<String>)
 async fn has_staged(repository: &GitRepository<'_>) -> Result<bool> {
     let mut arguments = vec!["diff", "--cached", "--name-only", "--no-renames", "--no-ext-diff"];
     arguments.push("--ignore-submodules=dirty");
-    // The beginning is enough.
+    // The beginning of the output is sufficient.
     let said = repository.run(arguments).await?;
     Ok(!said.bytes.is_empty())
 }
@@ -206,8 +206,8 @@ fn pathspec(magic: &str, path: &OsString) -> OsString {
     whole
 }
 
-/// The submodules that are checked out: git would start itself in them, where their own configuration holds, to see
-/// whether they have changed. Refuses paths in them.
+/// Returns the checked-out submodules. Git would run in them, with their own configuration, to detect changes. Returns
+/// an error for paths in them.
 async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Result<Vec<OsString>> {
     let said =
         repository.job(["ls-files", "--stage", "-z"], |job| GitJob { whole: Some(MAX_INDEX), ..job }).await?;
@@ -215,7 +215,7 @@ async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Resul
     for entry in said.bytes.split(|byte| *byte == 0).filter(|entry| entry.starts_with(GITLINK)) {
         let Some(at) = entry.iter().position(|byte| *byte == b'\t') else { continue };
         let path = OsString::from_vec(entry[at + 1..].to_vec());
-        // One that is gone has nothing in it, and is taken out as files are.
+        // A submodule that is gone is empty, and is removed as a file is.
         if repository.top.join(&path).symlink_metadata().is_err() {
             continue;
         }
@@ -227,13 +227,12 @@ async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Resul
         }
         found.push(path);
     }
-    // The index is sorted, and has a path in conflict once for each side.
+    // The index is sorted, and lists a conflicted path once for each side.
     found.dedup();
     Ok(found)
 }
 
-/// Refuses files that a filter should see before they are stored: it is not run, and without it the wrong thing would be
-/// committed.
+/// Returns an error for files with a filter: filters are not run, and without them wrong content would be committed.
 async fn refuse_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> Result<()> {
     if !repository.has_filters {
         return Ok(());
@@ -242,7 +241,7 @@ async fn refuse_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> 
     let said = repository
         .job(list.into_iter().chain(paths.iter().cloned()), |job| GitJob { whole: Some(MAX_LIST), ..job })
         .await?;
-    // A name that is no text has its odd bytes replaced, and so perhaps no filter: such names are refused with them.
+    // Names that are not UTF-8 are rejected, because their filters cannot be matched.
     let names = String::from_utf8(said.bytes).map_err(|_| Error::msg("some file names are not UTF-8"))?;
     let check = ["check-attr", "-z", "--stdin", "filter"];
     let said =

@@ -1,4 +1,5 @@
-//! The graph in its file. Several processes may have it open: what is written is one transaction, and waits its turn.
+//! The knowledge graph in its SQLite file. Several processes may open the file: each change is one transaction, and
+//! writers wait for each other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,9 +11,9 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 
 /// Maximum time to wait while another process writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest name of an entity, or of a type, in bytes.
+/// Maximum length of a name of an entity or type, in bytes.
 pub(super) const MAX_NAME: usize = 512;
-/// The longest observation, in bytes.
+/// Maximum length of an observation, in bytes.
 pub(super) const MAX_OBSERVATION: usize = 16 * 1024;
 /// Maximum number of items in one call.
 pub(super) const MAX_ITEMS: usize = 1000;
@@ -78,11 +79,11 @@ pub(super) struct Part {
     pub(super) next: Option<usize>,
 }
 
-/// Reasons the file cannot be used.
+/// Reasons the memory file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The file, or its folder, cannot be made or opened.
+    /// The file or its folder cannot be created or opened.
     #[error("cannot open the memory {}", file.display())]
     Open {
         /// The file.
@@ -91,7 +92,7 @@ pub enum MemoryError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is of a newer program.
+    /// The file was written by a newer version of this program.
     #[error("the memory {} was written by a newer version of this program", file.display())]
     Newer {
         /// The file.
@@ -122,15 +123,15 @@ impl KnowledgeGraph {
         // Before SQLite creates the file, which would get the permissions of the umask.
         make_private(file).map_err(|why| failed(why.into()))?;
         let mut connection = Connection::open(file).map_err(broken)?;
-        // Set first, because the change of the journal mode may have to wait for another process already.
+        // Set first, because changing the journal mode may have to wait for another process.
         connection.busy_timeout(BUSY_TIMEOUT).map_err(broken)?;
         // With WAL, readers do not wait for a process that writes.
         connection.pragma_update(None, "journal_mode", "WAL").map_err(broken)?;
-        // With WAL this keeps the file consistent; a power cut can only lose the last changes.
+        // With WAL this keeps the file consistent; a power failure can only lose the last changes.
         connection.pragma_update(None, "synchronous", "NORMAL").map_err(broken)?;
-        // SQLite enforces foreign keys only where the connection asks for it.
+        // SQLite enforces foreign keys only if the connection enables it.
         connection.pragma_update(None, "foreign_keys", true).map_err(broken)?;
-        // Immediate: of two processes that start at once, only one must apply the migrations.
+        // Immediate: of two processes that start at the same time, only one must apply the migrations.
         let steps = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(broken)?;
         let done: u32 = steps.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(broken)?;
         let Some(missing) = SCHEMA_STEPS.get(done as usize..) else {
@@ -146,9 +147,9 @@ impl KnowledgeGraph {
         Ok(Self { connection, max_entities: max_entities.into() })
     }
 
-    /// Does several things, all of them or none.
+    /// Runs several changes in one transaction.
     pub(super) fn change<T>(&mut self, change: impl FnOnce(&GraphTransaction<'_>) -> Result<T>) -> Result<T> {
-        // Immediate: a transaction that begins to write after reading can fail as busy without waiting.
+        // Immediate, because a transaction that writes after reading can fail as busy without waiting.
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changing = GraphTransaction { transaction, max_entities: self.max_entities };
         let done = change(&changing)?;
@@ -156,14 +157,14 @@ impl KnowledgeGraph {
         Ok(done)
     }
 
-    /// Some of the graph, in the order it was made.
+    /// Returns some entities, in order of creation.
     pub(super) fn read(&self, offset: u32, limit: u32) -> Result<Part> {
         let mut ids =
             self.ids("SELECT id FROM entity ORDER BY id LIMIT ?1 OFFSET ?2", params![limit + 1, offset])?;
         let more = ids.len() > limit as usize;
         ids.truncate(limit as usize);
         let mut part = self.part(&ids)?;
-        // The answer may also have been cut because of its size.
+        // The result may also have been cut because of its size.
         if more || part.entities.len() < ids.len() {
             part.next = Some(offset as usize + part.entities.len());
         }
@@ -181,15 +182,15 @@ impl KnowledgeGraph {
     /// Returns the entities that contain all these words. If there are none, the whole text is searched as a substring;
     /// then any of the words.
     pub(super) fn search(&self, query: &str, limit: u32) -> Result<Part> {
-        // The weights are those of name, type and observations: a word in the name says most.
+        // Weights of name, type and observations: a match in the name is the most significant.
         let words =
             "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY bm25(words, 10.0, 3.0, 1.0) LIMIT ?2";
         let letters = |word: &str| word.chars().any(char::is_alphanumeric);
         let terms: Vec<String> = query
             .split_whitespace()
-            // The tokenizer drops everything else, and an empty phrase joined with AND fits nothing.
+            // The tokenizer drops everything else, and an empty phrase joined with AND matches nothing.
             .filter(|word| letters(word))
-            // Quoted, so that operators of FTS5 are words like others.
+            // Quoted, so that FTS5 operators are ordinary words.
             .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
             .collect();
         let mut ids = Vec::new();
@@ -209,9 +210,9 @@ impl KnowledgeGraph {
         self.part(&ids)
     }
 
-    /// Names that begin so, or all, the newest first.
+    /// Returns names with this prefix, newest first.
     pub(super) fn names(&self, typed: &str, limit: u32) -> Result<Vec<String>> {
-        // `LIKE` would take `%` and `_` in what was typed as wildcards.
+        // `LIKE` would treat `%` and `_` in the typed text as wildcards.
         let mut found = self.connection.prepare_cached(
             "SELECT name FROM entity WHERE substr(lower(name), 1, length(?1)) = lower(?1) ORDER BY id DESC LIMIT ?2",
         )?;
@@ -225,9 +226,9 @@ impl KnowledgeGraph {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
-    /// These entities, as many as an answer has, and their relations.
+    /// Returns these entities, up to the size of a result, and their relations.
     fn part(&self, ids: &[i64]) -> Result<Part> {
-        // One look, so that what is read fits together.
+        // One transaction, so that the result is consistent.
         let look = self.connection.unchecked_transaction()?;
         let (mut part, mut length, mut taken) = (Part::default(), 0, BTreeSet::new());
         for id in ids {
@@ -236,7 +237,7 @@ impl KnowledgeGraph {
             if length > MAX_ANSWER && !part.entities.is_empty() {
                 break;
             }
-            // One entity may be asked for twice.
+            // One entity may be requested twice.
             if taken.insert(*id) {
                 part.entities.push(entity);
             }
@@ -286,7 +287,7 @@ impl GraphTransaction<'_> {
         Ok(true)
     }
 
-    /// Adds what is not known yet of an entity, and says what that was; none if there is no such entity.
+    /// Adds new observations of an entity and returns those that were new. Returns `None` if there is no such entity.
     pub(super) fn observe(&self, name: &str, observations: &[String]) -> Result<Option<Vec<String>>> {
         let Some(id) = id(&self.transaction, name)? else { return Ok(None) };
         self.observe_all(id, observations).map(Some)
@@ -303,7 +304,7 @@ impl GraphTransaction<'_> {
                 added.push(text.clone());
             }
         }
-        // Counted afterwards, because known observations add nothing; an error rolls all of it back.
+        // Counted afterwards, because known observations add nothing; an error rolls everything back.
         let count = "SELECT count(*) FROM observation WHERE entity = ?1";
         let count: i64 = self.transaction.query_row(count, [id], |row| row.get(0))?;
         if count > MAX_OBSERVATIONS {
@@ -315,7 +316,7 @@ impl GraphTransaction<'_> {
         Ok(added)
     }
 
-    /// Relates two entities; false if they were already, none if one of them is not there.
+    /// Relates two entities. Returns false if they already were related, `None` if one of them does not exist.
     pub(super) fn relate(&self, relation: &Relation) -> Result<Option<bool>> {
         check(&relation.relation_type, "relationType", MAX_NAME)?;
         let ends = (id(&self.transaction, &relation.from)?, id(&self.transaction, &relation.to)?);
@@ -324,15 +325,15 @@ impl GraphTransaction<'_> {
         Ok(Some(self.transaction.execute(insert, params![from, to, relation.relation_type])? > 0))
     }
 
-    /// Forgets an entity, and its relations.
+    /// Deletes an entity and its relations.
     pub(super) fn delete(&self, name: &str) -> Result<bool> {
         let Some(id) = id(&self.transaction, name)? else { return Ok(false) };
-        // The virtual table has no foreign keys, so its row goes separately.
+        // The virtual table has no foreign keys, so its row is deleted separately.
         self.transaction.execute("DELETE FROM words WHERE rowid = ?1", [id])?;
         Ok(self.transaction.execute("DELETE FROM entity WHERE id = ?1", [id])? > 0)
     }
 
-    /// Forgets what was observed of an entity; how many of these there were.
+    /// Deletes observations of an entity and returns their number.
     pub(super) fn forget(&self, name: &str, observations: &[String]) -> Result<usize> {
         let Some(id) = id(&self.transaction, name)? else { return Ok(0) };
         let mut gone = 0;
@@ -351,7 +352,7 @@ impl GraphTransaction<'_> {
         Ok(self.transaction.execute(delete, params![from, to, relation.relation_type])? > 0)
     }
 
-    /// Writes the words of an entity anew.
+    /// Updates the search index of an entity.
     fn index(&self, id: i64) -> Result<()> {
         let Some(entity) = entity(&self.transaction, id)? else { return Ok(()) };
         self.transaction.execute("DELETE FROM words WHERE rowid = ?1", [id])?;
@@ -395,6 +396,6 @@ fn make_private(file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // To append, which can create the file and never truncates one that is there.
+    // In append mode, which can create the file and never truncates an existing one.
     fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file).map(drop)
 }

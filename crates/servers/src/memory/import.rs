@@ -1,4 +1,4 @@
-//! Taking over what the reference server for memory wrote: one JSON object a line.
+//! Import of files written by the reference server for memory: one JSON object a line.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -11,7 +11,7 @@ use super::graph::{Entity, KnowledgeGraph, MemoryError, Relation};
 /// Maximum size of the file, in bytes.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
 
-/// One line.
+/// A line of the file.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum ImportLine {
@@ -43,7 +43,7 @@ pub(super) fn import(graph: &mut KnowledgeGraph, file: &Path) -> Result<usize, M
     }
     let taken = graph.change(|graph| {
         let mut missing = 0;
-        // All entities first: a relation may stand before its entities in the file.
+        // All entities first, because a relation may precede its entities in the file.
         for entity in &entities {
             if !graph.create(entity)? {
                 graph.observe(&entity.name, &entity.observations)?;

@@ -1,4 +1,4 @@
-//! A server that remembers: a graph of entities, what is known of them, and how they stand to one another.
+//! Server with a persistent knowledge graph: entities, observations and relations.
 
 mod graph;
 mod import;
@@ -21,9 +21,9 @@ pub use graph::MemoryError;
 const DEFAULT_MAX_ENTITIES: u32 = 100_000;
 /// Maximum number of entities in the list of resources; all of them can be read.
 const MAX_LISTED: u32 = 500;
-/// All of the graph, as a resource.
+/// URI of the resource with the whole graph.
 const GRAPH: &str = "memory://graph";
-/// Characters that stay as they are in a URI (RFC 3986, unreserved).
+/// Characters that are not encoded in a URI (RFC 3986, unreserved).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Configuration of the memory server: its file and limits.
@@ -36,7 +36,7 @@ pub struct MemoryConfig {
 }
 
 impl MemoryConfig {
-    /// In this file, which is made if it is not there, for its owner alone.
+    /// Uses this file, which is created if it does not exist, accessible to its owner alone.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self { file: file.into(), import: None, max_entities: DEFAULT_MAX_ENTITIES }
     }
@@ -55,12 +55,12 @@ impl MemoryConfig {
     }
 }
 
-/// A server that remembers, from conversation to conversation.
+/// Creates a server with a persistent memory across conversations.
 ///
-/// A graph: entities with a type, observations of them, and relations between them. Its tools are named, and take what
-/// they take, as in the reference server for memory, so that models which know that one are at home here; what that one
-/// has written can be taken over. It is kept in a SQLite file, which several processes may have open at once, and is
-/// searched by words.
+/// The memory is a graph of entities with a type, observations of them, and relations between them. Its tools have the
+/// names and arguments of the reference server for memory, which models may know, and files of that server can be
+/// imported. The graph is stored in a SQLite file, which several processes may open concurrently, with full-text
+/// search.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {
@@ -70,18 +70,18 @@ impl MemoryConfig {
 /// # }
 /// ```
 ///
-/// | tool | does |
+/// | tool | description |
 /// |---|---|
-/// | `create_entities`, `create_relations`, `add_observations` | remember; what is known already is no mistake |
-/// | `delete_entities`, `delete_relations`, `delete_observations` | forget |
-/// | `read_graph`, `search_nodes`, `open_nodes` | all of it, page by page; what has these words in it; by name |
+/// | `create_entities`, `create_relations`, `add_observations` | add data; existing data is not an error |
+/// | `delete_entities`, `delete_relations`, `delete_observations` | delete data |
+/// | `read_graph`, `search_nodes`, `open_nodes` | return all entities page by page, those with given words, or those with given names |
 ///
 /// Every entity is a resource, `memory://entities/NAME`; the whole graph is `memory://graph`. Subscribers are notified
 /// when this process changes it. (Changes of another process to the same file are visible to the next call, without a
 /// notification.)
 ///
 /// # Errors
-/// When the file cannot be opened, or what is to be taken over cannot be read.
+/// If the file cannot be opened, or the file to import cannot be read.
 pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
     let MemoryConfig { file, import, max_entities } = config;
     let mut graph = KnowledgeGraph::open(&file, max_entities)?;
@@ -98,7 +98,7 @@ pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
     for name in names {
         let memory = memory.clone();
         server = server.resource(listed(&name), move || {
-            // The handler is called many times, and each future has its own.
+            // The handler is called many times, and each future needs its own clones.
             let (memory, name) = (memory.clone(), name.clone());
             async move { memory.entity(name).await }
         });
@@ -189,9 +189,9 @@ impl MemoryServer {
             Ok(made)
         });
         let made = made.await?;
-        // All can be read; a list that is too long helps nobody.
+        // All entities can be read; a very long list of resources would help nobody.
         for entity in made.entities.iter().take(MAX_LISTED as usize) {
-            // One that is listed already was made by another process and is ours to read as well.
+            // An entity that is already listed was created by another process, and can be read here as well.
             let (memory, name) = (self.clone(), entity.name.clone());
             let _ = server.add_resource(listed(&entity.name), move || {
                 let (memory, name) = (memory.clone(), name.clone());
@@ -289,7 +289,7 @@ impl MemoryServer {
         #[arg(length(min = 1, max = 1000))] deletions: Vec<Forgetting>,
     ) -> Result<Json<Deleted>> {
         check_item_count(deletions.iter().map(|forgetting| forgetting.observations.len()).sum())?;
-        // The closure takes the deletions away, and the names are needed after it.
+        // The closure takes the deletions, and the names are needed after it.
         let names: Vec<String> = deletions.iter().map(|forgetting| forgetting.entity_name.clone()).collect();
         let gone = self.change(move |graph| {
             let forget =
@@ -382,7 +382,7 @@ impl MemoryServer {
         look: impl FnOnce(&KnowledgeGraph) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
-        // Locked on the blocking thread: the holder may wait seconds for a writer in another process.
+        // Locked on the blocking thread, because the holder may wait seconds for a writer in another process.
         let look = move || look(&graph.lock().unwrap_or_else(PoisonError::into_inner));
         tokio::task::spawn_blocking(look).await?
     }
@@ -392,7 +392,7 @@ impl MemoryServer {
         change: impl FnOnce(&graph::GraphTransaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
-        // Poisoning is of no concern: a change that panics is rolled back with its transaction.
+        // Poisoning does not matter, because a change that panics is rolled back with its transaction.
         let change = move || graph.lock().unwrap_or_else(PoisonError::into_inner).change(change);
         tokio::task::spawn_blocking(change).await?
     }
