@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hospes_host::config::{
     self, ConfigErrors, ConfigLoader, ConfigSource, HostConfig, ServerConfig, ServerTransport,
 };
-use hospes_host::{Host, HostBuilder, HostSettings, PinMode, PinningConfig, UpstreamAccounts};
+use hospes_host::{Host, HostBuilder, HostSettings, PinMode, PinningConfig, Sampler, UpstreamAccounts};
 use hospes_sandbox::SandboxHelper;
 
 use crate::args::{ConfigFileArgs, HostOptions};
@@ -121,7 +121,7 @@ pub(crate) async fn build_host(
         state?
     };
     let (answers_questions, kept_for) = (config.console_questions.unwrap_or_default(), config.audit_kept_for);
-    let sampler = std::mem::take(&mut config.models).sampler();
+    let sampler = Sampler::from_config(std::mem::take(&mut config.models));
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(mut sampler) = sampler {
         if let Some(state) = &state {

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::accounts::UpstreamAccounts;
 use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
+use crate::config::HostSettings;
 use crate::config::{BuiltinTransport, ExpandedText, HostConfig, ServerConfig, ServerTransport};
 use crate::gateway::{Gateway, GatewayState};
 use crate::guard::PolicyEnforcer;
@@ -22,7 +23,6 @@ use crate::pins::{
 use crate::roots::RootsPolicy;
 use crate::sampling::Sampler;
 use crate::servers::{HostServers, UnknownServerError};
-use crate::settings::HostSettings;
 use crate::status::HostStatus;
 use crate::upstream::{
     LaunchRecorder, ServerMemory, Upstream, UpstreamConnector, UpstreamEntry, UpstreamEpoch, UpstreamServer,

@@ -17,25 +17,24 @@ pub mod pins;
 mod roots;
 pub mod sampling;
 mod servers;
-mod settings;
 mod status;
 pub mod upstream;
 
 pub use accounts::{AccountLimits, UpstreamAccounts};
 pub use approvals::ApprovalQueue;
+pub use config::{
+    DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
+    DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,
+    DEFAULT_STARTING_PER_CORE, HostSettings, PinMode,
+};
 pub use gateway::Gateway;
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, LocalLinks, PolicyEnforcer};
 pub use host::{
     BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, builtin_labels,
 };
-pub use pins::{PinManager, PinMode, PinningConfig};
+pub use pins::{PinManager, PinningConfig};
 pub use sampling::Sampler;
 pub use servers::{HostServers, UnknownServerError};
-pub use settings::{
-    DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
-    DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,
-    DEFAULT_STARTING_PER_CORE, HostSettings,
-};
 pub use status::HostStatus;
 
 /// Returns the name and version of the host.

@@ -11,9 +11,9 @@ use hospes_model::{ListRootsResult, RawJson, Root};
 use serde_json::value::RawValue;
 use url::Url;
 
+use crate::config::HostSettings;
 use crate::config::ServerConfig;
 use crate::guard::PolicyEnforcer;
-use crate::settings::HostSettings;
 
 /// Maximum number of an application's roots that are checked for a server with limited roots. Further roots are
 /// dropped.

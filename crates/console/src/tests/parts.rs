@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use hospes_host::Sampler;
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 
 use super::*;
@@ -114,7 +115,7 @@ async fn models_and_budgets_are_shown_without_their_keys() {
         [sampling.servers.notes]\ntokens = 1_000\nmoney = 1.5\nwindow = '2h'\ncalls = 3\n\
         [servers.notes]\nbuiltin = 'notes'";
     let mut config = ConfigLoader::new().parse("h.toml", text).unwrap();
-    let sampler = std::mem::take(&mut config.models).sampler().unwrap();
+    let sampler = Sampler::from_config(std::mem::take(&mut config.models)).unwrap();
     let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
     let host = Host::builder(config).builtins(Arc::new(notes)).sampler(Arc::new(sampler)).start().unwrap();
     let listening = Console::new(&host).listen("127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::AccountsConfig;
-
-/// The longest life of a link. From then on the other server's answer is still waited for as long again.
-pub const MAX_LINK_LIFETIME: Duration = Duration::from_secs(300);
+use crate::config::{AccountsConfig, MAX_LINK_LIFETIME};
 
 /// The limits of users' accounts: the table `[accounts]` of a configuration, under the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]

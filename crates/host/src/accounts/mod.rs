@@ -22,8 +22,9 @@ use hospes_auth::{
     DisconnectResult, InvalidIdentifier, RedirectUri, UnixClock,
 };
 
+pub use crate::config::MAX_LINK_LIFETIME;
 pub(crate) use account::UpstreamAccount;
-pub use limits::{AccountLimits, MAX_LINK_LIFETIME};
+pub use limits::AccountLimits;
 pub(crate) use links::AccountLinkStage;
 use links::AccountLinks;
 

@@ -7,10 +7,10 @@ mod paged_list;
 mod template;
 pub mod uris;
 
+pub use crate::config::DEFAULT_PAGE_SIZE;
 pub(crate) use labels::{is_labelled, show_in};
 pub use merged::{ACCOUNTS_URI, STATUS_URI};
 pub(crate) use merged::{CatalogueSource, MergedCatalogue};
 pub(crate) use merged::{accounts_resource, status_resource};
-pub use paged_list::DEFAULT_PAGE_SIZE;
 pub(crate) use paged_list::{CatalogueItem, ItemLocation};
 pub(crate) use template::matches as template_matches;

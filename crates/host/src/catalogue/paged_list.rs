@@ -5,10 +5,6 @@ use std::sync::Arc;
 
 use hospes_model::{PreparedResult, Reply, RpcError};
 
-/// Default number of items on one page: the setting `page_size`. It is large because some clients read only the first
-/// page.
-pub const DEFAULT_PAGE_SIZE: usize = 1000;
-
 /// An item of a merged list: its sort key and the result type of its list request.
 pub(crate) trait CatalogueItem: Clone + PartialEq + Send + Sync + 'static {
     /// The name or URI under which the item is shown. The list is sorted by it and searched by it.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::table::{ConfigReport, SettingsTable};
-use crate::accounts::MAX_LINK_LIFETIME;
+
+/// The longest life of a link. From then on the other server's answer is still waited for as long again.
+pub const MAX_LINK_LIFETIME: Duration = Duration::from_secs(300);
 
 /// Settings of the accounts of users at servers. Missing values default to those of
 /// [`AccountLimits`](crate::AccountLimits).

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
+use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigFormat, ConfigValue, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource};
 use super::expand::{ConfigDialect, ExpansionScope};
@@ -18,7 +19,6 @@ use super::models::ModelsConfig;
 use super::native::read_native;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
-use crate::deciders::DecisionSource;
 
 /// The largest configuration file, in bytes. Some applications keep their whole history in one.
 pub const MAX_FILE: usize = 16 << 20;

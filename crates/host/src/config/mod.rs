@@ -3,6 +3,7 @@
 mod accounts;
 mod auth;
 mod command_line;
+mod decision_source;
 mod document;
 mod error;
 mod expand;
@@ -13,19 +14,23 @@ mod model;
 mod models;
 mod native;
 mod nearest;
+mod pins;
 mod remote;
+mod restart;
 mod sandbox;
 mod secret;
 mod server;
+mod settings;
 mod table;
 mod yaml;
 
 #[cfg(test)]
 mod tests;
 
-pub use accounts::AccountsConfig;
+pub use accounts::{AccountsConfig, MAX_LINK_LIFETIME};
 pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, DpopRequirement};
 pub use command_line::{SplitCommandError, split_command};
+pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 pub use keys::config_reference;
 use load::read_text;
@@ -38,5 +43,15 @@ pub use model::{
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
+pub use pins::PinMode;
+pub use restart::{
+    BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
+    DEFAULT_QUARANTINE_DELAY,
+};
 pub use sandbox::SandboxConfig;
 pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url};
+pub use settings::{
+    DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
+    DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_PAGE_SIZE,
+    DEFAULT_START_WAIT, DEFAULT_STARTING_PER_CORE, HostSettings,
+};

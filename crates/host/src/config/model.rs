@@ -12,12 +12,12 @@ use hospes_auth::{ClientId, Issuer};
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::command_line::{SplitCommandError, split_command};
+use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::models::ModelsConfig;
+use super::pins::PinMode;
 use super::sandbox::SandboxConfig;
 use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
-use crate::deciders::DecisionSource;
-use crate::pins::PinMode;
 
 /// Everything the host was told, from one or several files.
 #[derive(Debug, Default)]

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use hospes_models::{Allowance, AllowanceConfig, Budget, BudgetAccount, Model, ModelCatalogue, ModelConfig};
+use hospes_models::{Allowance, AllowanceConfig, Model, ModelConfig};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::expand::ExpansionScope;
 use super::table::{ConfigReport, SettingsTable};
-use crate::sampling::Sampler;
 
 /// Settings of models, and of the servers' budgets for them.
 #[derive(Debug, Default)]
@@ -26,26 +25,6 @@ pub struct ModelsConfig {
 }
 
 impl ModelsConfig {
-    /// Creates the sampler that answers servers. None without a model.
-    #[must_use]
-    pub fn sampler(self) -> Option<Sampler> {
-        if self.models.is_empty() {
-            return None;
-        }
-        let mut budget = Budget::new();
-        budget.allow_servers(self.every_server);
-        for (server, allowance) in self.servers {
-            budget.allow(BudgetAccount::server(server), allowance);
-        }
-        // Names of tables are told apart by the reader of the file.
-        let catalogue = ModelCatalogue::new(self.models).ok()?;
-        let sampler = Sampler::new(catalogue, budget);
-        Some(match self.review_timeout {
-            Some(timeout) => sampler.with_review_timeout(timeout),
-            None => sampler,
-        })
-    }
-
     pub(super) fn extend(&mut self, other: Self) {
         let known = |models: &[Model], name: &str| models.iter().any(|model| model.name == name);
         for model in other.models {

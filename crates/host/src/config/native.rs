@@ -7,6 +7,7 @@ use hospes::transport::http_server::{AllowedHosts, AllowedOrigins};
 
 use super::accounts::read_accounts;
 use super::auth::read_auth;
+use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::expand::ExpansionScope;
 use super::keys;
@@ -15,9 +16,8 @@ use super::model::{AllowedCallers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
 use super::nearest::hint;
 use super::server::{ServerDefaults, read_server};
+use super::settings::DEFAULT_HEALTH_CHECK;
 use super::table::{ConfigReport, SettingsTable};
-use crate::deciders::DecisionSource;
-use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// Reads a file in Hospes' own format.
 pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {

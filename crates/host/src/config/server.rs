@@ -14,11 +14,11 @@ use super::model::{
     ToolFilter,
 };
 use super::nearest::hint;
+use super::pins::PinMode;
 use super::sandbox::SandboxConfig;
 use super::secret::{ExpandedText, Secret};
+use super::settings::DEFAULT_HEALTH_CHECK;
 use super::table::{ConfigReport, SettingsTable};
-use crate::pins::PinMode;
-use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// Result of reading an entry.
 pub(super) enum ParsedServer {

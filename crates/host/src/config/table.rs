@@ -7,8 +7,8 @@ use super::error::{ConfigError, ConfigSource, ConfigWarning, SettingPath};
 use super::expand::{ExpandError, ExpansionScope};
 use super::keys::{KeyTable, KeyType};
 use super::nearest::hint;
+use super::pins::PinMode;
 use super::secret::ExpandedText;
-use crate::pins::PinMode;
 
 /// Errors and warnings that are found while reading.
 #[derive(Debug, Default)]

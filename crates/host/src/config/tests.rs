@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::PinMode;
+use crate::Sampler;
 
 fn variable(name: &str) -> Option<String> {
     let value = match name {
@@ -245,7 +245,7 @@ fn models_and_what_servers_may_spend_are_read() {
     assert_eq!(names, ["small", "able"]);
     assert_eq!(models.servers[0].1.tokens, Some(100));
     assert!(models.every_server.is_some() && models.review_timeout == Some(Duration::from_secs(60)));
-    assert!(models.sampler().is_some());
+    assert!(Sampler::from_config(models).is_some());
     for (text, field) in [
         ("[models.a]\nprovider = 'hunter2'", "models.a.provider"),
         ("[models.a]\nprovider = 'openai'\nretries = 'hunter2'", "models.a.retries"),

@@ -16,10 +16,10 @@ use super::{account_login, listing_differences};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
 use crate::catalogue::names::ServerPrefixes;
 use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, status_resource};
+use crate::config::HostSettings;
 use crate::config::ToolFilter;
 use crate::guard::PolicyEnforcer;
 use crate::sampling::Sampler;
-use crate::settings::HostSettings;
 use crate::status::HostStatus;
 use crate::upstream::{
     ApplicationIdentity, CapabilitySet, ReadyConnection, ServerMemory, SupervisedConnection, UpstreamEntry,

@@ -8,12 +8,12 @@ use hospes_store::pins::{
 };
 use tokio::sync::watch;
 
-use super::PinMode;
 use super::definition::{DefinitionHashes, definitions};
 use super::fingerprint::fingerprint;
 use super::pin_store::PinStore;
 use super::redacted_listing::redact_listing;
 use super::status::{BlockReason, PinStatus};
+use super::{PinMode, trust_mode};
 use crate::config::{ServerConfig, ServerTransport, ToolFilter};
 use crate::upstream::{UpstreamConnectError, UpstreamListing};
 
@@ -39,7 +39,7 @@ pub(crate) struct PinGate {
 impl PinGate {
     /// None where nothing is pinned, and for what is part of the program, which is trusted as the program is.
     pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Arc<Self>> {
-        let trust = config.pins.unwrap_or(mode).trust()?;
+        let trust = trust_mode(config.pins.unwrap_or(mode))?;
         if matches!(config.transport, ServerTransport::Builtin(_)) {
             return None;
         }

@@ -22,8 +22,8 @@ mod view;
 
 use hospes_store::pins::TrustMode;
 use hospes_store::{AuditLog, StateStore};
-use serde::{Deserialize, Serialize};
 
+pub use crate::config::PinMode;
 pub(crate) use definition::DefinitionHashes;
 pub(crate) use fingerprint::target;
 pub(crate) use gate::PinGate;
@@ -36,46 +36,12 @@ pub(crate) use pin_store::{PinStore, reload_on_change};
 pub(crate) use status::BlockReason;
 pub use view::{DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer};
 
-/// Mode in which a server's definitions are accepted when they are first seen: the setting `pins`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum PinMode {
-    /// A person: until then the server is in quarantine.
-    Ask,
-    /// No decision is required: a server of the configuration is accepted when it is first seen. Later changes wait for
-    /// a person.
-    FirstUse,
-    /// Nothing is pinned.
-    Off,
-}
-
-impl PinMode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ask, Self::FirstUse, Self::Off];
-
-    /// Returns its name in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::FirstUse => "first-use",
-            Self::Off => "off",
-        }
-    }
-
-    /// From how it is written.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
-    }
-
-    fn trust(self) -> Option<TrustMode> {
-        match self {
-            Self::Ask => Some(TrustMode::Ask),
-            Self::FirstUse => Some(TrustMode::FirstUse),
-            Self::Off => None,
-        }
+/// Returns the mode of acceptance under which pins are stored; none if nothing is pinned.
+fn trust_mode(mode: PinMode) -> Option<TrustMode> {
+    match mode {
+        PinMode::Ask => Some(TrustMode::Ask),
+        PinMode::FirstUse => Some(TrustMode::FirstUse),
+        PinMode::Off => None,
     }
 }
 

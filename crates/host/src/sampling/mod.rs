@@ -18,6 +18,7 @@ use hospes_policy::PolicyDecision;
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StateStore};
 use jiff::Timestamp;
 
+use crate::config::ModelsConfig;
 use crate::guard::{PendingAuditEntry, PolicyEnforcer};
 use budget_store::BudgetStore;
 use overview::{SamplingHistory, SamplingInProgress};
@@ -61,6 +62,26 @@ struct SamplingPlan<'a> {
 }
 
 impl Sampler {
+    /// Creates the sampler that a configuration describes. None without a model.
+    #[must_use]
+    pub fn from_config(config: ModelsConfig) -> Option<Self> {
+        if config.models.is_empty() {
+            return None;
+        }
+        let mut budget = Budget::new();
+        budget.allow_servers(config.every_server);
+        for (server, allowance) in config.servers {
+            budget.allow(BudgetAccount::server(server), allowance);
+        }
+        // The reader of the file rejects a second table of the same name.
+        let catalogue = ModelCatalogue::new(config.models).ok()?;
+        let sampler = Self::new(catalogue, budget);
+        Some(match config.review_timeout {
+            Some(timeout) => sampler.with_review_timeout(timeout),
+            None => sampler,
+        })
+    }
+
     /// These models, for what the budget allows. What is spent is forgotten when this is dropped, unless it is
     /// [kept](Self::kept_in).
     #[must_use]

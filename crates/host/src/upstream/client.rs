@@ -20,9 +20,9 @@ use super::connector::{
 use super::launch_recorder::LaunchRecorder;
 use super::process::ServerProcess;
 use crate::accounts::UpstreamAccount;
+use crate::config::HostSettings;
 use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
 use crate::roots::RootsPolicy;
-use crate::settings::HostSettings;
 
 /// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
 const CLIENT_TIMEOUT_MARGIN: Duration = Duration::from_secs(1);

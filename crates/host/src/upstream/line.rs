@@ -12,12 +12,12 @@ use hospes_policy::FlowLabels;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, broadcast, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::backoff::BackoffPolicy;
 use super::capability_set::CapabilitySet;
 use super::connector::{UpstreamConnection, UpstreamConnector};
 use super::launch_recorder::LaunchRecorder;
 use super::phase::{ReadyConnection, UpstreamEpoch, UpstreamPhase};
 use super::server_memory::ServerMemory;
+use crate::config::BackoffPolicy;
 use crate::pins::PinGate;
 
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.

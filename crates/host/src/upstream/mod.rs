@@ -25,10 +25,7 @@ mod status;
 mod upstream_entry;
 
 pub(crate) use application::ApplicationIdentity;
-pub use backoff::{
-    Backoff, BackoffDecision, BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY,
-    DEFAULT_QUARANTINE_AFTER, DEFAULT_QUARANTINE_DELAY,
-};
+pub use backoff::{Backoff, BackoffDecision};
 pub use capability_set::CapabilitySet;
 pub use client::target;
 pub(crate) use client::{client_connector, sign_in_required_error};

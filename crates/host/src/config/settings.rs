@@ -6,8 +6,7 @@ use std::time::Duration;
 use hospes::client::DEFAULT_PARK_TIMEOUT;
 use hospes_sandbox::SandboxHelper;
 
-use crate::catalogue::DEFAULT_PAGE_SIZE;
-use crate::upstream::BackoffPolicy;
+use super::restart::BackoffPolicy;
 
 /// Time that the first lists wait for servers that are being started: the setting `start_wait`.
 ///
@@ -45,6 +44,9 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
 pub const DEFAULT_STARTING_PER_CORE: usize = 2;
 /// Maximum number of different sets of client capabilities at once: the setting `max_views`.
 pub const DEFAULT_MAX_VIEWS: usize = 16;
+/// Default number of items on one page: the setting `page_size`. It is large because some clients read only the first
+/// page.
+pub const DEFAULT_PAGE_SIZE: usize = 1000;
 
 /// The host's settings.
 #[derive(Clone, Debug, PartialEq)]
