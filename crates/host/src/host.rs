@@ -15,18 +15,15 @@ use crate::accounts::UpstreamAccounts;
 use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
 use crate::config::HostSettings;
 use crate::config::{BuiltinTransport, ExpandedText, HostConfig, ServerConfig, ServerTransport};
-use crate::gateway::{Gateway, GatewayState};
+use crate::gateway::{Gateway, GatewayState, HostServers, HostStatus, UnknownServerError};
 use crate::guard::PolicyEnforcer;
 use crate::pins::{
     PinGate, PinManager, PinMember, PinMode, PinStore, PinningConfig, reload_on_change, target,
 };
-use crate::roots::RootsPolicy;
 use crate::sampling::Sampler;
-use crate::servers::{HostServers, UnknownServerError};
-use crate::status::HostStatus;
+use crate::server::{LaunchRecorder, UpstreamConnector, UpstreamEpoch, UpstreamServer};
 use crate::upstream::{
-    LaunchRecorder, ServerMemory, Upstream, UpstreamConnector, UpstreamEntry, UpstreamEpoch, UpstreamServer,
-    UpstreamState, UpstreamStatus, definition,
+    RootsPolicy, ServerMemory, Upstream, UpstreamEntry, UpstreamState, UpstreamStatus, definition,
 };
 
 mod builtin;
@@ -229,7 +226,7 @@ impl HostBuilder {
                 let server = Arc::new(UpstreamServer {
                     name,
                     user: None,
-                    gate: gate.clone(),
+                    gate: gate.clone().map(|gate| gate as _),
                     shown,
                     target,
                     launches: launches.clone(),
@@ -248,7 +245,7 @@ impl HostBuilder {
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                 let max = config.max_connections.unwrap_or(settings.max_connections);
                 let filter = config.tools.clone();
-                let told = RootsPolicy::new(&config, &settings, guard.as_ref());
+                let told = RootsPolicy::new(&config, &settings, guard.clone().map(|guard| guard as _));
                 if config.is_per_user() {
                     let (accounts, settings, same) =
                         (accounts.clone(), settings.clone(), Arc::clone(&server));
@@ -260,7 +257,7 @@ impl HostBuilder {
                             &config,
                             &settings,
                             &theirs,
-                            Some(account),
+                            Some(account as _),
                             launches.clone(),
                         );
                         let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
@@ -315,7 +312,7 @@ fn connector(
             builtins: Arc::clone(builtins),
         }),
         ServerTransport::Stdio(_) | ServerTransport::Http(_) => {
-            let account = accounts.and_then(|accounts| accounts.shared(config));
+            let account = accounts.and_then(|accounts| accounts.shared(config)).map(|account| account as _);
             crate::upstream::client_connector(config, settings, told, account, launches)
         }
     }
@@ -488,7 +485,7 @@ mod tests {
     use hospes_model::Revision;
 
     use super::*;
-    use crate::upstream::{ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection};
+    use crate::server::{ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection};
 
     /// Connector that reports when its connection is closed.
     struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>);

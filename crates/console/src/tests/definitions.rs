@@ -1,6 +1,6 @@
 //! A person accepts what a server offers, as they have seen it.
 
-use hospes_host::upstream::{
+use hospes_host::server::{
     ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
 };
 use hospes_host::{PinMode, PinningConfig};

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{UpstreamAccounts, UpstreamAccountsInner};
-use crate::upstream::SignInChanges;
+use crate::server::{AccountAuthorizer, SignInChanges};
 
 /// Minimum interval between checks whether another program has signed in or out.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -98,11 +98,6 @@ impl UpstreamAccount {
                 Err(ConnectAccountError::Failed)
             }
         }
-    }
-
-    /// Returns a receiver that counts sign-ins and sign-outs.
-    pub(crate) fn changes(&self) -> watch::Receiver<SignInChanges> {
-        self.changes.subscribe()
     }
 
     /// Detects whether the account now belongs to another identity. `is_told` is true if a sign-in or sign-out is
@@ -227,6 +222,12 @@ impl UpstreamAccount {
     fn sign_in_error(&self, url: &str) -> AuthorizerError {
         AuthorizerError::new(format!("`{}` requires you to sign in at {}", self.server, self.host))
             .sign_in(url)
+    }
+}
+
+impl AccountAuthorizer for UpstreamAccount {
+    fn changes(&self) -> watch::Receiver<SignInChanges> {
+        self.changes.subscribe()
     }
 }
 

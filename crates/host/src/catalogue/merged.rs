@@ -10,11 +10,11 @@ use hospes_model::{
 
 use super::labels;
 use super::names::{NameCollision, ServerPrefixes, ShownNameMap};
-use super::paged_list::{CatalogueItem, ItemLocation, PagedList};
+use super::paged_list::{ItemLocation, PagedList};
 use super::template;
 use super::uris::ResourceUriMap;
 use crate::config::ToolFilter;
-use crate::upstream::UpstreamListing;
+use crate::server::{CatalogueItem, UpstreamListing};
 
 /// The resource that says how the servers are.
 pub const STATUS_URI: &str = "hospes://status";

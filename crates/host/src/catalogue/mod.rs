@@ -12,5 +12,5 @@ pub(crate) use labels::{is_labelled, show_in};
 pub use merged::{ACCOUNTS_URI, STATUS_URI};
 pub(crate) use merged::{CatalogueSource, MergedCatalogue};
 pub(crate) use merged::{accounts_resource, status_resource};
-pub(crate) use paged_list::{CatalogueItem, ItemLocation};
+pub(crate) use paged_list::ItemLocation;
 pub(crate) use template::matches as template_matches;

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use hospes_policy::visible_line;
 use sha2::{Digest, Sha256};
 
-use crate::confusables;
+use crate::server::confusables;
 
 /// The longest name shown to an application, in characters: the limit of the model APIs.
 pub const MAX_NAME: usize = 64;

@@ -20,7 +20,8 @@ use super::{Gateway, ViewLease};
 use crate::accounts::{AccountLinkStage, UpstreamAccounts};
 use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;
-use crate::upstream::{UpstreamListing, sign_in_required_error};
+use crate::server::UpstreamListing;
+use crate::upstream::sign_in_required_error;
 
 /// The tool of a server at which the user has to sign in before it shows anything.
 pub(super) const CONNECT_ACCOUNT: &str = "connect_account";

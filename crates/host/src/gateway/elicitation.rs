@@ -12,7 +12,7 @@ use serde_json::Value;
 use unicode_security::{RestrictionLevel, RestrictionLevelDetection as _, skeleton};
 use url::{Host, Url};
 
-use crate::confusables::{loose_skeleton, strict_skeleton};
+use crate::server::confusables::{loose_skeleton, strict_skeleton};
 
 /// Words with which the questions of this program about a call begin; a server's name follows.
 const OWN_QUESTIONS: [&str; 3] = ["May I call the tool", "May I fetch the prompt", "May I read"];

@@ -13,7 +13,8 @@ use memchr::memmem;
 use tokio::time::timeout;
 
 use super::Gateway;
-use crate::upstream::{Era, KnownProtocol, ReadyConnection, SupervisedConnection, decoded};
+use crate::server::{Era, KnownProtocol, decoded};
+use crate::upstream::{ReadyConnection, SupervisedConnection};
 
 /// Time that an answer waits until the connection is left that it came over.
 const LEFT_WAIT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Extensions of the protocol: which of them the servers have, and requests of methods that only an extension has.
+//! ExtensionSettings of the protocol: which of them the servers have, and requests of methods that only an extension has.
 //!
 //! What such a request is about is not known here. So it goes to the server whose label its `uri`, `ref.uri` or `name`
 //! carries, or whose task it names; else to the only one that can be meant; and to none where several can. Its params and
@@ -16,7 +16,8 @@ use crate::catalogue::names::SEPARATOR;
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{MergedCatalogue, is_labelled, template_matches};
 use crate::guard::{METHOD_SUBJECT, TargetItem};
-use crate::upstream::{Extensions, ReadyConnection};
+use crate::server::ExtensionSettings;
+use crate::upstream::ReadyConnection;
 
 /// The longest name of such a method, in bytes.
 const MAX_METHOD_BYTES: usize = 128;
@@ -46,7 +47,7 @@ impl Gateway {
 
     /// The extensions that the servers in view have; of a server that is not connected, those that it had when it was. Settings are passed as they came where one server has the extension,
     /// and of several what is equal in all of them.
-    pub(super) fn extensions(&self, using: &ViewLease) -> Extensions {
+    pub(super) fn extensions(&self, using: &ViewLease) -> ExtensionSettings {
         let mut all: BTreeMap<String, Vec<RawJson>> = BTreeMap::new();
         let seen = self.in_view(using);
         for (_, live) in &seen {
@@ -273,7 +274,7 @@ impl Gateway {
     /// The only server that a request can mean which names none.
     fn only_candidate(&self, method: &str, using: &ViewLease) -> Result<usize, RpcError> {
         let seen = self.in_view(using);
-        // Extensions are named `vendor/name`, and their methods begin with that name.
+        // ExtensionSettings are named `vendor/name`, and their methods begin with that name.
         let family = method.split('/').next().unwrap_or_default();
         let is_of_family = |identifier: &str| {
             identifier.rsplit_once('/').is_some_and(|(_, name)| name == family) && method.contains('/')
@@ -303,7 +304,7 @@ impl Gateway {
 
 /// The extensions that a server declares, but for tasks, which are carried by themselves.
 pub(crate) fn declared(live: &ReadyConnection) -> impl Iterator<Item = (&String, &RawJson)> {
-    crate::upstream::own_extensions(live.capabilities())
+    crate::server::own_extensions(live.capabilities())
 }
 
 /// Returns whether an application and a server declare a common extension.

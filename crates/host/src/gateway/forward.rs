@@ -15,7 +15,8 @@ use super::round_state::RoundState;
 use super::{Gateway, elicitation, result_identity};
 use crate::catalogue::{MergedCatalogue, show_in, template_matches};
 use crate::sampling::SamplingCause;
-use crate::upstream::{CapabilitySet, ConnectionLease, ReadyConnection, SendTurn, decoded};
+use crate::server::{CapabilitySet, decoded};
+use crate::upstream::{ConnectionLease, ReadyConnection, SendTurn};
 
 /// Destination of a call.
 #[derive(Debug)]

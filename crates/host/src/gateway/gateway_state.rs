@@ -11,6 +11,7 @@ use hospes_model::RpcError;
 use hospes_store::tasks::TaskRecords;
 use tokio::time::{Instant, sleep_until};
 
+use super::host_status::HostStatus;
 use super::task_owners::TaskOwners;
 use super::{account_login, listing_differences};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
@@ -20,10 +21,10 @@ use crate::config::HostSettings;
 use crate::config::ToolFilter;
 use crate::guard::PolicyEnforcer;
 use crate::sampling::Sampler;
-use crate::status::HostStatus;
+use crate::server::{CapabilitySet, UpstreamEpoch, UpstreamListing};
 use crate::upstream::{
-    ApplicationIdentity, CapabilitySet, ReadyConnection, ServerMemory, SupervisedConnection, UpstreamEntry,
-    UpstreamEpoch, UpstreamListing, UpstreamPhase, UpstreamState,
+    ApplicationIdentity, ReadyConnection, ServerMemory, SupervisedConnection, UpstreamEntry, UpstreamPhase,
+    UpstreamState,
 };
 
 /// Maximum number of cached catalogues of applications with their own connections.

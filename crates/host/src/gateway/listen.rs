@@ -22,7 +22,7 @@ use super::task_watches::{SubscribedItems, WatchedTask};
 use super::{Gateway, ViewLease};
 use crate::catalogue::{MergedCatalogue, STATUS_URI, template_matches};
 use crate::guard::{CallTarget, TargetItem};
-use crate::pins::BlockReason;
+use crate::server::BlockReason;
 use crate::upstream::{SupervisedConnection, TaskHold, UpstreamEntry, UpstreamPhase, listen};
 
 /// Wait before a server's stream that ended is opened again.

@@ -19,7 +19,8 @@ use super::{Gateway, elicitation};
 use crate::approvals::{ApprovalCard, ApprovalOutcome, DecisionOptions, FormCard, NewApproval, UrlCard};
 use crate::guard::{PendingAuditEntry, PolicyEnforcer, wait_for_decision};
 use crate::sampling::SamplingCause;
-use crate::upstream::{CapabilitySet, ReadyConnection};
+use crate::server::CapabilitySet;
+use crate::upstream::ReadyConnection;
 
 /// Maximum number of rounds of a server's questions that are answered here in one call.
 pub(super) const MAX_OWN_ROUNDS: u32 = 32;

@@ -12,6 +12,8 @@ mod extensions;
 mod forward;
 mod gateway_state;
 mod header_params;
+mod host_servers;
+mod host_status;
 mod listen;
 mod listing_differences;
 mod local_answers;
@@ -43,10 +45,12 @@ use hospes_store::pins::ItemKind;
 use crate::approvals::ApprovalQueueError;
 use crate::config::nearest;
 use crate::guard::{AdmissionDecision, AdmittedCall, CallTarget, TargetItem, TaskOrigin, refuse};
-use crate::pins::BlockReason;
+use crate::server::BlockReason;
 use forward::ForwardRoute;
 use gateway_state::CatalogueView;
 pub(crate) use gateway_state::{GatewayState, ViewLease};
+pub use host_servers::{HostServers, UnknownServerError};
+pub use host_status::HostStatus;
 use reach::ReachError;
 
 /// All servers as one service. Cheap to clone.
@@ -148,7 +152,7 @@ impl Gateway {
         capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
         let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
-        result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &crate::implementation());
+        result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &crate::server::implementation());
         result.instructions = self.instructions(&using.view);
         Outcome::Complete(result.into())
     }

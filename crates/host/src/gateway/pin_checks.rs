@@ -5,7 +5,7 @@ use hospes_store::pins::ItemKind;
 use super::{Gateway, ViewLease};
 use crate::gateway::forward::ReachedUpstream;
 use crate::guard::TargetItem;
-use crate::pins::{BlockReason, PinGate};
+use crate::server::{BlockReason, DefinitionGate};
 use crate::upstream::ReadyConnection;
 
 impl Gateway {
@@ -24,7 +24,7 @@ impl Gateway {
         let own = own.and_then(|line| line.phase().offers().cloned());
         // What is being started is looked at when it is there.
         let live = own.or_else(|| upstream.offers(using.view.abilities))?;
-        of(gate, &live, what)
+        of(&**gate, &live, what)
     }
 
     /// Returns the reason that an item is blocked, according to the listing on the connection that the call uses. The
@@ -44,11 +44,11 @@ impl Gateway {
         if let Some(now) = reached.lease.line.live().filter(|now| now.id == reached.live.id) {
             reached.live = now;
         }
-        of(gate, &reached.live, what)
+        of(&**gate, &reached.live, what)
     }
 }
 
-fn of(gate: &PinGate, live: &ReadyConnection, what: &TargetItem<'_>) -> Option<BlockReason> {
+fn of(gate: &dyn DefinitionGate, live: &ReadyConnection, what: &TargetItem<'_>) -> Option<BlockReason> {
     match what {
         TargetItem::Tool(name, _) => gate.item_block_reason(&live.hashes, ItemKind::Tool, name),
         TargetItem::Prompt(name) | TargetItem::PromptCompletion(name) => {

@@ -7,13 +7,13 @@ use hospes::Outcome;
 use hospes_model::{ContentBlock, Method, RawJson, Reply, Revision, meta_key};
 use memchr::memmem;
 
-use crate::upstream::decoded;
+use crate::server::decoded;
 
 /// Prefix of the SDK's error for invalid arguments. The name of the tool and a colon follow.
 const ARGUMENT_ERROR: &str = "invalid arguments for ";
 
 static SERVER_INFO: LazyLock<RawJson> = LazyLock::new(|| {
-    RawJson::from_serialize(&crate::implementation()).unwrap_or_else(|_| RawJson::empty_object())
+    RawJson::from_serialize(&crate::server::implementation()).unwrap_or_else(|_| RawJson::empty_object())
 });
 
 /// The reply with the host as the server, where the application's revision says who that is. What is not written out yet is

@@ -13,7 +13,8 @@ use hospes_store::AuditOutcome;
 use super::subscription_sink::SubscriptionSink;
 use super::{Gateway, ViewLease};
 use crate::guard::TaskEndReason;
-use crate::upstream::{ReadyConnection, TaskHold, decoded};
+use crate::server::decoded;
+use crate::upstream::{ReadyConnection, TaskHold};
 
 /// Maximum number of concurrent `tasks/get` requests to one server.
 const ASK_AT_ONCE: usize = 8;

@@ -17,7 +17,7 @@ use super::{Gateway, ViewLease, elicitation, not_an_object, rewrite};
 use crate::catalogue::MergedCatalogue;
 use crate::catalogue::names::SEPARATOR;
 use crate::guard::{PendingAuditEntry, TaskEndReason, TaskOrigin};
-use crate::upstream::decoded;
+use crate::server::decoded;
 
 /// Time limit for a server to cancel a task that has to end.
 const END_WAIT: Duration = Duration::from_secs(10);

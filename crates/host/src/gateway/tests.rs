@@ -17,10 +17,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::config::{ConfigSource, HostConfig, ServerConfig, ServerTransport};
-use crate::upstream::{
+use crate::server::{
     ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
-    UpstreamState as UpState, declaring, in_memory,
 };
+use crate::upstream::{UpstreamState as UpState, declaring, in_memory};
 use crate::{Host, HostSettings, PinMode, PinningConfig, PolicyEnforcer, Sampler};
 
 mod applications;

@@ -6,7 +6,7 @@ use hospes_policy::{CallArguments, FlowLabels, PolicyAction, ToolEffectSet};
 use hospes_store::AuditEntryKind;
 
 use crate::approvals::ApprovalCallKind;
-use crate::upstream::UpstreamServer;
+use crate::server::UpstreamServer;
 
 /// Prefix of the name that a method or notification of an extension has for rules, so that it is never taken for a tool.
 pub(crate) const METHOD_SUBJECT: &str = "method:";

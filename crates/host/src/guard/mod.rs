@@ -10,7 +10,6 @@ mod approved_rounds;
 mod call_approval;
 mod call_target;
 mod data_flow;
-mod links;
 mod pending_entry;
 mod record_check;
 mod refuse;
@@ -35,6 +34,7 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome};
 use jiff::Timestamp;
 
 use crate::approvals::{ApprovalQueue, GrantEffect, GrantQuery};
+use crate::upstream::RootsRules;
 pub(crate) use admitted_call::AdmittedCall;
 use admitted_call::clipped;
 use approval_binding::ApprovalBinding;
@@ -42,7 +42,6 @@ use approved_rounds::ApprovedRounds;
 pub(crate) use call_approval::wait_for_decision;
 use call_approval::{APPROVED_STEP, CallApproval, take_answer};
 pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
-pub use links::LocalLinks;
 pub(crate) use pending_entry::PendingAuditEntry;
 pub(crate) use refuse::refuse;
 pub(crate) use task_origin::{StoredTaskOrigin, TaskEndReason, TaskOrigin};
@@ -336,44 +335,6 @@ impl PolicyEnforcer {
         self.running.forget(&token.decode::<String>().unwrap_or_default());
     }
 
-    /// Returns true if a server may be told of folders: `told` of `of` roots, of this application or of the host. The
-    /// decision is recorded; if recording fails, the roots are withheld.
-    pub(crate) fn may_share_roots(
-        &self,
-        server: &str,
-        context: Option<&Context>,
-        told: usize,
-        of: usize,
-    ) -> bool {
-        let verdict = self
-            .policy()
-            .map(|policy| policy.decide(&PolicyRequest::new(server, PolicyAction::Roots), Timestamp::now()));
-        // Whoever configured the host's own was asked by that; an application asks its person.
-        let denied = verdict.filter(|verdict| verdict.decision == PolicyDecision::Deny);
-        let Some(audit) = &self.audit else { return denied.is_none() };
-        let mut entry = AuditEntry::new(AuditEntryKind::Roots);
-        entry.server = Some(server.to_owned());
-        entry.subject = Some(format!("{} of {of}", if denied.is_none() { told } else { 0 }));
-        entry.by = Some(match (&denied, context) {
-            (Some(verdict), _) => verdict.because.to_string(),
-            (None, Some(_)) => "the application, within `roots` of the server".to_owned(),
-            (None, None) => "the configuration".to_owned(),
-        });
-        let is_allowed = denied.is_none() && (told > 0 || of == 0);
-        entry.decision = Some(if is_allowed { "allow" } else { "deny" }.to_owned());
-        entry.ending = Some(if is_allowed { AuditOutcome::Done } else { AuditOutcome::Refused });
-        if let Some(context) = context {
-            entry.principal = context.principal().map(str::to_owned);
-            let info = context.peer().info.as_ref();
-            entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));
-        }
-        let noted = audit.try_enqueue(entry).is_ok();
-        if !noted {
-            tracing::error!(server, "roots withheld from a server: the audit queue is full");
-        }
-        noted && denied.is_none()
-    }
-
     /// Returns the verdict on a sampling request of a server. Without rules the person is asked, because sampling
     /// spends their money and may use their words.
     pub(crate) fn decide_sampling(&self, call: &Call, server: &str) -> PolicyVerdict {
@@ -438,5 +399,37 @@ fn denial(verdict: &PolicyVerdict) -> String {
     match &verdict.because {
         DecisionReason::Rule { reason: Some(reason), .. } => format!("it is not allowed here: {reason}"),
         _ => "it is not allowed here".to_owned(),
+    }
+}
+
+impl RootsRules for PolicyEnforcer {
+    fn may_share_roots(&self, server: &str, context: Option<&Context>, told: usize, of: usize) -> bool {
+        let verdict = self
+            .policy()
+            .map(|policy| policy.decide(&PolicyRequest::new(server, PolicyAction::Roots), Timestamp::now()));
+        // Whoever configured the host's own was asked by that; an application asks its person.
+        let denied = verdict.filter(|verdict| verdict.decision == PolicyDecision::Deny);
+        let Some(audit) = &self.audit else { return denied.is_none() };
+        let mut entry = AuditEntry::new(AuditEntryKind::Roots);
+        entry.server = Some(server.to_owned());
+        entry.subject = Some(format!("{} of {of}", if denied.is_none() { told } else { 0 }));
+        entry.by = Some(match (&denied, context) {
+            (Some(verdict), _) => verdict.because.to_string(),
+            (None, Some(_)) => "the application, within `roots` of the server".to_owned(),
+            (None, None) => "the configuration".to_owned(),
+        });
+        let is_allowed = denied.is_none() && (told > 0 || of == 0);
+        entry.decision = Some(if is_allowed { "allow" } else { "deny" }.to_owned());
+        entry.ending = Some(if is_allowed { AuditOutcome::Done } else { AuditOutcome::Refused });
+        if let Some(context) = context {
+            entry.principal = context.principal().map(str::to_owned);
+            let info = context.peer().info.as_ref();
+            entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));
+        }
+        let noted = audit.try_enqueue(entry).is_ok();
+        if !noted {
+            tracing::error!(server, "roots withheld from a server: the audit queue is full");
+        }
+        noted && denied.is_none()
     }
 }

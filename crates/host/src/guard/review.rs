@@ -12,7 +12,7 @@ use super::{CallTarget, PolicyEnforcer};
 use crate::approvals::{
     ApprovalCallKind, ApprovalCard, ApprovalOutcome, DecisionOptions, NewApproval, ResultCard,
 };
-use crate::upstream::decoded;
+use crate::server::decoded;
 
 /// Maximum length of a result that is shown to a person, in bytes.
 const MAX_SHOWN: usize = 1024 * 1024;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::admitted_call::clipped;
 use super::{PendingAuditEntry, PolicyEnforcer, denial};
 use crate::approvals::{ApprovalCallKind, GrantEffect, GrantQuery};
-use crate::upstream::UpstreamServer;
+use crate::server::UpstreamServer;
 
 /// Maximum length of a call's arguments, in bytes, that are kept for the lifetime of its task.
 const MAX_REMEMBERED: usize = 4096;

@@ -9,7 +9,7 @@ use hospes_policy::FlowLabels;
 
 use super::BuiltinFactory;
 use crate::config::ServerTransport;
-use crate::upstream::{
+use crate::server::{
     ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector, complete,
 };
 
@@ -47,7 +47,7 @@ impl UpstreamConnector for BuiltinConnector {
         Box::pin(async move {
             let service = (self.builtins)(&self.name, &self.args)
                 .map_err(|error| UpstreamConnectError::new(error.to_string()))?;
-            let info = Some(crate::implementation());
+            let info = Some(crate::server::implementation());
             let peer = Arc::new(Peer::new(Revision::LATEST, info, wish.abilities.capabilities()));
             let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
             let reply = complete(&Method::Discover, service.call(call).await)

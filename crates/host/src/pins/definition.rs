@@ -9,7 +9,7 @@
 //! definitions accepted with it stay accepted. The current hash then replaces it.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -20,7 +20,7 @@ use serde::{Serialize, de};
 use serde_json::Value;
 
 use crate::config::ToolFilter;
-use crate::upstream::UpstreamListing;
+use crate::server::UpstreamListing;
 
 /// Members that the first version did not hash.
 const UNHASHED_IN_FIRST_VERSION: [&str; 2] = ["icons", "_meta"];
@@ -30,58 +30,6 @@ pub(super) const MAX_RESOURCES: usize = 2000;
 
 /// The largest whole number that every reader of JSON reads alike: 2⁵³.
 const MAX_SAFE_INTEGER: u64 = 1 << 53;
-
-/// The hashes of what one connection offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DefinitionHashes {
-    pub(crate) instructions: Option<Sha256Digest>,
-    tools: HashMap<Box<str>, Sha256Digest>,
-    prompts: HashMap<Box<str>, Sha256Digest>,
-    templates: HashMap<Box<str>, Sha256Digest>,
-    resources: HashMap<Box<str>, Sha256Digest>,
-}
-
-impl DefinitionHashes {
-    pub(crate) fn of(definitions: &[ItemDefinition]) -> Self {
-        let mut hashes = Self::default();
-        for one in definitions {
-            let map = match one.kind {
-                ItemKind::Tool => &mut hashes.tools,
-                ItemKind::Prompt => &mut hashes.prompts,
-                ItemKind::Template => &mut hashes.templates,
-                ItemKind::Resource => &mut hashes.resources,
-                _ => {
-                    hashes.instructions = Some(one.hash);
-                    continue;
-                }
-            };
-            map.insert(one.name.as_str().into(), one.hash);
-        }
-        hashes
-    }
-
-    pub(crate) fn get(&self, kind: ItemKind, name: &str) -> Option<Sha256Digest> {
-        match kind {
-            ItemKind::Tool => self.tools.get(name).copied(),
-            ItemKind::Prompt => self.prompts.get(name).copied(),
-            ItemKind::Template => self.templates.get(name).copied(),
-            ItemKind::Resource => self.resources.get(name).copied(),
-            ItemKind::Instructions => self.instructions,
-            _ => None,
-        }
-    }
-
-    /// All of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Sha256Digest> {
-        let named = self.tools.values().chain(self.prompts.values()).chain(self.templates.values());
-        named.chain(self.resources.values()).chain(&self.instructions).copied()
-    }
-
-    /// Returns whether every resource of a listing is pinned.
-    pub(crate) fn covers_resources(&self, listing: &UpstreamListing) -> bool {
-        self.resources.len() >= listing.resources.len()
-    }
-}
 
 /// Computes the definitions of all pinned items of a connection. Tools that are not listed are excluded.
 pub(crate) fn definitions(
@@ -254,6 +202,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::server::DefinitionHashes;
 
     fn tool(schema: &str) -> Tool {
         Tool::new("read", RawJson::parse(schema.to_owned()).unwrap()).with_description("Reads.")

@@ -8,14 +8,16 @@ use hospes_store::pins::{
 };
 use tokio::sync::watch;
 
-use super::definition::{DefinitionHashes, definitions};
+use super::definition::definitions;
 use super::fingerprint::fingerprint;
 use super::pin_store::PinStore;
 use super::redacted_listing::redact_listing;
-use super::status::{BlockReason, PinStatus};
+use super::status::PinStatus;
 use super::{PinMode, trust_mode};
 use crate::config::{ServerConfig, ServerTransport, ToolFilter};
-use crate::upstream::{UpstreamConnectError, UpstreamListing};
+use crate::server::{
+    BlockReason, ConnectorFuture, DefinitionGate, DefinitionHashes, UpstreamConnectError, UpstreamListing,
+};
 
 /// Instruction for a person about a blocked server, as the end of a sentence. Models can read it, so it names no
 /// command.
@@ -61,7 +63,7 @@ impl PinGate {
     /// # Errors
     /// The server must not be started: it was rejected, its program differs from the accepted one, or the pins cannot
     /// be read.
-    pub(crate) async fn check_start(&self) -> Result<bool, UpstreamConnectError> {
+    async fn check_fingerprint(&self) -> Result<bool, UpstreamConnectError> {
         let turn = self.turn.lock().await;
         let transport = self.transport.clone();
         // Reads the whole program.
@@ -101,7 +103,7 @@ impl PinGate {
     ///
     /// # Errors
     /// When it cannot be told what was accepted.
-    pub(crate) async fn record_listing(
+    async fn record_definitions(
         &self,
         instructions: Option<&str>,
         listing: &UpstreamListing,
@@ -175,15 +177,27 @@ impl PinGate {
         // Lists are made anew, and whoever listens is told if they differ.
         self.book.epoch.bump();
     }
+}
 
-    /// Returns a receiver that changes when the status may have changed.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+impl DefinitionGate for PinGate {
+    fn check_start(&self) -> ConnectorFuture<'_, Result<bool, UpstreamConnectError>> {
+        Box::pin(self.check_fingerprint())
+    }
+
+    fn record_listing<'a>(
+        &'a self,
+        instructions: Option<&'a str>,
+        listing: &'a UpstreamListing,
+        sight: String,
+    ) -> ConnectorFuture<'a, Result<Arc<DefinitionHashes>, UpstreamConnectError>> {
+        Box::pin(self.record_definitions(instructions, listing, sight))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Returns true if a connection must be replaced because its quarantine no longer matches the status. The server
-    /// was told on connecting which requests it may make.
-    pub(crate) fn needs_reconnect(&self, is_quarantined: bool) -> bool {
+    fn needs_reconnect(&self, is_quarantined: bool) -> bool {
         match self.standing().server_block_reason() {
             None => is_quarantined,
             Some(BlockReason::NewServer) => !is_quarantined && self.trust == TrustMode::Ask,
@@ -192,21 +206,18 @@ impl PinGate {
         }
     }
 
-    /// Returns true if the server may be started, as far as is known.
-    pub(crate) fn may_start(&self) -> bool {
+    fn may_start(&self) -> bool {
         !matches!(
             self.standing().server_block_reason(),
             Some(BlockReason::RejectedServer | BlockReason::Replaced)
         )
     }
 
-    /// Returns the reason for which the whole server is blocked, if it is.
-    pub(crate) fn server_block_reason(&self) -> Option<BlockReason> {
+    fn server_block_reason(&self) -> Option<BlockReason> {
         self.standing().server_block_reason().cloned()
     }
 
-    /// Returns the reason for which an item is blocked, given the hashes of its connection.
-    pub(crate) fn item_block_reason(
+    fn item_block_reason(
         &self,
         hashes: &DefinitionHashes,
         kind: ItemKind,
@@ -215,8 +226,7 @@ impl PinGate {
         self.standing().item_block_reason(kind, name, hashes.get(kind, name))
     }
 
-    /// Returns the listing of a connection without blocked content.
-    pub(crate) fn filter_listing<'l>(
+    fn filter_listing<'l>(
         &self,
         listing: &'l UpstreamListing,
         hashes: &DefinitionHashes,
@@ -228,8 +238,7 @@ impl PinGate {
         Cow::Owned(redact_listing(&self.server, listing, hashes, &standing))
     }
 
-    /// Returns a warning for the person, as one sentence.
-    pub(crate) fn warning(&self) -> Option<String> {
+    fn warning(&self) -> Option<String> {
         let standing = self.standing();
         let what = match (standing.server_block_reason(), standing.waiting) {
             (Some(BlockReason::NewServer), _) => {

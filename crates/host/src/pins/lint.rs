@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::definition::has_other_readings;
 use super::packages::PackageRun;
-use crate::confusables;
+use crate::server::confusables;
 
 /// Maximum number of lints of one item.
 const MAX_LINTS: usize = 20;

@@ -24,7 +24,6 @@ use hospes_store::pins::TrustMode;
 use hospes_store::{AuditLog, StateStore};
 
 pub use crate::config::PinMode;
-pub(crate) use definition::DefinitionHashes;
 pub(crate) use fingerprint::target;
 pub(crate) use gate::PinGate;
 pub use gate::REVIEW_INSTRUCTION;
@@ -33,7 +32,6 @@ pub use lint::{Lint, LintKind};
 pub(crate) use manager::PinMember;
 pub use manager::{PinManager, PinManagerError};
 pub(crate) use pin_store::{PinStore, reload_on_change};
-pub(crate) use status::BlockReason;
 pub use view::{DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer};
 
 /// Returns the mode of acceptance under which pins are stored; none if nothing is pinned.

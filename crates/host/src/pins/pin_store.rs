@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::PinningConfig;
 use super::gate::PinGate;
 use super::lint::{NeighbourTools, lints};
-use crate::upstream::UpstreamEpoch;
+use crate::server::UpstreamEpoch;
 
 /// Interval between attempts to read the store after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

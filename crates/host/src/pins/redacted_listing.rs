@@ -6,9 +6,8 @@ use hospes_model::{RawJson, Resource, Tool};
 use hospes_store::pins::ItemKind;
 use serde_json::json;
 
-use super::definition::DefinitionHashes;
-use super::status::{BlockReason, PinStatus};
-use crate::upstream::UpstreamListing;
+use super::status::PinStatus;
+use crate::server::{BlockReason, DefinitionHashes, UpstreamListing};
 
 /// The longest part of a media type, in bytes.
 const MAX_MEDIA_TYPE: usize = 64;

@@ -12,17 +12,13 @@ use hospes_model::{
 use hospes_sandbox::SandboxHelper;
 use tokio::sync::watch;
 
-use super::capability_set::CapabilitySet;
-use super::connector::{
-    ConnectOptions, ConnectorFuture, SignInChanges, UpstreamConnectError, UpstreamConnection,
-    UpstreamConnector,
-};
-use super::launch_recorder::LaunchRecorder;
-use super::process::ServerProcess;
-use crate::accounts::UpstreamAccount;
+use super::roots::RootsPolicy;
 use crate::config::HostSettings;
 use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
-use crate::roots::RootsPolicy;
+use crate::server::{
+    AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, ServerProcess,
+    SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+};
 
 /// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
 const CLIENT_TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
@@ -40,7 +36,7 @@ struct ClientConnector {
     park_timeout: Duration,
     health_check: Option<HealthCheck>,
     roots: RootsPolicy,
-    account: Option<Arc<UpstreamAccount>>,
+    account: Option<Arc<dyn AccountAuthorizer>>,
     launches: Option<Arc<LaunchRecorder>>,
 }
 
@@ -58,7 +54,11 @@ enum ConnectTarget {
 }
 
 impl ConnectTarget {
-    fn new(config: &ServerConfig, settings: &HostSettings, account: Option<&Arc<UpstreamAccount>>) -> Self {
+    fn new(
+        config: &ServerConfig,
+        settings: &HostSettings,
+        account: Option<&Arc<dyn AccountAuthorizer>>,
+    ) -> Self {
         match (&config.transport, account) {
             (ServerTransport::Stdio(_), _) => {
                 let (config, helper) = (Box::new(config.clone()), settings.helper.clone());
@@ -97,7 +97,7 @@ pub(crate) fn client_connector(
     config: &ServerConfig,
     settings: &HostSettings,
     roots: &RootsPolicy,
-    account: Option<Arc<UpstreamAccount>>,
+    account: Option<Arc<dyn AccountAuthorizer>>,
     launches: Option<Arc<LaunchRecorder>>,
 ) -> Arc<dyn UpstreamConnector> {
     let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
@@ -168,7 +168,7 @@ impl UpstreamConnector for ClientConnector {
             let name = Arc::clone(&self.name);
             let (on_log, on_notification) = (Arc::clone(&wish.on_log), Arc::clone(&wish.on_notification));
             let mut builder = Client::builder()
-                .info(crate::implementation())
+                .info(crate::server::implementation())
                 .on_log(move |message| on_log(message))
                 .on_notification(move |notification| on_notification(notification))
                 .connect_timeout(self.connect_timeout)

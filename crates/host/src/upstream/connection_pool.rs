@@ -15,8 +15,8 @@ use hospes_model::Task;
 use tokio::time::Instant;
 
 use super::application::ApplicationIdentity;
-use super::capability_set::CapabilitySet;
 use super::line::SupervisedConnection;
+use crate::server::CapabilitySet;
 
 /// Idle time after which the connection of an application with nothing unfinished may be given to another.
 const REUSE_AFTER: Duration = Duration::from_secs(60);

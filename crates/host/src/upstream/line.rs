@@ -8,17 +8,12 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
 use hospes_model::{Method, Notification, RawJson, SubscriptionFilter, SubscriptionsListenParams};
-use hospes_policy::FlowLabels;
-use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, broadcast, watch};
+use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::capability_set::CapabilitySet;
-use super::connector::{UpstreamConnection, UpstreamConnector};
-use super::launch_recorder::LaunchRecorder;
-use super::phase::{ReadyConnection, UpstreamEpoch, UpstreamPhase};
+use super::phase::{ReadyConnection, UpstreamPhase};
 use super::server_memory::ServerMemory;
-use crate::config::BackoffPolicy;
-use crate::pins::PinGate;
+use crate::server::{CapabilitySet, UpstreamConnection, UpstreamConnector, UpstreamEpoch, UpstreamServer};
 
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -26,47 +21,6 @@ const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 const REREAD_WAIT: Duration = Duration::from_secs(5);
 /// Log messages that wait for a slow listener.
 const NOTIFICATION_BUFFER: usize = 256;
-
-/// Properties that all connections of a server share.
-#[derive(Clone, Debug)]
-pub(crate) struct UpstreamServer {
-    pub(crate) name: Arc<str>,
-    /// Whose account is used there, where each user has one.
-    pub(crate) user: Option<Arc<str>>,
-    /// Accepted definition of the server; none if nothing is pinned.
-    pub(crate) gate: Option<Arc<PinGate>>,
-    /// The server as it may be shown.
-    pub(crate) shown: String,
-    /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes
-    /// its name. Whether anything is pinned makes no difference.
-    pub(crate) target: Arc<str>,
-    /// Recorder of the server's launches and connections.
-    pub(crate) launches: Option<Arc<LaunchRecorder>>,
-    /// Labels of the server's data; set if the server is built into the program.
-    pub(crate) known: Option<FlowLabels>,
-    /// Transport: `stdio`, `http` or `builtin`.
-    pub(crate) transport: &'static str,
-    /// Under what its era and transport are remembered.
-    pub(crate) definition: Option<String>,
-    pub(crate) policy: BackoffPolicy,
-    /// From starting or dialling until its lists are read.
-    pub(crate) connect_timeout: Duration,
-    /// Time that the first lists wait for the server.
-    pub(crate) start_wait: Duration,
-    /// Time after which an idle connection is closed.
-    pub(crate) idle_after: Duration,
-    /// Permits of processes that start at once, for all servers together; none for what is no process.
-    pub(crate) starts: Option<Arc<Semaphore>>,
-    /// True once it was found out that it can only ask in the older era. Shared by all of its connections.
-    pub(crate) older: Arc<watch::Sender<bool>>,
-}
-
-impl UpstreamServer {
-    /// Reconnects all connections of newer eras in the older era. Returns true if this was not requested before.
-    pub(crate) fn switch_to_legacy(&self) -> bool {
-        !self.older.send_replace(true)
-    }
-}
 
 /// A supervised connection.
 pub(crate) struct SupervisedConnection {

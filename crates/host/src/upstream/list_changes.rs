@@ -8,10 +8,9 @@ use hospes_model::{Notification, SubscriptionFilter};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::capability_set::CapabilitySet;
-use super::connector::UpstreamConnection;
 use super::line::{SupervisedConnection, listen};
-use super::listing::{ListKinds, peer};
+use super::list_reader::peer;
+use crate::server::{CapabilitySet, ListKinds, UpstreamConnection};
 
 /// Time for which changes are gathered before a list is read again.
 const DEBOUNCE_DELAY: Duration = Duration::from_millis(50);

@@ -3,32 +3,10 @@
 use std::sync::Arc;
 
 use hospes_model::{Implementation, Revision, ServerCapabilities};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::connector::{UpstreamConnectError, UpstreamConnection};
-use super::listing::UpstreamListing;
 use super::result_validator::ResultValidator;
-use crate::pins::DefinitionHashes;
-
-/// Counts the changes of all lines.
-#[derive(Debug, Default)]
-pub(crate) struct UpstreamEpoch(watch::Sender<u64>);
-
-impl UpstreamEpoch {
-    pub(crate) fn now(&self) -> u64 {
-        *self.0.borrow()
-    }
-
-    pub(crate) fn bump(&self) {
-        // Unlike `send`, this counts while nobody has subscribed, too.
-        self.0.send_modify(|epoch| *epoch += 1);
-    }
-
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
-    }
-}
+use crate::server::{DefinitionHashes, UpstreamConnectError, UpstreamConnection, UpstreamListing};
 
 /// Phase of a supervised connection.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hospes::client::OutputSchemas;
 use hospes_model::CallToolResult;
 
-use super::listing::UpstreamListing;
+use crate::server::UpstreamListing;
 
 /// Maximum number of tools of one connection whose misfits are remembered.
 const MAX_MISFITS: usize = 32;

@@ -4,14 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::application::ApplicationIdentity;
-use super::capability_set::CapabilitySet;
 use super::connection_pool::{ConnectionLease, ConnectionPool, PoolExhaustedError};
-use super::connector::UpstreamConnector;
-use super::line::{SupervisedConnection, UpstreamServer};
-use super::listing::UpstreamListing;
-use super::phase::{ReadyConnection, UpstreamEpoch};
+use super::line::SupervisedConnection;
+use super::phase::ReadyConnection;
 use super::server_memory::ServerMemory;
 use super::status::UpstreamStatus;
+use crate::server::{CapabilitySet, UpstreamConnector, UpstreamEpoch, UpstreamListing, UpstreamServer};
 
 /// A server and its connections.
 pub(crate) struct Upstream {

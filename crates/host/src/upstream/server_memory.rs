@@ -11,25 +11,11 @@ use hospes_model::Era;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::capability_set::CapabilitySet;
-use super::extension_sets::ExtensionSettings;
 use crate::config::ServerTransport;
+use crate::server::{CapabilitySet, ExtensionSettings, KnownProtocol};
 
 /// The most servers that are remembered.
 pub const MAX_REMEMBERED: usize = 1000;
-
-/// Protocol that a server was found to speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "there are two eras and, in the older one, two transports over HTTP"
-)]
-pub struct KnownProtocol {
-    /// Its era.
-    pub era: Era,
-    /// True if the server speaks HTTP+SSE, the transport of 2024-11-05.
-    pub sse: bool,
-}
 
 /// Remembers each server's era and transport, so that finding them out is paid once for each definition of a server.
 ///

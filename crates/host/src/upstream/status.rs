@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::line::UpstreamServer;
 use super::phase::UpstreamPhase;
-use super::process::ServerProcess;
+use crate::server::{ServerProcess, UpstreamServer};
 
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::line::UpstreamServer;
+use super::roots::RootsPolicy;
 use super::server::Upstream;
 use super::status::UpstreamStatus;
 use crate::config::ToolFilter;
-use crate::roots::RootsPolicy;
+use crate::server::UpstreamServer;
 
 /// Connects on behalf of a user; none if sign-in is not possible.
 pub(crate) type UserConnector = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;

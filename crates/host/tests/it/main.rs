@@ -5,3 +5,4 @@ mod budget;
 mod header_params;
 mod health;
 mod hostile;
+mod module_order;

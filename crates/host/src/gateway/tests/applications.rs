@@ -256,7 +256,7 @@ async fn a_question_that_nobody_answers_holds_nothing() {
 /// Hands out what each connection says its log messages to.
 struct Tapped {
     server: InMemory,
-    ears: Arc<Mutex<Vec<crate::upstream::ServerLogCallback>>>,
+    ears: Arc<Mutex<Vec<crate::server::ServerLogCallback>>>,
 }
 
 impl UpstreamConnector for Tapped {

@@ -4,7 +4,7 @@ use hospes::model::{CallToolResult, RpcError, code};
 use hospes::{BoxService, Service};
 
 use super::*;
-use crate::upstream::KnownProtocol;
+use crate::server::KnownProtocol;
 
 /// The first connection is made at once; each further one after `delay`, or not at all.
 struct Crowded {

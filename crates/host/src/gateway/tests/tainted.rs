@@ -89,7 +89,7 @@ async fn want(host: &Host, peer: &Arc<Peer>, name: &str, arguments: serde_json::
     };
     let call = Call::new(method.clone(), params.into(), Context::new(Arc::clone(peer)));
     match host.gateway().call(call).await {
-        Outcome::Complete(reply) => match crate::upstream::decoded(&method, reply).unwrap() {
+        Outcome::Complete(reply) => match crate::server::decoded(&method, reply).unwrap() {
             Reply::CallTool(result) => Got::Said(result.all_text()),
             other => Got::Said(format!("{other:?}")),
         },

@@ -21,19 +21,17 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::backoff::{Backoff, BackoffDecision};
-use super::super::connector::{
-    ConnectOptions, ServerLogCallback, ServerNotificationCallback, SignInChanges, UpstreamConnectError,
-    UpstreamConnection, UpstreamConnector,
-};
-use super::super::extension_sets::own_extensions;
-use super::super::launch_recorder::LaunchRecorder;
 use super::super::list_changes::ListChangeSubscription;
-use super::super::listing::{ListKinds, ListReader, UpstreamListing};
+use super::super::list_reader::ListReader;
 use super::super::phase::{ReadyConnection, UpstreamPhase};
 use super::super::result_validator::ResultValidator;
-use super::super::server_memory::{KnownProtocol, ServerMemory};
+use super::super::server_memory::ServerMemory;
 use super::{MIN_RETRY_INTERVAL, SupervisedConnection};
-use crate::pins::DefinitionHashes;
+use crate::server::{
+    ConnectOptions, DefinitionHashes, KnownProtocol, LaunchRecorder, ListKinds, ServerLogCallback,
+    ServerNotificationCallback, SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+    UpstreamListing, own_extensions,
+};
 
 /// Time limit for closing a connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);

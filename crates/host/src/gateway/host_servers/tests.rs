@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::Host;
-use crate::upstream::{
+use crate::server::{
     ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
-    UpstreamState,
 };
+use crate::upstream::UpstreamState;
 
 /// Cannot be connected until `mended`, and counts what it opens and closes.
 #[derive(Default)]

@@ -57,7 +57,7 @@ impl ExtensionSetId {
 
     /// The extensions among these: what has an object for its settings is one. Tasks are not, which the host carries out
     /// itself.
-    pub(super) fn of(extensions: &ExtensionSettings) -> Self {
+    pub(crate) fn of(extensions: &ExtensionSettings) -> Self {
         let is_one = |(identifier, settings): &(&String, &RawJson)| {
             *identifier != TASKS_EXTENSION && settings.is_object()
         };
@@ -77,7 +77,7 @@ impl ExtensionSetId {
     }
 
     /// The extensions with their settings.
-    pub(super) fn settings(self) -> ExtensionSettings {
+    pub(crate) fn settings(self) -> ExtensionSettings {
         if self == Self::NONE {
             return ExtensionSettings::new();
         }

@@ -14,7 +14,7 @@ use super::process::ServerProcess;
 const MAX_COMMAND: usize = 64 * 1024;
 
 /// Records launches and connections of one server. The caller limits the rate: each failure makes the next attempt wait
-/// longer ([`Backoff`](super::Backoff)), so a server that ends at once does not flood the record.
+/// longer ([`Backoff`](crate::upstream::Backoff)), so a server that ends at once does not flood the record.
 #[derive(Debug)]
 pub(crate) struct LaunchRecorder {
     audit: AuditLog,
@@ -67,7 +67,7 @@ impl LaunchRecorder {
     ///
     /// # Errors
     /// When it could not be recorded: then nothing is.
-    pub(super) async fn ready(&self) -> Result<(), UpstreamConnectError> {
+    pub(crate) async fn ready(&self) -> Result<(), UpstreamConnectError> {
         self.audit.check_writable().await.map_err(|error| {
             tracing::error!(server = %self.server, %error, "server not started because its start cannot be recorded");
             UpstreamConnectError::new("its start cannot be recorded at the moment, so it is not started")
@@ -76,7 +76,7 @@ impl LaunchRecorder {
 
     /// Records that the server is not started because it has been rejected or not accepted yet. Repetitions of one
     /// reason are recorded once.
-    pub(super) fn withheld(&self, problem: &UpstreamConnectError) {
+    pub(crate) fn withheld(&self, problem: &UpstreamConnectError) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.as_ref() == Some(&problem.message) {
             return;
@@ -87,7 +87,7 @@ impl LaunchRecorder {
     }
 
     /// Records that the server's command cannot be resolved or confined.
-    pub(super) fn unstartable(&self, problem: &UpstreamConnectError) {
+    pub(crate) fn unstartable(&self, problem: &UpstreamConnectError) {
         if problem.unenforceable {
             return self.not_started(problem, AuditOutcome::Refused);
         }
@@ -108,7 +108,7 @@ impl LaunchRecorder {
     }
 
     /// Returns an observer that records the processes of one connection. There is one process at a time.
-    pub(super) fn process_observer(
+    pub(crate) fn process_observer(
         self: &Arc<Self>,
         process: Option<Arc<ServerProcess>>,
     ) -> impl Fn(ProcessEvent<'_>) + Send + Sync + 'static {
@@ -161,19 +161,19 @@ impl LaunchRecorder {
     }
 
     /// A connection to a URL was made, or was not.
-    pub(super) fn connected(&self) {
+    pub(crate) fn connected(&self) {
         self.at_url("connected", AuditOutcome::Done, None);
     }
 
     /// Records that a connection to a URL failed, and the reason as far as it is the host's own. Answers of servers are
     /// not recorded.
-    pub(super) fn not_connected(&self, wants_sign_in: bool) {
+    pub(crate) fn not_connected(&self, wants_sign_in: bool) {
         let how = if wants_sign_in { "sign-in is required" } else { "it cannot be reached" };
         self.at_url("not connected", AuditOutcome::Failed, Some(how));
     }
 
     /// A connection to a URL has ended.
-    pub(super) fn disconnected(&self, how: &str, ending: AuditOutcome) {
+    pub(crate) fn disconnected(&self, how: &str, ending: AuditOutcome) {
         self.at_url("disconnected", ending, Some(how));
     }
 

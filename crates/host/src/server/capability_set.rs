@@ -86,12 +86,12 @@ impl CapabilitySet {
     }
 
     /// Replaces the extensions.
-    pub(super) fn with_extensions(self, extensions: &ExtensionSettings) -> Self {
+    pub(crate) fn with_extensions(self, extensions: &ExtensionSettings) -> Self {
         Self { extensions: ExtensionSetId::of(extensions), ..self }
     }
 
     /// The extensions, with their settings.
-    pub(super) fn extensions(self) -> ExtensionSettings {
+    pub(crate) fn extensions(self) -> ExtensionSettings {
         self.extensions.settings()
     }
 

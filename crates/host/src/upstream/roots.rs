@@ -11,13 +11,18 @@ use hospes_model::{ListRootsResult, RawJson, Root};
 use serde_json::value::RawValue;
 use url::Url;
 
-use crate::config::HostSettings;
-use crate::config::ServerConfig;
-use crate::guard::PolicyEnforcer;
+use crate::config::{HostSettings, ServerConfig};
 
 /// Maximum number of an application's roots that are checked for a server with limited roots. Further roots are
 /// dropped.
 const MAX_CHECKED_ROOTS: usize = 256;
+
+/// Rules about the roots that a server may be given.
+pub(crate) trait RootsRules: std::fmt::Debug + Send + Sync + 'static {
+    /// Returns true if a server may be given `told` of `of` roots: of this application, or of the host if there is no
+    /// context. The decision is recorded; if recording fails, the roots are withheld.
+    fn may_share_roots(&self, server: &str, context: Option<&Context>, told: usize, of: usize) -> bool;
+}
 
 /// Roots that one server may be given.
 #[derive(Clone, Debug)]
@@ -27,21 +32,21 @@ pub(crate) struct RootsPolicy {
     pub(crate) own: Vec<PathBuf>,
     /// Folders within which an application's own roots must be. None if no roots are configured for this server.
     bound: Option<Arc<[RootFolder]>>,
-    guard: Option<Arc<PolicyEnforcer>>,
+    guard: Option<Arc<dyn RootsRules>>,
 }
 
 impl RootsPolicy {
     pub(crate) fn new(
         config: &ServerConfig,
         settings: &HostSettings,
-        guard: Option<&Arc<PolicyEnforcer>>,
+        guard: Option<Arc<dyn RootsRules>>,
     ) -> Self {
         let bound = config.roots.as_ref();
         Self {
             server: config.name.as_str().into(),
             own: bound.unwrap_or(&settings.roots).clone(),
             bound: bound.map(|folders| folders.iter().map(RootFolder::new).collect()),
-            guard: guard.cloned(),
+            guard,
         }
     }
 

@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use hospes::BoxService;
-use hospes_model::{Implementation, LogMessageParams, Notification, Revision, ServerCapabilities};
+use hospes::client::Authorizer;
+use hospes_model::{Era, Implementation, LogMessageParams, Notification, Revision, ServerCapabilities};
 use tokio::sync::watch;
 
 use super::capability_set::CapabilitySet;
 use super::process::ServerProcess;
-use super::server_memory::KnownProtocol;
 
 /// A future that owns its type no more.
 pub type ConnectorFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -41,6 +41,12 @@ pub trait UpstreamConnector: Send + Sync + 'static {
     }
 }
 
+/// Account that signs requests to a server, and whose sign-ins and sign-outs its connections follow.
+pub(crate) trait AccountAuthorizer: Authorizer {
+    /// Returns a receiver that counts sign-ins and sign-outs.
+    fn changes(&self) -> watch::Receiver<SignInChanges>;
+}
+
 /// Counters of sign-in changes at a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,6 +55,19 @@ pub struct SignInChanges {
     pub times: u64,
     /// Number of changes of identity: the account was signed out or may have been replaced by another.
     pub others: u64,
+}
+
+/// Protocol that a server was found to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "there are two eras and, in the older one, two transports over HTTP"
+)]
+pub struct KnownProtocol {
+    /// Its era.
+    pub era: Era,
+    /// True if the server speaks HTTP+SSE, the transport of 2024-11-05.
+    pub sse: bool,
 }
 
 /// Options for a new connection.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::gateway::GatewayState;
-use crate::status::HostStatus;
-use crate::upstream::UpstreamListing;
+use super::gateway_state::GatewayState;
+use super::host_status::HostStatus;
+use crate::server::UpstreamListing;
 
 /// There is no server of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,52 @@
+//! One server, as all of its connections and those who call it see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes_policy::FlowLabels;
+use tokio::sync::{Semaphore, watch};
+
+use super::definition_gate::DefinitionGate;
+use super::launch_recorder::LaunchRecorder;
+use crate::config::BackoffPolicy;
+
+/// Properties that all connections of a server share.
+#[derive(Clone, Debug)]
+pub(crate) struct UpstreamServer {
+    pub(crate) name: Arc<str>,
+    /// Whose account is used there, where each user has one.
+    pub(crate) user: Option<Arc<str>>,
+    /// Accepted definition of the server; none if nothing is pinned.
+    pub(crate) gate: Option<Arc<dyn DefinitionGate>>,
+    /// The server as it may be shown.
+    pub(crate) shown: String,
+    /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes
+    /// its name. Whether anything is pinned makes no difference.
+    pub(crate) target: Arc<str>,
+    /// Recorder of the server's launches and connections.
+    pub(crate) launches: Option<Arc<LaunchRecorder>>,
+    /// Labels of the server's data; set if the server is built into the program.
+    pub(crate) known: Option<FlowLabels>,
+    /// Transport: `stdio`, `http` or `builtin`.
+    pub(crate) transport: &'static str,
+    /// Under what its era and transport are remembered.
+    pub(crate) definition: Option<String>,
+    pub(crate) policy: BackoffPolicy,
+    /// From starting or dialling until its lists are read.
+    pub(crate) connect_timeout: Duration,
+    /// Time that the first lists wait for the server.
+    pub(crate) start_wait: Duration,
+    /// Time after which an idle connection is closed.
+    pub(crate) idle_after: Duration,
+    /// Permits of processes that start at once, for all servers together; none for what is no process.
+    pub(crate) starts: Option<Arc<Semaphore>>,
+    /// True once it was found out that it can only ask in the older era. Shared by all of its connections.
+    pub(crate) older: Arc<watch::Sender<bool>>,
+}
+
+impl UpstreamServer {
+    /// Reconnects all connections of newer eras in the older era. Returns true if this was not requested before.
+    pub(crate) fn switch_to_legacy(&self) -> bool {
+        !self.older.send_replace(true)
+    }
+}
