@@ -1,5 +1,7 @@
 //! The web console of the host: shows what happens and lets a person decide.
 //!
+//! For the program `hospes`, and for programs that embed a host with a console.
+//!
 //! A [`Console`] is a few pages, and the JSON behind them, on an origin of its own. It is never the origin that
 //! applications connect to, so they cannot approve their own calls. A one-time [`ConsoleLink`] signs a browser in. The
 //! same JSON is served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
@@ -12,6 +14,17 @@
 //! println!("{}", listening.link().url());
 //! # Ok(()) }
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `serve` | the loopback port and the Unix socket |
+//! | `browser_auth`, `sessions` | one-time links, cookies and keys; checks of host and origin |
+//! | `api` | the routes, one file for each subject |
+//! | `events` | notifications that something has changed |
+//! | `pages` | the pages, which are part of the program |
+//! | `client` | a program that asks a console over its socket |
 #![doc = include_str!("api.md")]
 
 mod api;

@@ -1,7 +1,17 @@
 //! The attribute macros of the `hospes` crate.
 //!
+//! For the crate `hospes` alone, which exports the macro and documents every option of it.
+//!
 //! It works in two independent steps: `describe` parses and checks the `impl` block, and `render` generates the builder
 //! calls that a person would write by hand.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `options` | options of the attributes |
+//! | `describe` | what the `impl` block says: tools, prompts, resources, arguments |
+//! | `render` | the generated code |
 
 mod describe;
 mod options;

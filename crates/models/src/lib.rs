@@ -1,5 +1,7 @@
 //! Language models for sampling: requests to providers, choice of a model, and budgets.
 //!
+//! For the host, and for clients that answer sampling with a model of their own.
+//!
 //! A server requests a completion with `sampling/createMessage` and leaves the choice of the model to the client. This
 //! crate implements that choice and the request. The review by a person is part of the host.
 //!
@@ -51,6 +53,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `provider`, `providers` | [`ModelProvider`], and one module for each format |
+//! | `http`, `limits`, `key` | requests over HTTP, with limits and retries; [`ApiKey`] |
+//! | `conversation`, `answer_draft`, `tool_names` | what requests and answers have in common |
+//! | `catalogue`, [`estimate`] | choosing a model; estimating the tokens of a request |
+//! | `budget`, `money` | what may be spent |
+//! | `config` | the tables of a configuration |
+//! | `error` | errors of requests and settings |
 
 mod answer_draft;
 mod budget;

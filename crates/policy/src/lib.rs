@@ -1,5 +1,7 @@
 //! Policy of ordered, readable rules on calls: callers, actions and arguments.
 //!
+//! For the host, and for programs that check a policy file. The policy reference of the documentation is for those who write rules.
+//!
 //! A [`Policy`] is parsed from TOML. [`Policy::decide`] decides on a [`PolicyRequest`]: allow, ask or deny, with the
 //! rule that decided. [`Policy::explain`] also returns the evaluation of each rule, for people. Nothing here does I/O
 //! or tracks what happens to a decision.
@@ -97,6 +99,19 @@
 //! Other processing by a server cannot be detected: computed paths, names that resolve elsewhere, or links without a
 //! [`LinkResolver`]. Deny rules therefore only reduce what a call can do; a strict limit needs a list of what is
 //! allowed.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `policy`, `rule`, `condition`, `verdict` | [`Policy`], its rules, and what they decide |
+//! | `action`, `arguments`, `effects` | what is asked: the action, its arguments, the effects of a tool |
+//! | `file`, `document` | the file, read so that all mistakes are found at once |
+//! | `pattern`, `destination`, `destination_pattern` | patterns of names, hosts and folders |
+//! | `readings`, `strings` | every host and path that a common reader could take a string for |
+//! | `paths`, `folders`, `wildcard_paths` | paths, also behind symbolic links and with wildcards |
+//! | `flow` | data flow of a session |
+//! | `known_servers`, `nearest` | warnings about names that no server has, with suggestions |
 
 mod action;
 mod arguments;

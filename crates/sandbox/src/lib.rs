@@ -1,5 +1,7 @@
 //! Confinement of servers that run as child processes, and cleanup of all their processes.
 //!
+//! For programs that start servers which they do not trust.
+//!
 //! On Linux a server is not started by the host itself but by a *helper*: another process of the host's own program
 //! ([`entry`]). It has two tasks:
 //!
@@ -26,6 +28,17 @@
 //! | orphans | ended by the kernel, with the helper | ended by the helper |
 //!
 //! `docs/sandbox.md` lists the system calls and the test of each.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `profile` | [`SandboxProfile`]: what is demanded |
+//! | `resolve`, `loader_variables` | the file of a command; variables that decide which code it loads |
+//! | `launch` | from a profile to the command line of the helper |
+//! | `available` | the mechanisms that this machine has |
+//! | `run` | the helper: confinement, supervision, cleanup |
+//! | `error` | [`SandboxError`] |
 
 mod error;
 mod launch;

@@ -1,5 +1,7 @@
 //! Built-in servers for common tasks.
 //!
+//! For the program `hospes`, for programs that want one of these in the same process, and as examples of servers.
+//!
 //! Each is a function that creates a [`Server`], to be served by [`hospes::serve`], called in memory, or added to
 //! another server with [`Server::add`]:
 //!
@@ -21,6 +23,13 @@
 //! [`BUILTINS`] lists them for programs that start them by name, with arguments.
 //!
 //! They use only the public API of the SDK, so they also serve as examples.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `builtin` | [`BUILTINS`], with the options of the command line |
+//! | `everything`, `fetch`, `files`, `git`, `memory`, `time` | one server each |
 
 mod builtin;
 mod everything;

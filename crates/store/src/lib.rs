@@ -1,5 +1,7 @@
 //! Persistent data of the host.
 //!
+//! For the host, which opens one of each for a user.
+//!
 //! [`AuditLog`] is the append-only log of events, in which each entry is bound to the previous one by a keyed hash.
 //! [`StateStore`] has the decisions of people and the pending approvals; a method such as [`StateStore::pins`] returns
 //! each part. Both are SQLite files that several processes of one machine can share.
@@ -20,6 +22,15 @@
 //! assert_eq!(audit.verify(None).await?.entries, 1);
 //! # Ok(()) }
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `audit` | [`AuditLog`]: entries, the writer's thread, search and verification |
+//! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`grants`], [`pins`], [`tasks`] |
+//! | `key` | keys in files of their own |
+//! | `file`, `error` | opening SQLite files; [`StoreError`] |
 
 mod audit;
 mod error;

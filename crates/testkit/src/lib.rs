@@ -1,11 +1,23 @@
 //! Tools for tests of MCP programs: both ends of a connection in memory, a clock that tests control, a peer that
 //! follows a script, and a record of all messages.
 //!
+//! For tests of servers, clients and transports, of this repository and of others.
+//!
 //! The feature `transport` (on by default) adds a suite of behaviours that every [`transport`] must have.
 //!
 //! Nothing else here sleeps, opens a socket or starts a thread. [`MemoryPair`] connects the state machines of
 //! `hospes-proto` by two byte streams. [`PeerScript`] replaces a peer in tests of real transports, which feed it the
 //! received lines and send the lines it returns.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `pair`, `client_end`, `server_end` | [`MemoryPair`] and its ends |
+//! | `clock` | [`ManualClock`] |
+//! | `script`, `record` | a peer that follows a script; a record of what was said |
+//! | `transport` | one suite of behaviours for every transport (feature `transport`) |
+//! | `usage` | memory and threads of this process, for leak tests |
 
 mod client_end;
 mod clock;
