@@ -17,8 +17,8 @@ use super::target::Target;
 use crate::client::calls::listing::PaginatedStream;
 use crate::client::calls::request::RequestBuilder;
 use crate::client::connection::builder::ClientBuilder;
-use crate::client::connection::connect::json_members;
-use crate::client::connection::core::malformed;
+use crate::client::error::malformed;
+use crate::client::link::json_members;
 #[cfg(feature = "server")]
 use crate::service::IntoService;
 

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_model::{Revision, RpcError, code};
+use hospes_model::{Method, Revision, RpcError, code};
 
 /// Error of a call.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -431,4 +431,9 @@ pub(crate) fn excerpt(body: &[u8]) -> Option<String> {
         line.push('…');
     }
     Some(line)
+}
+
+/// The error for a result that does not have the form of its method.
+pub(crate) fn malformed(method: &Method, why: &str) -> CallError {
+    CallError::Malformed { method: method.name().into(), why: why.into() }
 }

@@ -31,7 +31,6 @@ impl Client {
         core.spawn_change_listener();
         core.spawn_health_check();
         core.spawn_root_watcher();
-        #[cfg(feature = "http")]
         core.resubscribe_on_new_session();
         Self { core }
     }

@@ -28,16 +28,16 @@ pub(crate) mod transport;
 #[cfg(feature = "validate")]
 pub use cache::output_schemas::OutputSchemas;
 pub use cache::response_cache::{DEFAULT_CACHE_BYTES, MAX_CACHE_TTL, MAX_CACHED_RESPONSES};
-pub use calls::lenient_lists::{UNREADABLE_ENTRIES, read_list};
 pub use calls::listen::Subscription;
-pub use calls::listing::{Listed, MAX_PAGES, PaginatedStream};
+pub use calls::listing::{Listed, PaginatedStream};
 pub use calls::request::{FromReply, RequestBuilder};
 pub use connection::builder::ClientBuilder;
-pub use connection::health::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
+pub use connection::lenient_lists::{UNREADABLE_ENTRIES, read_list};
 pub use connection::settings::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
     DEFAULT_PARK_TIMEOUT, DEFAULT_QUESTION_RATE, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
 };
+pub use connection::settings::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
 pub use error::{
     CallError, ConnectAttempt, ConnectError, ConnectFailure, ConnectStage, ConnectionClosed, HttpFailure,
     TimeLimit,
@@ -47,6 +47,7 @@ pub use inbound::dispatcher::ListKind;
 pub use inbound::model_choice::{ModelCandidate, choose_model};
 pub use inbound::roots::RootFolder;
 pub use inbound::url_review::{UrlReview, UrlReviewError, UrlWarning};
+pub use link::MAX_PAGES;
 #[cfg(feature = "http")]
 pub use target::authorizer::{
     Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,

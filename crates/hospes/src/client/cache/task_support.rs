@@ -5,20 +5,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hospes_model::{ListToolsResult, Notification, TaskSupport};
 
-use crate::client::error::CallError;
-use crate::client::handle::Client;
-
 /// Maximum number of tools whose task support is remembered.
 const MAX_REMEMBERED_TOOLS: usize = 10_000;
-/// Maximum number of consecutive listings while the list keeps changing.
-const MAX_LIST_ATTEMPTS: usize = 3;
 
 /// Task support of a server's tools.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSupportCache {
     known: Mutex<TaskSupportState>,
     /// Held during a listing; other callers wait for it.
-    listing: tokio::sync::Mutex<()>,
+    pub(crate) listing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -60,20 +55,20 @@ impl TaskSupportCache {
         }
     }
 
-    /// Has the whole list asked for, which teaches us what comes; once, until it changes.
-    pub(crate) async fn load_all(&self, client: &Client) -> Result<(), CallError> {
-        let _turn = self.listing.lock().await;
-        for _ in 0..MAX_LIST_ATTEMPTS {
-            // Read before the listing, so that a change during it is noticed and the list read again.
-            let before = self.lock().changes;
-            if self.lock().is_whole {
-                break;
-            }
-            client.tools().all().await?;
-            let mut known = self.lock();
-            known.is_whole = known.changes == before;
-        }
-        Ok(())
+    /// Returns the number of changes to the list of tools.
+    pub(crate) fn change_count(&self) -> u64 {
+        self.lock().changes
+    }
+
+    /// Returns true if the whole list has been read since the last change.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.lock().is_whole
+    }
+
+    /// Records that the whole list has been read, unless it has changed since `before`.
+    pub(crate) fn set_whole_if_unchanged(&self, before: u64) {
+        let mut known = self.lock();
+        known.is_whole = known.changes == before;
     }
 
     fn lock(&self) -> MutexGuard<'_, TaskSupportState> {

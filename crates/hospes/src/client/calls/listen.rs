@@ -13,12 +13,12 @@ use hospes_model::{
 };
 use hospes_proto::session::client::TimeLimits;
 
-use crate::client::connection::connect::json_members;
 use crate::client::connection::core::ClientCore;
 use crate::client::error::CallError;
 use crate::client::handle::Client;
 use crate::client::inbound::change_listeners::ChangeListener;
-use crate::client::link::{EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
+use crate::client::link::json_members;
+use crate::client::link::{EventInterest, InboundMessages as _, LinkEvent, OutgoingParams, OutgoingRequest};
 use crate::client::tasks::task_updates::PendingTaskUpdates;
 use crate::context::Context;
 use crate::exchange::{Exchange, ExchangeEvent};
@@ -277,13 +277,11 @@ impl ClientCore {
     }
 }
 
-#[cfg(feature = "http")]
 impl ClientCore {
     /// Repeats subscriptions and the log level on a session that replaces another.
     pub(crate) fn resubscribe_on_new_session(self: &Arc<Self>) {
-        let crate::client::connection::core::ClientLink::Http(http) = &self.link else { return };
         let weak = Arc::downgrade(self);
-        http.on_renewed(move || {
+        self.link.on_renewed(Box::new(move || {
             let Some(core) = weak.upgrade() else { return };
             tokio::spawn(async move {
                 let _turn = core.subscribing.lock().await;
@@ -302,7 +300,7 @@ impl ClientCore {
                     tracing::debug!(%error, "cannot set the log level in the new session");
                 }
             });
-        });
+        }));
     }
 
     /// Reports all lists and resources as possibly changed. Changes between two sessions are not reported, and the new

@@ -9,13 +9,10 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool};
 
-use crate::client::connection::core::malformed;
 use crate::client::error::CallError;
+use crate::client::error::malformed;
 use crate::client::handle::Client;
-use crate::client::link::{OutgoingParams, OutgoingRequest, write_json_string};
-
-/// Maximum number of pages of one list. It ends the listing of a server that always returns another cursor.
-pub const MAX_PAGES: usize = 10_000;
+use crate::client::link::{MAX_PAGES, OutgoingParams, OutgoingRequest, write_json_string};
 
 /// A page: its items, and where the next one begins.
 type ListingPage<T> = (Vec<T>, Option<String>);

@@ -1,10 +1,8 @@
 //! Calls of the server: their builder, lists, subscriptions, and the client as a service.
 
 mod forwarded_params;
-pub(crate) mod lenient_lists;
 pub(crate) mod listen;
 pub(crate) mod listing;
-pub(crate) mod parked_calls;
 pub(crate) mod request;
 pub(crate) mod service;
 pub(crate) mod trace_context;

@@ -12,10 +12,11 @@ use hospes_model::{
 };
 use serde::Serialize;
 
-use crate::client::connection::connect::json_members;
-use crate::client::connection::core::{ProgressCallback, malformed};
+use crate::client::connection::core::ProgressCallback;
 use crate::client::error::CallError;
+use crate::client::error::malformed;
 use crate::client::handle::Client;
+use crate::client::link::json_members;
 use crate::client::link::{EventInterest, OutgoingParams, OutgoingRequest};
 
 /// A call that is sent when it is awaited. Dropping its future cancels it.

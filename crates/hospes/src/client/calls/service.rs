@@ -18,16 +18,16 @@ use hospes_model::{
 use serde::Deserialize;
 
 use crate::client::calls::forwarded_params::ForwardedParams;
-use crate::client::calls::parked_calls::{ParkedCall, ParkedCallGuard};
 use crate::client::connection::core::{
-    ClientCore, LinkCall, NegotiatedProtocol, check_input_required, encode_input_response, malformed,
-    unexpected_task_error, write_round_params,
+    ClientCore, check_input_required, encode_input_response, unexpected_task_error, write_round_params,
 };
+use crate::client::connection::parked_calls::ParkedCall;
 use crate::client::error::CallError;
+use crate::client::error::malformed;
 use crate::client::handle::Client;
-use crate::client::link::{
-    EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest, written_notification,
-};
+use crate::client::link::LinkCall;
+use crate::client::link::NegotiatedProtocol;
+use crate::client::link::{EventInterest, LinkEvent, OutgoingParams, OutgoingRequest, written_notification};
 use crate::client::tasks::legacy_tasks::no_task_error;
 use crate::context::Context;
 use crate::params::Params;
@@ -172,8 +172,7 @@ impl ClientCore {
         let mut rounds = 0;
         loop {
             let link_call = self.link.open(&OutgoingRequest { more: &more, ..outgoing }, speech).await?;
-            let reply = self.link.reply_to(&link_call);
-            let parked = ParkedCall::new(link_call, reply, caller_principal(&call.context));
+            let parked = ParkedCall::new(link_call, caller_principal(&call.context));
             let outcome = self.await_outcome(call, parked).await?;
             match outcome {
                 // A server that asks nothing, or nothing that is not answered already, wants to be called again.
@@ -252,10 +251,10 @@ impl ClientCore {
         }
         let mut round = round.without_answers();
         round.takes_refusals = true;
-        let handle = self.parked.park(self, parked)?;
+        let handle = self.parked.park(parked, self.settings.park_timeout)?;
         if context.peer().revision.is_legacy() {
             // Its questions are asked while the call is kept in memory; when it is over, so is the parked one.
-            context.keep(ParkedCallGuard { core: Arc::downgrade(self), handle: handle.clone() });
+            context.keep(self.parked.guard(handle.clone()));
         }
         round.carried = Some(handle);
         Ok(Outcome::InputRequired(PendingInput::new(requests, round)))

@@ -13,11 +13,11 @@ use hospes_model::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::connection::connect;
-use crate::client::connection::health::HealthCheck;
-use crate::client::connection::settings::ClientSettings;
+use crate::client::connection::settings::ConnectOptions;
+use crate::client::connection::settings::HealthCheck;
 use crate::client::error::ConnectError;
 use crate::client::handle::Client;
-use crate::client::inbound::dispatcher::{InboundDispatcher, ListKind};
+use crate::client::inbound::dispatcher::ListKind;
 use crate::client::inbound::handlers::QuestionRateLimiter;
 use crate::client::inbound::task_runner::ClientTaskRunner;
 use crate::client::target::Target;
@@ -51,17 +51,14 @@ use crate::tasks::TaskSettings;
 #[derive(Default)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
-    pub(crate) settings: ClientSettings,
-    pub(crate) dispatcher: InboundDispatcher,
+    options: ConnectOptions,
     tasks: Option<TaskSettings>,
-    #[cfg(feature = "stdio")]
-    pub(crate) listeners: crate::client::transport::child::ChildListeners,
 }
 
 impl ClientBuilder {
     /// Sets the name and version that the client reports to the server.
     pub fn info(mut self, info: Implementation) -> Self {
-        self.settings.info = info;
+        self.options.settings.info = info;
         self
     }
 
@@ -74,14 +71,15 @@ impl ClientBuilder {
         F: Fn(CreateMessageParams) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<CreateMessageResult>> + Send + 'static,
     {
-        self.dispatcher.handlers.sampler = Some(Arc::new(move |params| Box::pin(handler(params))));
-        self.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
+        self.options.dispatcher.handlers.sampler = Some(Arc::new(move |params| Box::pin(handler(params))));
+        self.options.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
         self
     }
 
     /// The sampling handler understands tools: declares `sampling.tools`.
     pub fn sampling_tools(mut self) -> Self {
-        let sampling = self.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
+        let sampling =
+            self.options.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
         sampling.tools = Some(RawJson::empty_object());
         self
     }
@@ -93,7 +91,7 @@ impl ClientBuilder {
         F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ElicitResult>> + Send + 'static,
     {
-        self.dispatcher.handlers.elicitor = Some(Arc::new(move |params| Box::pin(handler(params))));
+        self.options.dispatcher.handlers.elicitor = Some(Arc::new(move |params| Box::pin(handler(params))));
         // Named even if it is the only mode: an empty object means
         // forms, but not once `url` stands beside it (ELIC-02).
         self.elicitation_capability().form = Some(RawJson::empty_object());
@@ -110,14 +108,14 @@ impl ClientBuilder {
     /// Sets a callback for completed URL elicitations (2025-11-25); it receives the elicitation's id. The notification
     /// may never arrive, so code that waits for it needs another way to continue and a timeout.
     pub fn on_elicitation_complete(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.dispatcher.handlers.on_elicitation_complete = Some(Arc::new(listener));
+        self.options.dispatcher.handlers.on_elicitation_complete = Some(Arc::new(listener));
         self
     }
 
     /// Sets the maximum rate of sampling requests and of elicitations, counted separately. Requests over the rate are
     /// refused. The default is [`DEFAULT_QUESTION_RATE`](crate::client::DEFAULT_QUESTION_RATE).
     pub fn question_rate(mut self, rate: Rate) -> Self {
-        self.dispatcher.handlers.rate_limiter = QuestionRateLimiter::new(rate);
+        self.options.dispatcher.handlers.rate_limiter = QuestionRateLimiter::new(rate);
         self
     }
 
@@ -125,12 +123,12 @@ impl ClientBuilder {
     /// requires the feature `validate` and applies to tools that have been listed. A result that does not match is an
     /// error.
     pub fn check_outputs(mut self, check: bool) -> Self {
-        self.settings.checks_outputs = check;
+        self.options.settings.checks_outputs = check;
         self
     }
 
     fn elicitation_capability(&mut self) -> &mut ElicitationCapability {
-        self.settings.capabilities.elicitation.get_or_insert_with(ElicitationCapability::new)
+        self.options.settings.capabilities.elicitation.get_or_insert_with(ElicitationCapability::new)
     }
 
     /// Lets the server make [tasks](crate::tasks) of what it asks the model or the person (2025-11-25): it need not wait for
@@ -146,17 +144,17 @@ impl ClientBuilder {
     /// still leads to the same folder. Up to 2025-11-25 the server is notified when folders disappear or return. URIs
     /// are reported unchanged.
     pub fn roots<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
-        self.dispatcher.handlers.roots.set(folders);
+        self.options.dispatcher.handlers.roots.set(folders);
         let mut capability = RootsCapability::new();
         capability.list_changed = Some(true);
-        self.settings.capabilities.roots = Some(capability);
+        self.options.settings.capabilities.roots = Some(capability);
         self
     }
 
     /// Calls `tell_if` each time [`roots`](Self::roots) would be reported to the server. If it returns false, an empty
     /// list is reported.
     pub fn expose_roots_if(mut self, tell_if: impl Fn(&[Root]) -> bool + Send + Sync + 'static) -> Self {
-        self.dispatcher.handlers.roots.tell_if = Some(Arc::new(tell_if));
+        self.options.dispatcher.handlers.roots.tell_if = Some(Arc::new(tell_if));
         self
     }
 
@@ -170,57 +168,57 @@ impl ClientBuilder {
                 false
             }
         });
-        self.settings.capabilities = capabilities;
+        self.options.settings.capabilities = capabilities;
         self
     }
 
     /// Speaks this revision or none.
     pub fn revision(mut self, revision: Revision) -> Self {
-        self.settings.revision = Some(revision);
+        self.options.settings.revision = Some(revision);
         self
     }
 
     /// The era that [`Client::era`] told the last time: it is not searched for again unless it proves wrong.
     pub fn era(mut self, known: Era) -> Self {
-        self.settings.era = Some(known);
+        self.options.settings.era = Some(known);
         self
     }
 
     /// A server at a URL speaks HTTP+SSE, the transport of 2024-11-05, as [`Client::is_over_sse`] told the last time: that
     /// is tried first. If it proves wrong, the transport is searched for like the era.
     pub fn sse(mut self, known: bool) -> Self {
-        self.settings.sse = known;
+        self.options.settings.sse = known;
         self
     }
 
     /// Sets the time a call may take without an answer or progress. [`Duration::MAX`] disables the limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.times.timeout = to_time_limit(timeout);
+        self.options.settings.times.timeout = to_time_limit(timeout);
         self
     }
 
     /// Sets the total time a call may take, regardless of progress. [`Duration::MAX`] disables the limit.
     pub fn max_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.times.max_timeout = to_time_limit(timeout);
+        self.options.settings.times.max_timeout = to_time_limit(timeout);
         self
     }
 
     /// Sets the time that connecting may take.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.connect_timeout = timeout;
+        self.options.settings.connect_timeout = timeout;
         self
     }
 
     /// Sets the time an upstream call is kept while its questions are answered elsewhere. It also limits how long a
     /// question waits if there is no call to ask it with (see [`Client`] as a service).
     pub fn park_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.park_timeout = timeout;
+        self.options.settings.park_timeout = timeout;
         self
     }
 
     /// Sets the maximum number of rounds of questions per call.
     pub fn max_input_rounds(mut self, rounds: u32) -> Self {
-        self.settings.max_input_rounds = rounds;
+        self.options.settings.max_input_rounds = rounds;
         self
     }
 
@@ -229,7 +227,7 @@ impl ClientBuilder {
     /// notification invalidates the affected entries at once; to receive changes before entries expire,
     /// [listen](Client::listen).
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.settings.cache_bytes = bytes;
+        self.options.settings.cache_bytes = bytes;
         self
     }
 
@@ -243,14 +241,14 @@ impl ClientBuilder {
     /// connecting.
     #[cfg(feature = "http")]
     pub fn proxy(mut self, url: impl Into<String>, except: impl Into<String>) -> Self {
-        self.settings.network.proxy = ProxySetting::Given { url: url.into(), except: except.into() };
+        self.options.settings.network.proxy = ProxySetting::Given { url: url.into(), except: except.into() };
         self
     }
 
     /// Uses no proxy, whatever the environment says.
     #[cfg(feature = "http")]
     pub fn no_proxy(mut self) -> Self {
-        self.settings.network.proxy = ProxySetting::None;
+        self.options.settings.network.proxy = ProxySetting::None;
         self
     }
 
@@ -261,53 +259,53 @@ impl ClientBuilder {
     /// an error when connecting.
     #[cfg(feature = "tls")]
     pub fn ca_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.settings.network.ca_files.push(path.into());
+        self.options.settings.network.ca_files.push(path.into());
         self
     }
 
     /// Pings the server regularly, and closes the connection when it does not answer. There are no pings by default,
     /// because calls have time limits of their own.
     pub fn health_check(mut self, check: HealthCheck) -> Self {
-        self.settings.health_check = Some(check);
+        self.options.settings.health_check = Some(check);
         self
     }
 
     /// The longest message that is taken from the server; a longer one fails its call alone.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.settings.limits.max_message_bytes = bytes;
+        self.options.settings.limits.max_message_bytes = bytes;
         self
     }
 
     /// The longest request that is sent over stdio. There are servers whose reader gives up the connection at 10 MiB, so
     /// the default is just below that.
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
-        self.settings.limits.max_request_bytes = bytes;
+        self.options.settings.limits.max_request_bytes = bytes;
         self
     }
 
     /// Sets the maximum number of concurrent calls.
     pub fn max_in_flight(mut self, calls: usize) -> Self {
-        self.settings.limits.max_in_flight = calls;
+        self.options.settings.limits.max_in_flight = calls;
         self
     }
 
     /// Sets the maximum number of concurrent requests from the server; further ones are refused.
     pub fn max_server_requests(mut self, requests: usize) -> Self {
-        self.settings.limits.max_server_requests = requests;
+        self.options.settings.limits.max_server_requests = requests;
         self
     }
 
     /// Sets a callback for log messages of the server. Messages of calls made for another client (see [`Client`] as a
     /// service) go to that client instead.
     pub fn on_log(mut self, listener: impl Fn(LogMessageParams) + Send + Sync + 'static) -> Self {
-        self.dispatcher.on_log = Some(Arc::new(listener));
+        self.options.dispatcher.on_log = Some(Arc::new(listener));
         self
     }
 
     /// Called with each notification that the specification does not define and that belongs to no call: extensions have such.
     /// It is a [`Notification::Other`].
     pub fn on_notification(mut self, listener: impl Fn(Notification) + Send + Sync + 'static) -> Self {
-        self.dispatcher.on_notification = Some(Arc::new(listener));
+        self.options.dispatcher.on_notification = Some(Arc::new(listener));
         self
     }
 
@@ -319,21 +317,21 @@ impl ClientBuilder {
         F: Fn(String, RawJson) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<RawJson>> + Send + 'static,
     {
-        self.dispatcher.handlers.extension =
+        self.options.dispatcher.handlers.extension =
             Some(Arc::new(move |method, params| Box::pin(handler(method, params))));
         self
     }
 
     /// Called when one of the server's lists has changed.
     pub fn on_list_changed(mut self, listener: impl Fn(ListKind) + Send + Sync + 'static) -> Self {
-        self.dispatcher.on_list_changed = Some(Arc::new(listener));
+        self.options.dispatcher.on_list_changed = Some(Arc::new(listener));
         self
     }
 
     /// Called with each line that a started server writes to stderr.
     #[cfg(feature = "stdio")]
     pub fn on_stderr(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.listeners.stderr = Some(Arc::new(listener));
+        self.options.listeners.stderr = Some(Arc::new(listener));
         self
     }
 
@@ -341,21 +339,21 @@ impl ClientBuilder {
     /// server speaks may take two. It must not block.
     #[cfg(feature = "stdio")]
     pub fn on_process(mut self, listener: impl Fn(ProcessEvent<'_>) + Send + Sync + 'static) -> Self {
-        self.listeners.process = Some(Arc::new(listener));
+        self.options.listeners.process = Some(Arc::new(listener));
         self
     }
 
     /// Finishes the settings: the handlers refuse requests beyond the declared capabilities.
-    fn apply_declared_capabilities(mut self) -> Self {
+    fn into_options(mut self) -> ConnectOptions {
         // Not in `tasks`: which requests may become tasks depends on handlers that may be set after it.
         if let Some(settings) = self.tasks {
-            ClientTaskRunner::declare_capability(&mut self.settings.capabilities);
-            self.dispatcher.tasks =
-                Some(ClientTaskRunner::new(settings, self.settings.limits.max_server_requests));
+            ClientTaskRunner::declare_capability(&mut self.options.settings.capabilities);
+            self.options.dispatcher.tasks =
+                Some(ClientTaskRunner::new(settings, self.options.settings.limits.max_server_requests));
         }
-        self.dispatcher.handlers.declared = self.settings.capabilities.clone();
-        self.dispatcher.park_timeout = self.settings.park_timeout;
-        self
+        self.options.dispatcher.handlers.declared = self.options.settings.capabilities.clone();
+        self.options.dispatcher.park_timeout = self.options.settings.park_timeout;
+        self.options
     }
 
     /// Connects.
@@ -364,7 +362,7 @@ impl ClientBuilder {
     /// A value that says what was tried, at which stage it failed, what came back and what to do next.
     pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
         // The future of connecting is large, and there is one of it for a connection.
-        Box::pin(connect::connect(self.apply_declared_capabilities(), target.into())).await
+        Box::pin(connect::connect(self.into_options(), target.into())).await
     }
 
     /// Connects to a server in this process, through everything but a socket. For tests, and for hosts that bring
@@ -375,13 +373,7 @@ impl ClientBuilder {
     #[cfg(feature = "server")]
     pub async fn in_memory(self, server: impl IntoService) -> Result<Client, ConnectError> {
         let (read, write) = tokio::io::split(crate::transport::memory::serve(server.into_service()));
-        Box::pin(connect::connect_streams(
-            self.apply_declared_capabilities(),
-            read,
-            write,
-            "a server in memory",
-        ))
-        .await
+        Box::pin(connect::connect_streams(self.into_options(), read, write, "a server in memory")).await
     }
 
     /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio; see
@@ -396,7 +388,7 @@ impl ClientBuilder {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Box::pin(connect::connect_streams(self.apply_declared_capabilities(), read, write, "a stream")).await
+        Box::pin(connect::connect_streams(self.into_options(), read, write, "a stream")).await
     }
 
     /// Connects over the byte streams that `dial` returns, as described at [`over`](Self::over). `dial` is called a
@@ -424,7 +416,7 @@ impl ClientBuilder {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Box::pin(connect::dial(self.apply_declared_capabilities(), dial, name)).await
+        Box::pin(connect::dial(self.into_options(), dial, name)).await
     }
 }
 
@@ -435,6 +427,6 @@ fn to_time_limit(timeout: Duration) -> Option<Duration> {
 
 impl std::fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientBuilder").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("ClientBuilder").field("settings", &self.options.settings).finish_non_exhaustive()
     }
 }

@@ -5,208 +5,30 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
 use hospes_model::{
-    Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method, Notification,
-    PeerResult, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams, code,
-    decode_error,
+    Implementation, InputRequiredResult, InputResponse, LoggingLevel, Method, PeerResult, ProgressParams,
+    RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams, code, decode_error,
 };
 use tokio::time::Instant;
 
 use crate::client::cache::response_cache::CacheableRequest;
-use crate::client::calls::lenient_lists::read_list;
-use crate::client::calls::parked_calls::ParkedCalls;
-use crate::client::connection::connect::json_members;
+use crate::client::connection::lenient_lists::read_list;
+use crate::client::connection::parked_calls::ParkedCalls;
 use crate::client::connection::settings::ClientSettings;
-use crate::client::error::{CallError, ConnectionClosed};
-use crate::client::inbound::dispatcher::{InboundDispatcher, ReplyTo};
-use crate::client::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
-use crate::client::tasks::running_task::ServerTaskState;
-use crate::client::transport::duplex::{DuplexCall, DuplexLink, MAX_QUEUED_BYTES};
-#[cfg(feature = "http")]
-use crate::client::transport::http::{HttpCall, HttpLink};
+use crate::client::connection::task_state::ServerTaskState;
+use crate::client::error::CallError;
+use crate::client::error::malformed;
+use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::link::json_members;
+use crate::client::link::{
+    Link, LinkEvent, NegotiatedProtocol, OutgoingParams, OutgoingRequest, write_json_string,
+};
 
 /// First delay before the next round if a server returns `input_required` without questions; it doubles each time.
 const MIN_ROUND_DELAY: Duration = Duration::from_millis(100);
 const MAX_ROUND_DELAY: Duration = Duration::from_secs(5);
-
-/// Transport that carries the messages.
-#[derive(Debug)]
-pub(crate) enum ClientLink {
-    Duplex(DuplexLink, Option<Arc<dyn ConnectionGuard>>),
-    #[cfg(feature = "http")]
-    Http(HttpLink),
-}
-
-/// Resource that ends with the connection.
-pub(crate) trait ConnectionGuard: fmt::Debug + Send + Sync {
-    /// Resolves when nothing of it is left.
-    fn wait_terminated(&self) -> BoxFuture<'_, ()>;
-}
-
-/// A request under way.
-#[derive(Debug)]
-pub(crate) enum LinkCall {
-    Duplex(DuplexCall),
-    #[cfg(feature = "http")]
-    Http(HttpCall),
-}
-
-impl InFlightRequest for LinkCall {
-    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
-        match self {
-            Self::Duplex(call) => call.poll_event(cx),
-            #[cfg(feature = "http")]
-            Self::Http(call) => call.poll_event(cx),
-        }
-    }
-}
-
-/// Negotiated revision and the `_meta` members that every request carries because of it.
-#[derive(Clone, Debug)]
-pub(crate) struct NegotiatedProtocol {
-    pub(crate) revision: Revision,
-    pub(crate) stamp: Bytes,
-}
-
-impl ClientLink {
-    pub(crate) async fn open(
-        &self,
-        outgoing: &OutgoingRequest<'_>,
-        speech: &NegotiatedProtocol,
-    ) -> Result<LinkCall, CallError> {
-        match self {
-            Self::Duplex(duplex, _) => duplex.open(outgoing, &speech.stamp).await.map(LinkCall::Duplex),
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.open(outgoing, speech).await.map(LinkCall::Http),
-        }
-    }
-
-    /// Time spent on authorization.
-    pub(crate) fn authorization_time(&self) -> std::time::Duration {
-        match self {
-            Self::Duplex(..) => std::time::Duration::ZERO,
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.authorization_time(),
-        }
-    }
-
-    /// Sends a notification; delivery is not confirmed.
-    pub(crate) fn notify(&self, notification: &Notification, speech: &NegotiatedProtocol) {
-        match self {
-            Self::Duplex(duplex, _) => {
-                duplex.notify(|out| {
-                    // A notification of ours can always be written; one that the revision lacks leaves nothing.
-                    let _ = notification.encode(speech.revision, None, out);
-                });
-            }
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.notify(notification, speech),
-        }
-    }
-
-    /// Sends a notification of an extension, as it is written; resolves once it was handed over.
-    pub(crate) async fn tell(
-        &self,
-        method: &Method,
-        body: Vec<u8>,
-        speech: &NegotiatedProtocol,
-    ) -> Result<(), CallError> {
-        match self {
-            Self::Duplex(duplex, _) => {
-                if duplex.notify(|out| out.extend_from_slice(&body)) {
-                    return Ok(());
-                }
-                let what = "bytes queued to be sent";
-                Err(CallError::TooMany { what, max: MAX_QUEUED_BYTES, setting: "MAX_QUEUED_BYTES" })
-            }
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.tell(method, body, speech).await,
-        }
-    }
-
-    /// Returns the destination of answers to questions asked on `call`.
-    pub(crate) fn reply_to(&self, call: &LinkCall) -> ReplyTo {
-        match self {
-            Self::Duplex(duplex, _) => duplex.reply_to(),
-            #[cfg(feature = "http")]
-            Self::Http(http) => {
-                // The session may have been replaced since the call: the
-                // answer goes to the one that the question came from.
-                let asked = match call {
-                    LinkCall::Http(call) => call.session().cloned(),
-                    LinkCall::Duplex(_) => None,
-                };
-                let shared = http.shared();
-                ReplyTo::Http(Arc::clone(shared), asked.unwrap_or_else(|| shared.session()))
-            }
-        }
-    }
-
-    /// Returns the number of lines that were not messages, and the first of them.
-    pub(crate) fn noise(&self) -> (u64, Option<String>) {
-        match self {
-            Self::Duplex(duplex, _) => duplex.noise(),
-            #[cfg(feature = "http")]
-            Self::Http(_) => (0, None),
-        }
-    }
-
-    /// Closes the connection; resolves when nothing of it is left.
-    pub(crate) async fn close(&self) {
-        match self {
-            Self::Duplex(duplex, guard) => {
-                duplex.close();
-                if let Some(guard) = guard {
-                    guard.wait_terminated().await;
-                }
-            }
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.close().await,
-        }
-    }
-
-    /// Closes the connection to a server that no longer responds, without waiting.
-    pub(crate) fn close_with_reason(&self, closed: ConnectionClosed) {
-        match self {
-            Self::Duplex(duplex, _) => duplex.close_with_reason(closed),
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.mark_lost(closed),
-        }
-    }
-
-    /// Returns true if a call waits for its answer; a listen stream does not count.
-    pub(crate) fn is_busy(&self) -> bool {
-        match self {
-            Self::Duplex(duplex, _) => duplex.is_busy(),
-            #[cfg(feature = "http")]
-            Self::Http(http) => http.is_busy(),
-        }
-    }
-
-    /// A list of tools has come: what has to be known of it to call them, and which of them must not be.
-    pub(crate) fn record_tools(&self, result: &mut ListToolsResult, speech: &NegotiatedProtocol) {
-        match self {
-            #[cfg(feature = "http")]
-            Self::Http(http) if !speech.revision.is_legacy() => http.learn_tools(result),
-            // Other transports may ignore the annotations (HHDR-31).
-            _ => {}
-        }
-    }
-
-    /// Returns true if the transport needs the lists of tools.
-    pub(crate) fn needs_tool_list(&self, speech: &NegotiatedProtocol) -> bool {
-        match self {
-            #[cfg(feature = "http")]
-            Self::Http(_) => !speech.revision.is_legacy(),
-            Self::Duplex(..) => false,
-        }
-    }
-}
 
 /// Description of the server from its handshake or discovery.
 #[derive(Clone, Debug, Default)]
@@ -223,7 +45,7 @@ pub(crate) type ProgressCallback<'a> = Box<dyn FnMut(&ProgressParams) + Send + '
 
 /// A connection.
 pub(crate) struct ClientCore {
-    pub(crate) link: ClientLink,
+    pub(crate) link: Box<dyn Link>,
     pub(crate) dispatcher: Arc<InboundDispatcher>,
     pub(crate) settings: ClientSettings,
     pub(crate) protocol: NegotiatedProtocol,
@@ -300,7 +122,7 @@ impl ClientCore {
                 LinkEvent::Notification(..) => {}
                 LinkEvent::Question(id, method, params) => {
                     // In a task of its own: the call's own events must go on while a person thinks.
-                    self.dispatcher.handle_request(id, method, params, self.link.reply_to(&call));
+                    self.dispatcher.handle_request(id, method, params, call.reply_to());
                 }
                 LinkEvent::Done(outcome) => {
                     return outcome.map_err(|error| self.upgrade_error(outgoing.method, error));
@@ -553,10 +375,6 @@ pub(crate) fn check_input_required(
         return Err(malformed(method, "it is input_required with neither inputRequests nor requestState"));
     }
     Ok(asked)
-}
-
-pub(crate) fn malformed(method: &Method, why: &str) -> CallError {
-    CallError::Malformed { method: method.name().into(), why: why.into() }
 }
 
 impl fmt::Debug for ClientCore {

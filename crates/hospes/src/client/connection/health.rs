@@ -1,66 +1,14 @@
 //! Health check: regular pings of the server.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use hospes_model::Method;
 use hospes_proto::session::client::TimeLimits;
 
 use crate::client::connection::core::ClientCore;
+use crate::client::connection::settings::HealthCheck;
 use crate::client::error::{CallError, ConnectionClosed};
 use crate::client::link::OutgoingRequest;
-
-/// Default time to wait for the answer to a ping.
-pub const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Servers are not pinged more often than this.
-pub const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
-/// Default maximum of consecutive unanswered pings.
-const DEFAULT_MAX_UNANSWERED: u32 = 3;
-
-/// Settings of a connection's health check.
-///
-/// Pings are sent only while no call is in flight. Calls have time limits of their own, and some servers handle one
-/// request at a time. Any answer counts as a sign of life, including an error, except a proxy's report that it cannot
-/// reach the server.
-///
-/// ```no_run
-/// # use std::time::Duration;
-/// # use hospes::client::{Client, HealthCheck};
-/// # async fn f() -> hospes::Result<()> {
-/// let check = HealthCheck::every(Duration::from_secs(30)).timeout(Duration::from_secs(5)).max_unanswered(2);
-/// let client = Client::builder().health_check(check).connect("https://example.com/mcp").await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    interval: Duration,
-    timeout: Duration,
-    max_unanswered: u32,
-}
-
-impl HealthCheck {
-    /// Pings after each such interval, at least [`MIN_PING_INTERVAL`].
-    #[must_use]
-    pub fn every(interval: Duration) -> Self {
-        let interval = interval.max(MIN_PING_INTERVAL);
-        Self { interval, timeout: DEFAULT_PING_TIMEOUT, max_unanswered: DEFAULT_MAX_UNANSWERED }
-    }
-
-    /// Sets the time to wait for an answer; it depends on the network. The default is [`DEFAULT_PING_TIMEOUT`].
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// After how many unanswered pings in a row the connection is closed: at least one, by default three.
-    #[must_use]
-    pub fn max_unanswered(mut self, pings: u32) -> Self {
-        self.max_unanswered = pings.max(1);
-        self
-    }
-}
 
 impl ClientCore {
     /// Asks whether the server is there.

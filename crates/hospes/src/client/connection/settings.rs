@@ -7,8 +7,11 @@ use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_REQUESTS, TimeLimits};
 
 use crate::client::cache::response_cache::DEFAULT_CACHE_BYTES;
-use crate::client::connection::health::HealthCheck;
+use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::link::ClientLimits;
 use crate::client::target::network::NetworkSettings;
+#[cfg(feature = "stdio")]
+use crate::client::transport::child::ChildListeners;
 use crate::rate::Rate;
 
 /// Default time a call may take without an answer or progress.
@@ -29,15 +32,59 @@ pub const DEFAULT_QUESTION_RATE: Rate = Rate::per_minute(120);
 /// at 10 MiB.
 pub const DEFAULT_MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024 - 1024;
 
-/// Limits on what is in memory at once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClientLimits {
-    pub(crate) max_in_flight: usize,
-    pub(crate) max_server_requests: usize,
-    pub(crate) max_request_bytes: usize,
-    pub(crate) max_message_bytes: usize,
+/// Default time to wait for the answer to a ping.
+pub const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Servers are not pinged more often than this.
+pub const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
+/// Default maximum of consecutive unanswered pings.
+const DEFAULT_MAX_UNANSWERED: u32 = 3;
+
+/// Settings of a connection's health check.
+///
+/// Pings are sent only while no call is in flight. Calls have time limits of their own, and some servers handle one
+/// request at a time. Any answer counts as a sign of life, including an error, except a proxy's report that it cannot
+/// reach the server.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use hospes::client::{Client, HealthCheck};
+/// # async fn f() -> hospes::Result<()> {
+/// let check = HealthCheck::every(Duration::from_secs(30)).timeout(Duration::from_secs(5)).max_unanswered(2);
+/// let client = Client::builder().health_check(check).connect("https://example.com/mcp").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) max_unanswered: u32,
 }
 
+impl HealthCheck {
+    /// Pings after each such interval, at least [`MIN_PING_INTERVAL`].
+    #[must_use]
+    pub fn every(interval: Duration) -> Self {
+        let interval = interval.max(MIN_PING_INTERVAL);
+        Self { interval, timeout: DEFAULT_PING_TIMEOUT, max_unanswered: DEFAULT_MAX_UNANSWERED }
+    }
+
+    /// Sets the time to wait for an answer; it depends on the network. The default is [`DEFAULT_PING_TIMEOUT`].
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// After how many unanswered pings in a row the connection is closed: at least one, by default three.
+    #[must_use]
+    pub fn max_unanswered(mut self, pings: u32) -> Self {
+        self.max_unanswered = pings.max(1);
+        self
+    }
+}
+
+/// Settings of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSettings {
     pub(crate) info: Implementation,
@@ -80,4 +127,13 @@ impl Default for ClientSettings {
             network: NetworkSettings::default(),
         }
     }
+}
+
+/// Everything that a connection is made of besides its target.
+#[derive(Default)]
+pub(crate) struct ConnectOptions {
+    pub(crate) settings: ClientSettings,
+    pub(crate) dispatcher: InboundDispatcher,
+    #[cfg(feature = "stdio")]
+    pub(crate) listeners: ChildListeners,
 }

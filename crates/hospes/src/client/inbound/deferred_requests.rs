@@ -10,7 +10,7 @@ use std::time::Duration;
 use hospes_model::{ClientCapabilities, InputRequest, RequestId, RpcError};
 use tokio::task::AbortHandle;
 
-use crate::client::inbound::dispatcher::ReplyTo;
+use crate::client::link::ReplyTo;
 
 /// Maximum number of held questions per connection; further ones are refused.
 const MAX_DEFERRED_REQUESTS: usize = 16;

@@ -21,10 +21,7 @@ use crate::client::inbound::change_listeners::ChangeListeners;
 use crate::client::inbound::deferred_requests::DeferredRequests;
 use crate::client::inbound::handlers::ServerRequestHandlers;
 use crate::client::inbound::task_runner::{ClientTaskRunner, tag_related_task};
-use crate::client::target::env_secrets::EnvSecrets;
-use crate::client::transport::duplex;
-#[cfg(feature = "http")]
-use crate::client::transport::http;
+use crate::client::link::{self, InboundMessages, ReplyTo};
 
 /// Maximum number of characters of a reason that are logged.
 const MAX_REASON_CHARS: usize = 200;
@@ -64,29 +61,9 @@ pub(crate) struct InboundDispatcher {
     /// Requests held until they can be forwarded, and the time limit for that (the setting `park_timeout`).
     pub(crate) deferred: DeferredRequests,
     pub(crate) park_timeout: Duration,
-    /// Secrets given to the server; they are redacted when its output is quoted.
-    pub(crate) hidden: Arc<EnvSecrets>,
     revision: OnceLock<Revision>,
     running: Mutex<HashMap<RequestId, AbortHandle>>,
     closed: watch::Sender<Option<Arc<ConnectionClosed>>>,
-}
-
-/// Destination of the answer to a question.
-#[derive(Clone, Debug)]
-pub(crate) enum ReplyTo {
-    Duplex(Arc<duplex::DuplexShared>),
-    #[cfg(feature = "http")]
-    Http(Arc<http::HttpLinkShared>, Arc<http::HttpClientSession>),
-}
-
-impl ReplyTo {
-    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
-        match self {
-            Self::Duplex(shared) => shared.answer(id, outcome),
-            #[cfg(feature = "http")]
-            Self::Http(shared, session) => shared.answer(session, id, outcome),
-        }
-    }
 }
 
 impl InboundDispatcher {
@@ -99,26 +76,6 @@ impl InboundDispatcher {
         // Only servers of older revisions send requests, so a
         // question before the agreement comes from one of those.
         self.revision.get().copied().unwrap_or(Revision::LATEST_LEGACY)
-    }
-
-    /// Handles a request of the server that belongs to no call. A request that must be forwarded is held until the next
-    /// call.
-    pub(crate) fn handle_unsolicited_request(
-        self: &Arc<Self>,
-        id: RequestId,
-        method: Method,
-        params: Option<RawJson>,
-        reply: ReplyTo,
-    ) {
-        let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
-        match question {
-            Ok(question)
-                if method.in_revision(self.revision()) && self.handlers.is_forwardable(&question) =>
-            {
-                self.deferred.defer(id, question, reply, self.park_timeout);
-            }
-            _ => self.handle_request(id, method, params, reply),
-        }
     }
 
     /// Handles a request of the server in a task of its own.
@@ -190,29 +147,6 @@ impl InboundDispatcher {
         answer.encode(self.revision()).map_err(|error| RpcError::internal(error.to_string()))
     }
 
-    /// The server no longer wants an answer; it gets none.
-    pub(crate) fn handle_cancelled(&self, id: &RequestId, reason: Option<String>) {
-        let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect());
-        tracing::info!(%id, ?reason, "cancelled by the server");
-        // Aborted, so that no answer is sent: a cancelled request gets none (CANC-06).
-        if let Some(task) = self.running().remove(id) {
-            task.abort();
-        }
-        self.deferred.remove_cancelled(id);
-    }
-
-    /// A notification that belongs to no call.
-    pub(crate) fn handle_notification(&self, method: &Method, params: Option<&RawJson>) {
-        let notification = match Notification::decode(method, self.revision(), params) {
-            Ok(notification) => notification,
-            Err(error) => {
-                tracing::debug!(%method, %error, "ignored an invalid notification");
-                return;
-            }
-        };
-        self.dispatch_notification(notification);
-    }
-
     /// Invalidates everything known about a changed item.
     pub(crate) fn invalidate(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
@@ -254,30 +188,6 @@ impl InboundDispatcher {
         }
     }
 
-    /// The session in which the server asked is over: it no longer waits for answers, and may ask anew under the same ids.
-    #[cfg(feature = "http")]
-    pub(crate) fn abort_requests(&self) {
-        self.running().drain().for_each(|(_, task)| task.abort());
-        if let Some(tasks) = &self.tasks {
-            tasks.close();
-        }
-        self.deferred.clear();
-    }
-
-    /// Handles the end of the connection: aborts running handlers and ends the listeners.
-    pub(crate) fn handle_connection_lost(&self, closed: Arc<ConnectionClosed>) {
-        self.running().drain().for_each(|(_, task)| task.abort());
-        if let Some(tasks) = &self.tasks {
-            tasks.close();
-        }
-        self.deferred.clear();
-        self.changes.close_all();
-        self.cache.clear();
-        // Last, so that whoever waits for the end finds the rest
-        // done; `send` would do nothing without a receiver.
-        self.closed.send_replace(Some(closed));
-    }
-
     /// A new connection takes the place of one that is gone.
     pub(crate) fn clear_closed(&self) {
         self.closed.send_replace(None);
@@ -290,14 +200,79 @@ impl InboundDispatcher {
 
     /// Resolves when the connection has ended.
     pub(crate) async fn wait_closed(&self) -> Arc<ConnectionClosed> {
-        let mut closed = self.closed.subscribe();
-        let ended = closed.wait_for(Option::is_some).await.ok().and_then(|closed| closed.clone());
-        // The sender lives as long as we do, so it cannot end otherwise.
-        ended.unwrap_or_else(|| Arc::new(ConnectionClosed::new("the connection is closed")))
+        link::wait_closed(self.closed.subscribe()).await
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<RequestId, AbortHandle>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InboundMessages for InboundDispatcher {
+    /// A request that must be forwarded is held until the next call.
+    fn handle_unsolicited_request(
+        self: Arc<Self>,
+        id: RequestId,
+        method: Method,
+        params: Option<RawJson>,
+        reply: ReplyTo,
+    ) {
+        let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
+        match question {
+            Ok(question)
+                if method.in_revision(self.revision()) && self.handlers.is_forwardable(&question) =>
+            {
+                self.deferred.defer(id, question, reply, self.park_timeout);
+            }
+            _ => self.handle_request(id, method, params, reply),
+        }
+    }
+
+    fn handle_cancelled(&self, id: &RequestId, reason: Option<String>) {
+        let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect());
+        tracing::info!(%id, ?reason, "cancelled by the server");
+        // Aborted, so that no answer is sent: a cancelled request gets none (CANC-06).
+        if let Some(task) = self.running().remove(id) {
+            task.abort();
+        }
+        self.deferred.remove_cancelled(id);
+    }
+
+    fn handle_notification(&self, method: &Method, params: Option<&RawJson>) {
+        let notification = match Notification::decode(method, self.revision(), params) {
+            Ok(notification) => notification,
+            Err(error) => {
+                tracing::debug!(%method, %error, "ignored an invalid notification");
+                return;
+            }
+        };
+        self.dispatch_notification(notification);
+    }
+
+    fn abort_requests(&self) {
+        self.running().drain().for_each(|(_, task)| task.abort());
+        if let Some(tasks) = &self.tasks {
+            tasks.close();
+        }
+        self.deferred.clear();
+    }
+
+    /// Aborts running handlers and ends the listeners.
+    fn handle_connection_lost(&self, closed: Arc<ConnectionClosed>) {
+        self.running().drain().for_each(|(_, task)| task.abort());
+        if let Some(tasks) = &self.tasks {
+            tasks.close();
+        }
+        self.deferred.clear();
+        self.changes.close_all();
+        self.cache.clear();
+        // Last, so that whoever waits for the end finds the rest
+        // done; `send` would do nothing without a receiver.
+        self.closed.send_replace(Some(closed));
+    }
+
+    fn subscribe_closed(&self) -> watch::Receiver<Option<Arc<ConnectionClosed>>> {
+        self.closed.subscribe()
     }
 }
 

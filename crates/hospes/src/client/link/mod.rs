@@ -1,178 +1,106 @@
-//! The seam between calls and what carries them.
+//! Interface between the calls of a client and the transports that carry them.
+//!
+//! A transport implements [`Link`], and hands what the server sends unasked to an [`InboundMessages`]. Neither side knows
+//! the other's types.
 
 pub(crate) mod inbox;
+mod request;
 
-use std::io::Write as _;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
-use hospes_model::{LoggingLevel, Method, RawJson, RequestId, meta_key};
-use hospes_proto::session::client::TimeLimits;
+use futures::future::{BoxFuture, Either, Ready};
+use hospes_model::{ListToolsResult, Method, Notification, RawJson, RequestId, RpcError};
+use tokio::sync::watch;
 
-use crate::client::error::CallError;
+use super::error::{CallError, ConnectionClosed};
 
-/// Outgoing request, before it has an id.
+pub(crate) use request::{
+    EventInterest, NegotiatedProtocol, OutgoingParams, OutgoingRequest, json_members, write_json_string,
+    written_notification,
+};
+
+/// Maximum number of pages of one list. It ends the listing of a server that always returns another cursor.
+pub const MAX_PAGES: usize = 10_000;
+
+/// Limits on what is in memory at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OutgoingRequest<'a> {
-    pub(crate) method: &'a Method,
-    /// The tool, prompt or resource, where the method has one.
-    pub(crate) name: Option<&'a str>,
-    /// The arguments, as they stand in `members`.
-    pub(crate) arguments: Option<&'a RawJson>,
-    /// The members of `params`, without `_meta`.
-    pub(crate) members: OutgoingParams<'a>,
-    /// More of them, written out: what a further round adds.
-    pub(crate) more: &'a [u8],
-    pub(crate) meta: OutgoingMeta<'a>,
-    pub(crate) limits: TimeLimits,
-    /// Events that the caller receives before the answer.
-    pub(crate) interest: EventInterest,
-    /// Principal that the call is made for, if it is another client's.
-    pub(crate) principal: Option<&'a Arc<str>>,
-    /// True if the server is asked even when a cached response is still fresh.
-    pub(crate) refresh: bool,
+pub(crate) struct ClientLimits {
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_server_requests: usize,
+    pub(crate) max_request_bytes: usize,
+    pub(crate) max_message_bytes: usize,
 }
 
-/// Events that a caller receives besides the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventInterest {
-    /// Nothing.
-    AnswerOnly,
-    /// Its notifications.
-    Notifications,
-    /// Notifications and the server's questions. The caller forwards for another client, whose answers are needed and
-    /// who alone receives the call's log messages.
-    NotificationsAndRequests,
+/// A future that is ready as a rule, and boxed only where it has to wait.
+pub(crate) type LinkFuture<'a, T> = Either<Ready<T>, BoxFuture<'a, T>>;
+
+/// Returns a future that is ready.
+pub(crate) fn ready<'a, T>(value: T) -> LinkFuture<'a, T> {
+    Either::Left(futures::future::ready(value))
 }
 
-/// The members of `params`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum OutgoingParams<'a> {
-    /// `name` and `arguments` of the request.
-    Named,
-    /// Any, written out, without the braces.
-    Text(&'a [u8]),
+/// Returns a future that has to wait.
+pub(crate) fn waiting<'a, T>(future: impl Future<Output = T> + Send + 'a) -> LinkFuture<'a, T> {
+    Either::Right(Box::pin(future))
 }
 
-/// The members of `_meta` besides the connection's own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OutgoingMeta<'a> {
-    /// Any, written out, without the braces.
-    pub(crate) members: &'a [u8],
-    /// True if progress is requested. It is requested wherever work may take long, because progress extends the
-    /// timeout.
-    pub(crate) progress: bool,
-    /// The least severe log message wanted, where requests say so.
-    pub(crate) log_level: Option<LoggingLevel>,
-}
+/// A connection that carries messages.
+pub(crate) trait Link: fmt::Debug + Send + Sync {
+    /// Sends a request.
+    fn open<'a>(
+        &'a self,
+        outgoing: &'a OutgoingRequest<'a>,
+        protocol: &'a NegotiatedProtocol,
+    ) -> LinkFuture<'a, Result<LinkCall, CallError>>;
 
-impl<'a> OutgoingRequest<'a> {
-    /// A request without params.
-    pub(crate) fn new(method: &'a Method, limits: TimeLimits) -> Self {
-        Self {
-            method,
-            name: None,
-            arguments: None,
-            members: OutgoingParams::Text(b""),
-            more: b"",
-            meta: OutgoingMeta { progress: method.allows_input_requests(), ..OutgoingMeta::default() },
-            limits,
-            interest: EventInterest::AnswerOnly,
-            principal: None,
-            refresh: false,
-        }
+    /// Begins to use the revision that was agreed on, and notifies an older server that the session is open.
+    fn start_session<'a>(&'a self, protocol: &'a NegotiatedProtocol) -> LinkFuture<'a, ()>;
+
+    /// Sends a notification; delivery is not confirmed.
+    fn notify(&self, notification: &Notification, protocol: &NegotiatedProtocol);
+
+    /// Sends a notification of an extension, as it is written; resolves once it was handed over.
+    fn tell<'a>(
+        &'a self,
+        method: &'a Method,
+        body: Vec<u8>,
+        protocol: &'a NegotiatedProtocol,
+    ) -> LinkFuture<'a, Result<(), CallError>>;
+
+    /// Closes the connection; resolves when nothing of it is left.
+    fn close(&self) -> LinkFuture<'_, ()>;
+
+    /// Closes the connection to a server that no longer responds, without waiting.
+    fn close_with_reason(&self, closed: ConnectionClosed);
+
+    /// Returns true if a call waits for its answer; a listen stream does not count.
+    fn is_busy(&self) -> bool;
+
+    /// Returns the number of lines that were not messages, and the first of them.
+    fn noise(&self) -> (u64, Option<String>) {
+        (0, None)
     }
 
-    /// Appends the whole message. `stamp` are the members of `_meta` that every request of the connection has.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, id: i64, stamp: &[u8]) {
-        // Writing into memory cannot fail.
-        let _ = write!(out, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":");
-        write_json_string(out, self.method.name());
-        let mut open = self.write_members(out);
-        if !self.more.is_empty() {
-            out.extend_from_slice(if open { &b","[..] } else { b",\"params\":{" });
-            out.extend_from_slice(self.more);
-            open = true;
-        }
-        if !stamp.is_empty() || !self.meta.is_empty() {
-            out.extend_from_slice(if open { &b",\"_meta\":{"[..] } else { b",\"params\":{\"_meta\":{" });
-            self.meta.write(out, id, stamp);
-            out.push(b'}');
-            open = true;
-        }
-        out.extend_from_slice(if open { &b"}}"[..] } else { b"}" });
+    /// Returns the time spent on authorization.
+    fn authorization_time(&self) -> Duration {
+        Duration::ZERO
     }
 
-    /// Writes the members. Returns true if there were any.
-    fn write_members(&self, out: &mut Vec<u8>) -> bool {
-        const PARAMS: &[u8] = b",\"params\":{";
-        match self.members {
-            OutgoingParams::Named => {
-                out.extend_from_slice(PARAMS);
-                out.extend_from_slice(b"\"name\":");
-                write_json_string(out, self.name.unwrap_or_default());
-                if let Some(arguments) = self.arguments {
-                    out.extend_from_slice(b",\"arguments\":");
-                    out.extend_from_slice(arguments.as_bytes());
-                }
-                true
-            }
-            OutgoingParams::Text(b"") => false,
-            OutgoingParams::Text(text) => {
-                out.extend_from_slice(PARAMS);
-                out.extend_from_slice(text);
-                true
-            }
-        }
-    }
-}
-
-impl OutgoingMeta<'_> {
-    fn is_empty(&self) -> bool {
-        self.members.is_empty() && !self.progress && self.log_level.is_none()
+    /// Reads from a list of tools what calls of them need, and removes the tools that must not be called.
+    fn record_tools(&self, _: &mut ListToolsResult, _: &NegotiatedProtocol) {
+        // A transport without headers may ignore the annotations (HHDR-31).
     }
 
-    fn write(&self, out: &mut Vec<u8>, id: i64, stamp: &[u8]) {
-        let start = out.len();
-        let comma = |out: &mut Vec<u8>| {
-            if out.len() > start {
-                out.push(b',');
-            }
-        };
-        out.extend_from_slice(stamp);
-        if !self.members.is_empty() {
-            comma(out);
-            out.extend_from_slice(self.members);
-        }
-        if let Some(level) = self.log_level {
-            comma(out);
-            let _ = write!(out, "\"{}\":\"{}\"", meta_key::LOG_LEVEL, level.as_str());
-        }
-        if self.progress {
-            comma(out);
-            // The id is the token: it is unique among the active requests already (PROG-03).
-            let _ = write!(out, "\"{}\":{id}", meta_key::PROGRESS_TOKEN);
-        }
+    /// Returns true if the transport needs the lists of tools.
+    fn needs_tool_list(&self, _: &NegotiatedProtocol) -> bool {
+        false
     }
-}
 
-/// A notification of an extension as it is sent. `members` are those of its params, `meta` and `stamp` those of `_meta`.
-pub(crate) fn written_notification(method: &Method, members: &[u8], meta: &[u8], stamp: &[u8]) -> Vec<u8> {
-    let mut out = b"{\"jsonrpc\":\"2.0\",\"method\":".to_vec();
-    write_json_string(&mut out, method.name());
-    let meta = OutgoingMeta { members: meta, ..OutgoingMeta::default() };
-    if !members.is_empty() || !stamp.is_empty() || !meta.is_empty() {
-        out.extend_from_slice(b",\"params\":{");
-        out.extend_from_slice(members);
-        if !stamp.is_empty() || !meta.is_empty() {
-            out.extend_from_slice(if members.is_empty() { &b"\"_meta\":{"[..] } else { b",\"_meta\":{" });
-            meta.write(&mut out, 0, stamp);
-            out.push(b'}');
-        }
-        out.push(b'}');
-    }
-    out.push(b'}');
-    out
+    /// Sets the callback for when a new session has replaced one that ended.
+    fn on_renewed(&self, _: Box<dyn Fn() + Send + Sync>) {}
 }
 
 /// Event of an outgoing request.
@@ -187,62 +115,130 @@ pub(crate) enum LinkEvent {
 }
 
 /// A request under way. Dropping it cancels it.
-pub(crate) trait InFlightRequest: Send + Unpin {
+#[derive(Debug)]
+pub(crate) enum LinkCall {
+    /// An entry of its connection's table; it costs no allocation.
+    Entry(CallEntry),
+    Boxed(Box<dyn InFlightRequest>),
+}
+
+impl LinkCall {
+    /// Returns the handle of the request with this id in `table`.
+    pub(crate) fn entry(table: Arc<dyn CallTable>, id: i64) -> Self {
+        Self::Entry(CallEntry { table, id, finished: false })
+    }
+
+    /// Polls for the next event. Must not be called again after [`LinkEvent::Done`].
+    pub(crate) fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        match self {
+            Self::Entry(entry) => {
+                let event = entry.table.poll_event(entry.id, cx);
+                if let Poll::Ready(LinkEvent::Done(_)) = &event {
+                    entry.finished = true;
+                }
+                event
+            }
+            Self::Boxed(call) => call.poll_event(cx),
+        }
+    }
+
+    /// Returns the destination of answers to questions asked on this request.
+    pub(crate) fn reply_to(&self) -> ReplyTo {
+        match self {
+            // The compiler turns the table into the sink that it is, too.
+            Self::Entry(entry) => ReplyTo::new(Arc::<dyn CallTable>::clone(&entry.table)),
+            Self::Boxed(call) => call.reply_to(),
+        }
+    }
+}
+
+/// A request in the table of its connection. Dropping it cancels it.
+#[derive(Debug)]
+pub(crate) struct CallEntry {
+    table: Arc<dyn CallTable>,
+    id: i64,
+    finished: bool,
+}
+
+impl Drop for CallEntry {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.table.abandon(self.id);
+        }
+    }
+}
+
+/// The requests of one connection that are under way.
+pub(crate) trait CallTable: AnswerSink {
+    /// Polls for the next event of a request.
+    fn poll_event(&self, id: i64, cx: &mut TaskContext<'_>) -> Poll<LinkEvent>;
+
+    /// Cancels a request whose answer is no longer wanted.
+    fn abandon(&self, id: i64);
+}
+
+/// A request under way that has its own state. Dropping it cancels it.
+pub(crate) trait InFlightRequest: fmt::Debug + Send {
     /// Polls for the next event. Must not be called again after [`LinkEvent::Done`].
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent>;
+
+    /// Returns the destination of answers to questions asked on this request.
+    fn reply_to(&self) -> ReplyTo;
 }
 
-/// Appends a JSON string.
-pub(crate) fn write_json_string(out: &mut Vec<u8>, text: &str) {
-    // A string can always be written, and memory does not fail.
-    let _ = serde_json::to_writer(out, text);
+/// Receiver of answers to requests of the server.
+pub(crate) trait AnswerSink: fmt::Debug + Send + Sync {
+    /// Answers a request of the server, unless it no longer wants that.
+    fn answer(self: Arc<Self>, id: &RequestId, outcome: Result<&RawJson, &RpcError>);
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Destination of the answer to a question.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplyTo(Arc<dyn AnswerSink>);
 
-    fn written(outgoing: &OutgoingRequest<'_>, stamp: &str) -> String {
-        let mut out = Vec::new();
-        outgoing.write(&mut out, 7, stamp.as_bytes());
-        let text = String::from_utf8(out).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text).unwrap();
-        text
+impl ReplyTo {
+    pub(crate) fn new(sink: Arc<dyn AnswerSink>) -> Self {
+        Self(sink)
     }
 
-    #[test]
-    fn a_request_is_written_with_what_it_has_and_nothing_else() {
-        let list = OutgoingRequest::new(&Method::ToolsList, TimeLimits::NONE);
-        assert_eq!(written(&list, ""), r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#);
-        assert_eq!(
-            written(&list, r#""a/b":1"#),
-            r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"a/b":1}}}"#
-        );
-        let page = OutgoingRequest { members: OutgoingParams::Text(br#""cursor":"x""#), ..list };
-        assert_eq!(
-            written(&page, ""),
-            r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"x"}}"#
-        );
-        let arguments = RawJson::parse(r#"{"a":1}"#).unwrap();
-        let call = OutgoingRequest {
-            name: Some(r#"say "hi""#),
-            arguments: Some(&arguments),
-            members: OutgoingParams::Named,
-            ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
-        };
-        assert_eq!(
-            written(&call, ""),
-            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say \"hi\"","arguments":{"a":1},"_meta":{"progressToken":7}}}"#
-        );
-        let meta =
-            OutgoingMeta { members: br#""x":0"#, progress: true, log_level: Some(LoggingLevel::Error) };
-        let again = OutgoingRequest { more: br#""requestState":"s""#, meta, ..call };
-        assert_eq!(
-            written(&again, r#""a/b":1"#),
-            concat!(
-                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say \"hi\"","arguments":{"a":1},"#,
-                r#""requestState":"s","_meta":{"a/b":1,"x":0,"io.modelcontextprotocol/logLevel":"error","progressToken":7}}}"#
-            )
-        );
+    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
+        Arc::clone(&self.0).answer(id, outcome);
     }
+}
+
+/// Receiver of what the server sends and no call of the client waits for.
+pub(crate) trait InboundMessages: fmt::Debug + Send + Sync {
+    /// Handles a request of the server that belongs to no call.
+    fn handle_unsolicited_request(
+        self: Arc<Self>,
+        id: RequestId,
+        method: Method,
+        params: Option<RawJson>,
+        reply: ReplyTo,
+    );
+
+    /// Handles a notification that belongs to no call.
+    fn handle_notification(&self, method: &Method, params: Option<&RawJson>);
+
+    /// Handles the server's notice that it no longer wants an answer.
+    fn handle_cancelled(&self, id: &RequestId, reason: Option<String>);
+
+    /// Handles the end of the session in which the server asked: it no longer waits for answers, and may ask anew under
+    /// the same ids.
+    fn abort_requests(&self);
+
+    /// Handles the end of the connection.
+    fn handle_connection_lost(&self, closed: Arc<ConnectionClosed>);
+
+    /// Subscribes to the end of the connection. The value is none while it is open.
+    fn subscribe_closed(&self) -> watch::Receiver<Option<Arc<ConnectionClosed>>>;
+}
+
+/// Resolves when the connection has ended.
+pub(crate) async fn wait_closed(
+    mut closed: watch::Receiver<Option<Arc<ConnectionClosed>>>,
+) -> Arc<ConnectionClosed> {
+    let ended = closed.wait_for(Option::is_some).await.ok().and_then(|closed| closed.clone());
+    // The sender lives as long as the connection is used, so it cannot end otherwise.
+    ended.unwrap_or_else(|| Arc::new(ConnectionClosed::new("the connection is closed")))
 }

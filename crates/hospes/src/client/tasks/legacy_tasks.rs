@@ -3,9 +3,9 @@
 //! The result of a task is fetched and put where the newer dialect has it. What the task needs to know the server asks
 //! on the call that fetches its result; that call is kept here, with the questions, until the answers come.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hospes_model::{
@@ -13,91 +13,21 @@ use hospes_model::{
     TaskStatus, TaskSupport, UpdateTaskParams, code, meta_key,
 };
 use hospes_proto::session::client::TimeLimits;
-use tokio::task::AbortHandle;
 
-use crate::client::calls::parked_calls::ParkedCall;
 use crate::client::calls::service::next_event;
-use crate::client::connection::connect::json_members;
-use crate::client::connection::core::{ClientCore, malformed};
-use crate::client::connection::settings::MAX_PARKED_CALLS;
+use crate::client::connection::core::ClientCore;
+use crate::client::connection::parked_calls::ParkedCall;
+use crate::client::connection::task_state::TaskResultFetch;
 use crate::client::error::CallError;
+use crate::client::error::malformed;
 use crate::client::handle::Client;
+use crate::client::link::json_members;
 use crate::client::link::{EventInterest, LinkEvent, OutgoingParams, OutgoingRequest};
 use crate::service::{Call, Outcome};
 use crate::tasks::{TaskPreference, tasks_not_declared};
 
 /// Time a server has to send its question after a task reports `input_required`.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The calls that fetch results and have questions, by their tasks.
-#[derive(Debug, Default)]
-pub(crate) struct TaskResultFetches(Mutex<HashMap<String, Arc<TaskResultFetch>>>);
-
-/// The call that fetches one task's result.
-#[derive(Debug, Default)]
-struct TaskResultFetch {
-    /// Locked during a poll. With two concurrent polls, a question asked on one call would be answered on the other.
-    call: tokio::sync::Mutex<Option<ParkedCall>>,
-    /// Number of finished polls.
-    looks: AtomicU64,
-    timer: Mutex<Option<AbortHandle>>,
-}
-
-impl TaskResultFetches {
-    fn find(&self, id: &str) -> Option<Arc<TaskResultFetch>> {
-        self.lock().get(id).cloned()
-    }
-
-    /// Returns the entry of this task, created if it does not exist, and true if it was created.
-    fn get_or_insert(&self, id: &str) -> Result<(Arc<TaskResultFetch>, bool), CallError> {
-        let mut all = self.lock();
-        if let Some(fetch) = all.get(id) {
-            return Ok((Arc::clone(fetch), false));
-        }
-        if all.len() >= MAX_PARKED_CALLS {
-            let what = "tasks with questions";
-            return Err(CallError::TooMany { what, max: MAX_PARKED_CALLS, setting: "MAX_PARKED_CALLS" });
-        }
-        let fetch = Arc::<TaskResultFetch>::default();
-        all.insert(id.to_owned(), Arc::clone(&fetch));
-        Ok((fetch, true))
-    }
-
-    /// Removes the entry of a task. Its open questions are refused once no poll uses it.
-    fn remove(&self, id: &str) {
-        // Dropped once the lock is let go.
-        let _gone = self.lock().remove(id);
-    }
-
-    /// Removes the entry of a task unless another one has replaced it.
-    fn remove_if_same(&self, id: &str, fetch: &Arc<TaskResultFetch>) {
-        let mut all = self.lock();
-        let gone = all.get(id).is_some_and(|other| Arc::ptr_eq(other, fetch)).then(|| all.remove(id));
-        // Released first: dropping the fetch refuses its open questions, which writes to the connection.
-        drop(all);
-        drop(gone);
-    }
-
-    fn contains(&self, id: &str, fetch: &Arc<TaskResultFetch>) -> bool {
-        self.lock().get(id).is_some_and(|other| Arc::ptr_eq(other, fetch))
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<TaskResultFetch>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for TaskResultFetch {
-    fn drop(&mut self) {
-        if let Some(timer) = self.timer.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            timer.abort();
-        }
-    }
-}
 
 impl ClientCore {
     /// Returns the `task` member for a tool call to an older server, or none for a normal call. Returns an error if the
@@ -304,8 +234,7 @@ impl ClientCore {
             ..OutgoingRequest::new(&Method::TasksResult, TimeLimits::NONE)
         };
         let link_call = self.link.open(&outgoing, &self.protocol).await?;
-        let reply = self.link.reply_to(&link_call);
-        Ok(ParkedCall::new(link_call, reply, call.context.peer().principal.clone()))
+        Ok(ParkedCall::new(link_call, call.context.peer().principal.clone()))
     }
 
     /// Hands answers to a task's questions on; false where it has asked nothing here. What is no answer uses up no

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -14,28 +13,25 @@ use hospes_model::{
 use hospes_proto::session::client::TimeLimits;
 use serde::Serialize;
 
+use crate::client::cache::task_support::TaskSupportCache;
 use crate::client::calls::listing::PaginatedStream;
 use crate::client::calls::request::{FromReply, RequestBuilder};
-use crate::client::connection::connect::{build_task_protocol, json_members};
-use crate::client::connection::core::{ClientCore, NegotiatedProtocol, malformed};
+use crate::client::connection::connect::build_task_protocol;
+use crate::client::connection::core::ClientCore;
 use crate::client::error::CallError;
+use crate::client::error::malformed;
 use crate::client::handle::Client;
+use crate::client::link::NegotiatedProtocol;
+use crate::client::link::json_members;
 use crate::client::link::{OutgoingParams, OutgoingRequest};
-use crate::client::tasks::legacy_tasks::TaskResultFetches;
 use crate::tasks::is_tasks_not_declared;
 
 /// Poll interval if the server gives none.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of consecutive listings while the list keeps changing.
+const MAX_LIST_ATTEMPTS: usize = 3;
 /// The shortest time between two polls, should a server say less.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// State of the server's tasks.
-#[derive(Debug, Default)]
-pub(crate) struct ServerTaskState {
-    protocol: OnceLock<NegotiatedProtocol>,
-    /// Result fetches at an older server, for forwarded calls.
-    pub(crate) fetching: TaskResultFetches,
-}
 
 impl Client {
     /// Returns a handle of an existing task by its id, from an earlier connection or an earlier run of the program.
@@ -340,7 +336,7 @@ impl ClientCore {
     ) -> Result<Option<TaskSupport>, CallError> {
         let tools = &self.dispatcher.task_tools;
         if tools.find(tool).is_none() {
-            tools.load_all(client).await?;
+            load_task_support(client, tools).await?;
         }
         Ok(tools.find(tool))
     }
@@ -415,4 +411,19 @@ impl ClientCore {
         };
         self.send_request_as(self.task_protocol(), &outgoing, &mut None).await
     }
+}
+
+/// Requests the whole list of tools, which records their task support; once, until the list changes.
+async fn load_task_support(client: &Client, tools: &TaskSupportCache) -> Result<(), CallError> {
+    let _turn = tools.listing.lock().await;
+    for _ in 0..MAX_LIST_ATTEMPTS {
+        // Read before the listing, so that a change during it is noticed and the list read again.
+        let before = tools.change_count();
+        if tools.is_whole() {
+            break;
+        }
+        client.tools().all().await?;
+        tools.set_whole_if_unchanged(before);
+    }
+    Ok(())
 }

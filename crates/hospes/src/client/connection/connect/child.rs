@@ -5,32 +5,33 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use hospes_proto::era::{NegotiationError, NegotiationOutcome, NegotiationStep};
 
-use super::{RevisionProbe, build_client};
-use crate::client::connection::builder::ClientBuilder;
-use crate::client::connection::core::{ClientLink, ConnectionGuard};
-use crate::client::connection::settings::ClientSettings;
+use super::probe::{RevisionProbe, build_client};
+use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{ConnectError, ConnectStage, ConnectionClosed};
 use crate::client::handle::Client;
 use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::link::{ClientLimits, Link};
 use crate::client::target::CommandTarget;
 use crate::client::target::env_secrets::EnvSecrets;
 use crate::client::transport::child::{ChildHandle, ChildListeners, ChildProcess, UnreadInput, count_input};
+use crate::client::transport::duplex::ConnectionGuard;
 use crate::client::transport::duplex::{self, DuplexTransport};
 
 pub(crate) async fn connect(
-    builder: ClientBuilder,
+    options: ConnectOptions,
     command: &CommandTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, mut dispatcher, listeners, .. } = builder;
-    // Before the dispatcher is shared: the connection copies the secrets when it is created.
-    dispatcher.hidden = Arc::new(EnvSecrets::from_env(&command.env));
+    let ConnectOptions { settings, dispatcher, listeners } = options;
+    let hidden = Arc::new(EnvSecrets::from_env(&command.env));
     let dispatcher = Arc::new(dispatcher);
     let mut probing = RevisionProbe::new(&settings, shown);
-    let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &dispatcher, shown);
+    let start =
+        ChildStart { listeners, limits: settings.limits, hidden, dispatcher: Arc::clone(&dispatcher) };
+    let spawn = |shown: &str| spawn_child(command, &start, shown);
     let (mut link, mut child, mut unread) = spawn(&probing.shown)?;
     loop {
-        match probing.run_steps(&link).await {
+        match probing.run_steps(&*link).await {
             NegotiationStep::Agreed(agreed) => {
                 // This handle keeps the pipe open: the end of the input
                 // would never reach the child when the client closes it.
@@ -71,15 +72,21 @@ pub(crate) async fn connect(
     }
 }
 
+/// What each start of the program needs.
+struct ChildStart {
+    listeners: ChildListeners,
+    limits: ClientLimits,
+    hidden: Arc<EnvSecrets>,
+    dispatcher: Arc<InboundDispatcher>,
+}
+
 fn spawn_child(
     command: &CommandTarget,
-    listeners: ChildListeners,
-    settings: &ClientSettings,
-    dispatcher: &Arc<InboundDispatcher>,
+    start: &ChildStart,
     shown: &str,
-) -> Result<(ClientLink, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
-    let child =
-        ChildProcess::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
+) -> Result<(Box<dyn Link>, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
+    let child = ChildProcess::spawn(command, start.listeners.clone())
+        .map_err(|error| spawn_error(command, error, shown))?;
     let handle = Arc::new(child.handle);
     let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
     let (stdin, unread) = count_input(child.stdin);
@@ -93,10 +100,11 @@ fn spawn_child(
             closed
         })),
         on_close: Some(Box::new(move || stopped.stop())),
+        guard: Some(handle.clone()),
+        hidden: Arc::clone(&start.hidden),
     };
-    let duplex = duplex::spawn(wire, settings.limits, Arc::clone(dispatcher));
-    let guard: Arc<dyn ConnectionGuard> = handle.clone();
-    Ok((ClientLink::Duplex(duplex, Some(guard)), handle, unread))
+    let duplex = duplex::spawn(wire, start.limits, start.dispatcher.clone());
+    Ok((Box::new(duplex), handle, unread))
 }
 
 fn spawn_error(command: &CommandTarget, error: std::io::Error, shown: &str) -> ConnectError {

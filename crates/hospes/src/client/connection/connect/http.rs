@@ -5,33 +5,33 @@ use std::sync::Arc;
 use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::time::Instant;
 
-use super::{RevisionProbe, build_client, outcome_of};
-use crate::client::connection::builder::ClientBuilder;
-use crate::client::connection::core::ClientLink;
+use super::probe::{RevisionProbe, build_client, outcome_of};
+use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{CallError, ConnectAttempt, ConnectError, ConnectStage};
 use crate::client::handle::Client;
+use crate::client::link::Link;
 use crate::client::target::UrlTarget;
 use crate::client::transport::duplex;
 use crate::client::transport::http::HttpLink;
 
 pub(crate) async fn connect(
-    builder: ClientBuilder,
+    options: ConnectOptions,
     url: &UrlTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let ConnectOptions { settings, dispatcher, .. } = options;
     let dispatcher = Arc::new(dispatcher);
     let open = || {
-        let link = HttpLink::new(url, settings.limits, &settings.network, Arc::clone(&dispatcher));
+        let link = HttpLink::new(url, settings.limits, &settings.network, dispatcher.clone());
         link.map_err(|why| ConnectError::new(shown.clone(), ConnectStage::Target, why))
     };
-    let mut link = ClientLink::Http(open()?);
+    let mut link: Box<dyn Link> = Box::new(open()?);
     let mut probing = RevisionProbe::new(&settings, shown.clone());
     if settings.sse {
         probing.negotiation = probing.negotiation.with_sse();
     }
     loop {
-        match probing.run_steps(&link).await {
+        match probing.run_steps(&*link).await {
             NegotiationStep::Agreed(agreed) => {
                 return Ok(build_client(probing, agreed, link, dispatcher).await);
             }
@@ -48,10 +48,7 @@ pub(crate) async fn connect(
                 probing.tried.push(ConnectAttempt::new("GET (HTTP+SSE)", said, began.elapsed()));
                 let outcome = match opened {
                     Ok(wire) => {
-                        link = ClientLink::Duplex(
-                            duplex::spawn(wire, settings.limits, Arc::clone(&dispatcher)),
-                            None,
-                        );
+                        link = Box::new(duplex::spawn(wire, settings.limits, dispatcher.clone()));
                         NegotiationOutcome::SseOpened
                     }
                     Err(error) => probing.record_sse_refusal(error),

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{RevisionProbe, build_client, negotiate_fixed_link};
-use crate::client::connection::builder::ClientBuilder;
-use crate::client::connection::core::ClientLink;
+use super::probe::{RevisionProbe, build_client, negotiate_fixed_link};
 use crate::client::connection::settings::ClientSettings;
+use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{ConnectError, ConnectStage};
 use crate::client::handle::Client;
 use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::link::Link;
 use crate::client::transport::duplex::{self, DuplexTransport};
 
 /// Over streams that are there already and cannot be had anew.
 pub(crate) async fn connect<R, W>(
-    builder: ClientBuilder,
+    options: ConnectOptions,
     read: R,
     write: W,
     shown: &str,
@@ -26,7 +26,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let ConnectOptions { settings, dispatcher, .. } = options;
     let dispatcher = Arc::new(dispatcher);
     let link = build_link(&settings, &dispatcher, read, write);
     negotiate_fixed_link(RevisionProbe::new(&settings, shown.to_owned()), link, dispatcher).await
@@ -34,7 +34,7 @@ where
 
 /// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
 pub(crate) async fn dial<D, Fut, R, W>(
-    builder: ClientBuilder,
+    options: ConnectOptions,
     dial: D,
     shown: &str,
 ) -> Result<Client, ConnectError>
@@ -44,7 +44,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ClientBuilder { settings, dispatcher, .. } = builder;
+    let ConnectOptions { settings, dispatcher, .. } = options;
     let dispatcher = Arc::new(dispatcher);
     let mut probing = RevisionProbe::new(&settings, shown.to_owned());
     loop {
@@ -54,7 +54,7 @@ where
             Ok(Err(error)) => return Err(unreachable_error(shown, error)),
             Err(_) => return Err(unreachable_error(shown, io::ErrorKind::TimedOut.into())),
         };
-        match probing.run_steps(&link).await {
+        match probing.run_steps(&*link).await {
             NegotiationStep::Agreed(agreed) => {
                 return Ok(build_client(probing, agreed, link, dispatcher).await);
             }
@@ -87,11 +87,11 @@ fn build_link<R, W>(
     dispatcher: &Arc<InboundDispatcher>,
     read: R,
     write: W,
-) -> ClientLink
+) -> Box<dyn Link>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let wire = DuplexTransport { read, write, gone: None, on_close: None };
-    ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(dispatcher)), None)
+    let wire = DuplexTransport::new(read, write);
+    Box::new(duplex::spawn(wire, settings.limits, dispatcher.clone()))
 }

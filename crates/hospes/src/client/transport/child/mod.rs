@@ -16,8 +16,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::client::target::CommandTarget;
 use crate::client::target::env_secrets::EnvSecrets;
-use crate::client::{CommandTarget, ProcessEvent};
+use crate::client::target::process_event::ProcessEvent;
 
 pub(crate) use input::{UnreadInput, count_input};
 pub(crate) use stderr::{StderrCallback, StderrTail};

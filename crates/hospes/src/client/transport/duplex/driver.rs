@@ -11,10 +11,10 @@ use hospes_proto::frame::LineFramer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{DuplexLink, DuplexShared};
-use crate::client::connection::settings::ClientLimits;
+use super::{ConnectionGuard, DuplexLink, DuplexShared};
 use crate::client::error::ConnectionClosed;
-use crate::client::inbound::dispatcher::InboundDispatcher;
+use crate::client::link::{ClientLimits, InboundMessages};
+use crate::client::target::env_secrets::EnvSecrets;
 use crate::client::transport::duplex::incoming::PendingEffects;
 
 /// Time to wait for the exit of a server that closed its stdin or stdout. The exit status explains more than the closed
@@ -36,20 +36,31 @@ pub(crate) struct DuplexTransport<R, W> {
     pub(crate) gone: Option<BoxFuture<'static, ConnectionClosed>>,
     /// Called once our side is closed.
     pub(crate) on_close: Option<Box<dyn FnOnce() + Send>>,
+    /// Resource that ends with the connection.
+    pub(crate) guard: Option<Arc<dyn ConnectionGuard>>,
+    /// Secrets given to the server; they are redacted when its output is quoted.
+    pub(crate) hidden: Arc<EnvSecrets>,
+}
+
+impl<R, W> DuplexTransport<R, W> {
+    /// Two byte streams behind which nothing else has to end.
+    pub(crate) fn new(read: R, write: W) -> Self {
+        Self { read, write, gone: None, on_close: None, guard: None, hidden: Arc::default() }
+    }
 }
 
 /// Starts to move bytes. Must be called within a runtime.
 pub(crate) fn spawn<R, W>(
     wire: DuplexTransport<R, W>,
     limits: ClientLimits,
-    dispatcher: Arc<InboundDispatcher>,
+    inbound: Arc<dyn InboundMessages>,
 ) -> DuplexLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let framer = LineFramer::new(limits.max_message_bytes);
-    let shared = Arc::new(DuplexShared::new(limits, dispatcher));
+    let shared = Arc::new(DuplexShared::new(limits, wire.hidden, inbound));
     let driver = DuplexDriver {
         shared: Arc::clone(&shared),
         read: Some(wire.read),
@@ -66,7 +77,7 @@ where
         batch: PendingEffects::default(),
     };
     tokio::spawn(driver);
-    DuplexLink { shared }
+    DuplexLink { shared, guard: wire.guard }
 }
 
 struct DuplexDriver<R, W> {

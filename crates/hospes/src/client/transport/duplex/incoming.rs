@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use super::{DuplexShared, DuplexState, EventInterest, PendingDuplexRequest, write_answer};
 use crate::client::error::{CallError, excerpt};
-use crate::client::inbound::dispatcher::ReplyTo;
 use crate::client::link::LinkEvent;
+use crate::client::link::ReplyTo;
 use crate::client::link::inbox::{self, ProgressParamsPeek};
 
 /// Maximum number of bytes of a line without a message that are examined.
@@ -61,17 +61,17 @@ impl DuplexShared {
         for outside in batch.outside.drain(..) {
             match outside {
                 UnsolicitedMessage::Notification(method, params) => {
-                    self.dispatcher.handle_notification(&method, params.as_ref())
+                    self.inbound.handle_notification(&method, params.as_ref())
                 }
                 UnsolicitedMessage::Request(id, method, params) => {
-                    self.dispatcher.handle_unsolicited_request(
+                    Arc::clone(&self.inbound).handle_unsolicited_request(
                         id,
                         method,
                         params,
-                        ReplyTo::Duplex(Arc::clone(self)),
+                        ReplyTo::new(Arc::<Self>::clone(self)),
                     );
                 }
-                UnsolicitedMessage::Cancelled(id, reason) => self.dispatcher.handle_cancelled(&id, reason),
+                UnsolicitedMessage::Cancelled(id, reason) => self.inbound.handle_cancelled(&id, reason),
             }
         }
         if std::mem::take(&mut batch.wrote) {

@@ -9,21 +9,24 @@ mod incoming;
 mod tests;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
+use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
-use hospes_model::{Method, RawJson, RequestId, Revision, RpcError, message};
+use hospes_model::{Method, Notification, RawJson, RequestId, Revision, RpcError, message};
 use hospes_proto::frame::line::end_line;
 use hospes_proto::session::ClientSession;
 use hospes_proto::session::client::ElapsedLimit;
 use tokio::time::Instant;
 
-use crate::client::connection::settings::ClientLimits;
 use crate::client::error::{CallError, ConnectionClosed, TimeLimit};
-use crate::client::inbound::dispatcher::{InboundDispatcher, ReplyTo};
 use crate::client::link::inbox::CallInbox;
-use crate::client::link::{EventInterest, InFlightRequest, LinkEvent, OutgoingRequest};
+use crate::client::link::{
+    self, AnswerSink, CallTable, ClientLimits, EventInterest, InboundMessages, Link, LinkCall, LinkEvent,
+    LinkFuture, NegotiatedProtocol, OutgoingRequest,
+};
 use crate::client::target::env_secrets::EnvSecrets;
 
 pub(crate) use driver::{DuplexTransport, spawn};
@@ -37,6 +40,13 @@ const LARGE_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct DuplexLink {
     shared: Arc<DuplexShared>,
+    guard: Option<Arc<dyn ConnectionGuard>>,
+}
+
+/// Resource that ends with the connection.
+pub(crate) trait ConnectionGuard: fmt::Debug + Send + Sync {
+    /// Resolves when nothing of it is left.
+    fn wait_terminated(&self) -> BoxFuture<'_, ()>;
 }
 
 /// State shared between callers and the driver.
@@ -45,7 +55,7 @@ pub(crate) struct DuplexShared {
     state: Mutex<DuplexState>,
     driver: AtomicWaker,
     limits: ClientLimits,
-    dispatcher: Arc<InboundDispatcher>,
+    inbound: Arc<dyn InboundMessages>,
 }
 
 #[derive(Debug)]
@@ -89,26 +99,14 @@ struct CompletedDuplexRequest {
     outcome: Result<RawJson, CallError>,
 }
 
-/// A request under way.
-#[derive(Debug)]
-pub(crate) struct DuplexCall {
-    shared: Arc<DuplexShared>,
-    id: i64,
-    finished: bool,
-}
-
 impl DuplexLink {
-    /// Sends a request, as soon as there is room; a server that does not read is not waited for longer than one that
+    /// Sends a request as soon as there is room; a server that does not read is not waited for longer than one that
     /// does not answer.
-    pub(crate) async fn open(
+    async fn open_when_there_is_room(
         &self,
         outgoing: &OutgoingRequest<'_>,
         stamp: &[u8],
-    ) -> Result<DuplexCall, CallError> {
-        // There usually is room, and then neither a waker nor a timer is needed.
-        if let Some(opened) = self.try_open(outgoing, stamp, None) {
-            return opened;
-        }
+    ) -> Result<LinkCall, CallError> {
         let room = std::future::poll_fn(|cx| {
             self.try_open(outgoing, stamp, Some(cx.waker())).map_or(Poll::Pending, Poll::Ready)
         });
@@ -125,7 +123,7 @@ impl DuplexLink {
         outgoing: &OutgoingRequest<'_>,
         stamp: &[u8],
         waker: Option<&Waker>,
-    ) -> Option<Result<DuplexCall, CallError>> {
+    ) -> Option<Result<LinkCall, CallError>> {
         let shared = &self.shared;
         let mut state = shared.lock();
         if let Some(closed) = &state.closed {
@@ -165,43 +163,71 @@ impl DuplexLink {
         }
         drop(state);
         shared.driver.wake();
-        Some(Ok(DuplexCall { shared: Arc::clone(shared), id, finished: false }))
+        Some(Ok(LinkCall::entry(Arc::<DuplexShared>::clone(shared), id)))
+    }
+}
+
+impl Link for DuplexLink {
+    fn open<'a>(
+        &'a self,
+        outgoing: &'a OutgoingRequest<'a>,
+        protocol: &'a NegotiatedProtocol,
+    ) -> LinkFuture<'a, Result<LinkCall, CallError>> {
+        // There usually is room, and then neither a waker nor a timer nor a box is needed.
+        match self.try_open(outgoing, &protocol.stamp, None) {
+            Some(opened) => link::ready(opened),
+            None => link::waiting(self.open_when_there_is_room(outgoing, &protocol.stamp)),
+        }
     }
 
-    /// Sends a notification. Whether it was taken.
-    pub(crate) fn notify(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
-        self.shared.send_message(write)
+    fn start_session<'a>(&'a self, protocol: &'a NegotiatedProtocol) -> LinkFuture<'a, ()> {
+        self.shared.lock().revision = Some(protocol.revision);
+        if protocol.revision.is_legacy() {
+            self.notify(&Notification::Initialized, protocol);
+        }
+        link::ready(())
     }
 
-    /// Returns the destination of answers to the server's questions.
-    pub(crate) fn reply_to(&self) -> ReplyTo {
-        ReplyTo::Duplex(Arc::clone(&self.shared))
+    fn notify(&self, notification: &Notification, protocol: &NegotiatedProtocol) {
+        self.shared.send_message(|out| {
+            // A notification of ours can always be written; one that the revision lacks leaves nothing.
+            let _ = notification.encode(protocol.revision, None, out);
+        });
     }
 
-    /// From now on this revision is spoken.
-    pub(crate) fn set_revision(&self, revision: Revision) {
-        self.shared.lock().revision = Some(revision);
+    fn tell<'a>(
+        &'a self,
+        _: &'a Method,
+        body: Vec<u8>,
+        _: &'a NegotiatedProtocol,
+    ) -> LinkFuture<'a, Result<(), CallError>> {
+        link::ready(if self.shared.send_message(|out| out.extend_from_slice(&body)) {
+            Ok(())
+        } else {
+            let what = "bytes queued to be sent";
+            Err(CallError::TooMany { what, max: MAX_QUEUED_BYTES, setting: "MAX_QUEUED_BYTES" })
+        })
     }
 
-    /// Begins to close the connection.
-    pub(crate) fn close(&self) {
+    fn close(&self) -> LinkFuture<'_, ()> {
         self.shared.close();
+        match &self.guard {
+            Some(guard) => link::waiting(guard.wait_terminated()),
+            None => link::ready(()),
+        }
     }
 
-    /// Closes the connection because the server is not there any more.
-    pub(crate) fn close_with_reason(&self, closed: ConnectionClosed) {
+    fn close_with_reason(&self, closed: ConnectionClosed) {
         self.shared.lock().close_reason = Some(closed);
         self.shared.close();
     }
 
-    /// Returns true if a call waits for its answer.
-    pub(crate) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         let mut state = self.shared.lock();
         state.session.all_waiting_mut().any(|(_, slot)| slot.method != Method::SubscriptionsListen)
     }
 
-    /// Returns the number of lines that were not messages, and the first of them.
-    pub(crate) fn noise(&self) -> (u64, Option<String>) {
+    fn noise(&self) -> (u64, Option<String>) {
         let state = self.shared.lock();
         (state.noise.count, state.noise.first.clone())
     }
@@ -214,7 +240,7 @@ impl Drop for DuplexLink {
 }
 
 impl DuplexShared {
-    fn new(limits: ClientLimits, dispatcher: Arc<InboundDispatcher>) -> Self {
+    fn new(limits: ClientLimits, hidden: Arc<EnvSecrets>, inbound: Arc<dyn InboundMessages>) -> Self {
         let state = DuplexState {
             session: ClientSession::new(limits.max_in_flight, limits.max_server_requests),
             done: HashMap::new(),
@@ -225,9 +251,9 @@ impl DuplexShared {
             close_reason: None,
             closed: None,
             noise: StdoutNoise::default(),
-            hidden: Arc::clone(&dispatcher.hidden),
+            hidden,
         };
-        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, dispatcher }
+        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, inbound }
     }
 
     fn lock(&self) -> MutexGuard<'_, DuplexState> {
@@ -271,7 +297,7 @@ impl DuplexShared {
     }
 
     /// Answers a request of the server, unless it no longer wants that.
-    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
+    fn answer_request(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
         if !self.lock().session.finish_request(id) || self.send_message(|out| write_answer(out, id, outcome))
         {
             return;
@@ -332,7 +358,7 @@ impl DuplexShared {
         state.out = Vec::new();
         drop(state);
         // Before anybody hears of it: whoever looks then finds that the connection is gone.
-        self.dispatcher.handle_connection_lost(closed);
+        self.inbound.handle_connection_lost(closed);
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -350,10 +376,16 @@ impl DuplexState {
     }
 }
 
-impl InFlightRequest for DuplexCall {
-    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
-        let mut state = self.shared.lock();
-        if let Some(slot) = state.session.waiting_mut(self.id) {
+impl AnswerSink for DuplexShared {
+    fn answer(self: Arc<Self>, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
+        self.answer_request(id, outcome);
+    }
+}
+
+impl CallTable for DuplexShared {
+    fn poll_event(&self, id: i64, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        let mut state = self.lock();
+        if let Some(slot) = state.session.waiting_mut(id) {
             if let Some(event) = slot.inbox.pop() {
                 return Poll::Ready(event);
             }
@@ -363,38 +395,32 @@ impl InFlightRequest for DuplexCall {
             return Poll::Pending;
         }
         // What came before the answer is delivered before it.
-        if let Some(event) = state.done.get_mut(&self.id).and_then(|done| done.inbox.pop()) {
+        if let Some(event) = state.done.get_mut(&id).and_then(|done| done.inbox.pop()) {
             return Poll::Ready(event);
         }
-        self.finished = true;
-        let outcome = match state.done.remove(&self.id) {
+        let outcome = match state.done.remove(&id) {
             Some(done) => done.outcome,
             None => Err(CallError::Closed(Arc::new(ConnectionClosed::new("the request was abandoned")))),
         };
         Poll::Ready(LinkEvent::Done(outcome))
     }
-}
 
-impl Drop for DuplexCall {
-    fn drop(&mut self) {
-        if self.finished {
-            return;
-        }
-        let mut state = self.shared.lock();
+    fn abandon(&self, id: i64) {
+        let mut state = self.lock();
         // The questions that nobody will answer now; those that came before an answer that nobody took are among them.
         let mut unanswered: Vec<RequestId> = Vec::new();
-        if let Some(done) = state.done.remove(&self.id) {
+        if let Some(done) = state.done.remove(&id) {
             unanswered.extend(done.inbox.questions().cloned());
         }
-        let slot = state.session.cancel(self.id);
+        let slot = state.session.cancel(id);
         unanswered.extend(slot.iter().flat_map(|slot| slot.inbox.questions()).cloned());
         // `send` and `answer` take the lock themselves.
         drop(state);
         if slot.is_some_and(|slot| is_cancellable(&slot.method)) {
-            self.shared.send_message(|out| write_cancelled(out, self.id, "no longer wanted"));
+            self.send_message(|out| write_cancelled(out, id, "no longer wanted"));
         }
         let gone = RpcError::internal("the call that this request belongs to was cancelled");
-        unanswered.iter().for_each(|id| self.shared.answer(id, Err(&gone)));
+        unanswered.iter().for_each(|id| self.answer_request(id, Err(&gone)));
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_model::Method;
+use hospes_model::{Method, Revision};
 use hospes_proto::session::client::TimeLimits;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::timeout;
@@ -12,14 +12,17 @@ use tokio::time::timeout;
 use super::{DuplexTransport, spawn};
 use crate::client::connection::settings::ClientSettings;
 use crate::client::inbound::dispatcher::InboundDispatcher;
-use crate::client::link::{EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
+use crate::client::link::{
+    EventInterest, Link as _, LinkEvent, NegotiatedProtocol, OutgoingParams, OutgoingRequest,
+};
 
 #[tokio::test]
 async fn a_question_reaches_no_other_principal() {
     let (ours, theirs) = tokio::io::duplex(4096);
     let (read, write) = tokio::io::split(ours);
-    let wire = DuplexTransport { read, write, gone: None, on_close: None };
+    let wire = DuplexTransport::new(read, write);
     let duplex = spawn(wire, ClientSettings::default().limits, Arc::new(InboundDispatcher::default()));
+    let protocol = legacy_protocol();
     let (input, mut output) = tokio::io::split(theirs);
     let mut lines = BufReader::new(input).lines();
     let (ada, bob) = (Arc::from("ada"), Arc::from("bob"));
@@ -30,7 +33,7 @@ async fn a_question_reaches_no_other_principal() {
             principal: Some(principal),
             ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
         };
-        calls.push(duplex.open(&outgoing, b"").await.expect("it is sent"));
+        calls.push(duplex.open(&outgoing, &protocol).await.expect("it is sent"));
         lines.next_line().await.expect("a pipe").expect("a request");
     }
     let question = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"roots/list\"}\n";
@@ -54,16 +57,21 @@ async fn a_server_that_does_not_read_does_not_hold_the_end_up() {
     let on_close: Box<dyn FnOnce() + Send> = Box::new(move || {
         let _ = ended.send(());
     });
-    let wire = DuplexTransport { read, write, gone: None, on_close: Some(on_close) };
+    let wire = DuplexTransport { on_close: Some(on_close), ..DuplexTransport::new(read, write) };
     let duplex = spawn(wire, ClientSettings::default().limits, Arc::new(InboundDispatcher::default()));
+    let protocol = legacy_protocol();
     let outgoing = OutgoingRequest {
         members: OutgoingParams::Text(b"\"name\":\"longer than the pipe\""),
         ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
     };
-    let call = duplex.open(&outgoing, b"").await.expect("it is sent as soon as there is room");
+    let call = duplex.open(&outgoing, &protocol).await.expect("it is sent as soon as there is room");
     tokio::task::yield_now().await;
     drop((call, duplex));
     let closed = timeout(Duration::from_secs(10), end.recv()).await;
     assert_eq!(closed, Ok(Some(())), "the child would never be told to end");
     drop(theirs);
+}
+
+fn legacy_protocol() -> NegotiatedProtocol {
+    NegotiatedProtocol { revision: Revision::LATEST_LEGACY, stamp: bytes::Bytes::new() }
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
-use crate::client::connection::core::malformed;
+use crate::client::error::malformed;
 use crate::client::error::{CallError, ConnectStage, HttpFailure, excerpt};
 use crate::client::transport::http::HttpLinkShared;
 use crate::client::transport::http::pool::HttpConnection;

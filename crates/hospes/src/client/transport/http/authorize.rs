@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::error::CallError;
+use crate::client::target::authorizer::{OutboundRequest, RejectedRequest, RetryDecision};
 use crate::client::transport::http::HttpLinkShared;
-use crate::client::{OutboundRequest, RejectedRequest, RetryDecision};
 
 /// Maximum number of times a request is sent again after a refusal.
 const MAX_ATTEMPTS: u32 = 8;

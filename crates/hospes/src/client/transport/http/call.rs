@@ -14,9 +14,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{HttpLinkShared, deadline};
-use crate::client::connection::core::{NegotiatedProtocol, malformed};
+use crate::client::error::malformed;
 use crate::client::error::{CallError, TimeLimit};
-use crate::client::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
+use crate::client::link::NegotiatedProtocol;
+use crate::client::link::{LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
 use crate::client::transport::http::answer::{self, ResponseKind};
 use crate::client::transport::http::authorize::RequestSubject;
 use crate::client::transport::http::session::HttpClientSession;
@@ -40,10 +41,9 @@ impl HttpCall {
             HttpCallState::Stream(stream) => Some(stream.session()),
         }
     }
-}
 
-impl InFlightRequest for HttpCall {
-    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+    /// Polls for the next event. Must not be called again after [`LinkEvent::Done`].
+    pub(super) fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         match &mut self.0 {
             HttpCallState::Done(outcome) => {
                 let outcome = outcome
@@ -209,7 +209,7 @@ async fn refresh_tools(
 ) -> Result<(), CallError> {
     let method = Method::ToolsList;
     let mut cursor: Option<String> = None;
-    for _ in 0..crate::client::MAX_PAGES {
+    for _ in 0..crate::client::link::MAX_PAGES {
         let mut text = Vec::new();
         if let Some(cursor) = &cursor {
             text.extend_from_slice(b"\"cursor\":");

@@ -19,6 +19,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,20 +33,19 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use self::authorize::{AuthorizationWait, RequestSubject};
+use self::call::HttpCall;
 use self::pool::{HttpConnection, HttpConnectionPool, PoolSendError, RequestBody};
-use self::session::HandshakeRecord;
+use self::session::{HandshakeRecord, HttpClientSession};
 use self::stream::CallMailbox;
-use crate::client::connection::core::NegotiatedProtocol;
-use crate::client::connection::settings::ClientLimits;
 use crate::client::error::{CallError, ConnectStage, ConnectionClosed, HttpFailure};
-use crate::client::inbound::dispatcher::InboundDispatcher;
-use crate::client::link::OutgoingRequest;
+use crate::client::link::{
+    self, AnswerSink, ClientLimits, InFlightRequest, InboundMessages, Link, LinkCall, LinkEvent, LinkFuture,
+    NegotiatedProtocol, OutgoingRequest, ReplyTo,
+};
+use crate::client::target::UrlTarget;
+use crate::client::target::authorizer::Authorizer;
 use crate::client::target::network::NetworkSettings;
 use crate::client::transport::duplex::{write_answer, write_cancelled};
-use crate::client::{Authorizer, UrlTarget};
-
-pub(crate) use call::HttpCall;
-pub(crate) use session::HttpClientSession;
 
 /// Maximum time to deliver a message that has no answer.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -98,7 +98,7 @@ pub(crate) struct HttpLinkShared {
     taken: Notify,
     away: AuthorizationWait,
     limits: ClientLimits,
-    dispatcher: Arc<InboundDispatcher>,
+    inbound: Arc<dyn InboundMessages>,
 }
 
 impl HttpLink {
@@ -107,7 +107,7 @@ impl HttpLink {
         target: &UrlTarget,
         limits: ClientLimits,
         network: &NetworkSettings,
-        dispatcher: Arc<InboundDispatcher>,
+        inbound: Arc<dyn InboundMessages>,
     ) -> Result<Self, String> {
         let url = url::Url::parse(&target.url).map_err(|error| format!("not a URL: {error}"))?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
@@ -160,101 +160,142 @@ impl HttpLink {
             taken: Notify::new(),
             away: AuthorizationWait::default(),
             limits,
-            dispatcher,
+            inbound,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Sends a request and waits until it is known how it will be answered.
-    pub(crate) async fn open(
-        &self,
-        outgoing: &OutgoingRequest<'_>,
-        speech: &NegotiatedProtocol,
-    ) -> Result<HttpCall, CallError> {
-        // An answer that is there wins over the end of the
-        // connection. Dropping `call::open` cancels the request.
-        tokio::select! {
-            biased;
-            opened = call::open(&self.shared, outgoing, speech), if self.shared.dispatcher.closed().is_none() => opened,
-            closed = self.shared.dispatcher.wait_closed() => Err(CallError::Closed(closed)),
+    fn fail_all(&self, closed: ConnectionClosed) {
+        let closed = Arc::new(closed);
+        // The receiver first: a stream that is entered from now
+        // on finds the end there, the others are told below.
+        self.shared.inbound.handle_connection_lost(Arc::clone(&closed));
+        for mailbox in self.shared.streaming().values() {
+            mailbox.put_answer(Err(CallError::Closed(Arc::clone(&closed))));
         }
+    }
+}
+
+impl Link for HttpLink {
+    fn open<'a>(
+        &'a self,
+        outgoing: &'a OutgoingRequest<'a>,
+        protocol: &'a NegotiatedProtocol,
+    ) -> LinkFuture<'a, Result<LinkCall, CallError>> {
+        link::waiting(async move {
+            // An answer that is there wins over the end of the
+            // connection. Dropping `call::open` cancels the request.
+            let opened = tokio::select! {
+                biased;
+                opened = call::open(&self.shared, outgoing, protocol), if self.shared.closed().is_none() => opened,
+                closed = link::wait_closed(self.shared.inbound.subscribe_closed()) => Err(CallError::Closed(closed)),
+            };
+            Ok(LinkCall::Boxed(Box::new(OpenHttpCall { call: opened?, shared: Arc::clone(&self.shared) })))
+        })
+    }
+
+    /// Unlike other notifications, the one that the session is open must arrive before anything else is sent.
+    fn start_session<'a>(&'a self, protocol: &'a NegotiatedProtocol) -> LinkFuture<'a, ()> {
+        if !protocol.revision.is_legacy() {
+            return link::ready(());
+        }
+        link::waiting(async move {
+            self.shared.post_initialized(protocol).await;
+            session::wait_until_listening(self.shared.keep_listening(protocol)).await;
+        })
     }
 
     /// Sends a notification in the background; a failure is not reported.
-    pub(crate) fn notify(&self, notification: &Notification, speech: &NegotiatedProtocol) {
+    fn notify(&self, notification: &Notification, protocol: &NegotiatedProtocol) {
         let mut body = Vec::new();
-        if notification.encode(speech.revision, None, &mut body).unwrap_or(false) {
+        if notification.encode(protocol.revision, None, &mut body).unwrap_or(false) {
             let method = notification.method();
             let session = self.shared.session();
-            self.shared.post_in_background(body, Some(method), speech.clone(), session);
+            self.shared.post_in_background(body, Some(method), protocol.clone(), session);
         }
     }
 
-    /// Sends a notification of an extension, and waits until it was taken.
-    pub(crate) async fn tell(
-        &self,
-        method: &Method,
+    /// Waits until the server has accepted it.
+    fn tell<'a>(
+        &'a self,
+        method: &'a Method,
         body: Vec<u8>,
-        speech: &NegotiatedProtocol,
-    ) -> Result<(), CallError> {
+        protocol: &'a NegotiatedProtocol,
+    ) -> LinkFuture<'a, Result<(), CallError>> {
         let session = self.shared.session();
-        self.shared.post(body, Some(method), speech, &session).await
+        link::waiting(async move { self.shared.post(body, Some(method), protocol, &session).await })
     }
 
-    /// Notifies the server that the session is open. Unlike other notifications it must arrive before anything else is
-    /// sent.
-    pub(crate) async fn send_initialized(&self, speech: &NegotiatedProtocol) {
-        self.shared.post_initialized(speech).await;
-        session::wait_until_listening(self.shared.keep_listening(speech)).await;
+    /// Ends the session. What still waits fails, and so does everything after it.
+    fn close(&self) -> LinkFuture<'_, ()> {
+        link::waiting(async move {
+            self.fail_all(ConnectionClosed::new("the connection was closed"));
+            self.shared.end_session().await;
+        })
     }
 
-    /// Returns the time spent on authorization.
-    pub(crate) fn authorization_time(&self) -> Duration {
-        self.shared.away.total()
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<HttpLinkShared> {
-        &self.shared
-    }
-
-    /// Sets the callback for when a new session has replaced one that ended.
-    pub(crate) fn on_renewed(&self, then: impl Fn() + Send + Sync + 'static) {
-        // Set once, when the client is made.
-        let _ = self.shared.on_renewed.set(Box::new(then));
-    }
-
-    /// Learns which arguments go into headers, and drops tools whose annotations break the rules (HHDR-29).
-    pub(crate) fn learn_tools(&self, result: &mut ListToolsResult) {
-        self.shared.learn_tools(result);
-    }
-
-    /// Ends the session because the server is not there any more.
-    pub(crate) fn mark_lost(&self, closed: ConnectionClosed) {
+    fn close_with_reason(&self, closed: ConnectionClosed) {
         self.fail_all(closed);
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move { shared.end_session().await });
     }
 
-    /// Returns true if a call waits for the rest of its answer.
-    pub(crate) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         // There are servers that do one thing at a time, over HTTP too.
         self.shared.calls.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends the session. What still waits fails, and so does everything after it.
-    pub(crate) async fn close(&self) {
-        self.fail_all(ConnectionClosed::new("the connection was closed"));
-        self.shared.end_session().await;
+    fn authorization_time(&self) -> Duration {
+        self.shared.away.total()
     }
 
-    fn fail_all(&self, closed: ConnectionClosed) {
-        let closed = Arc::new(closed);
-        // The dispatcher first: a stream that is entered from now
-        // on finds the end there, the others are told below.
-        self.shared.dispatcher.handle_connection_lost(Arc::clone(&closed));
-        for mailbox in self.shared.streaming().values() {
-            mailbox.put_answer(Err(CallError::Closed(Arc::clone(&closed))));
+    /// Learns which arguments go into headers, and drops tools whose annotations break the rules (HHDR-29).
+    fn record_tools(&self, result: &mut ListToolsResult, protocol: &NegotiatedProtocol) {
+        if !protocol.revision.is_legacy() {
+            self.shared.learn_tools(result);
         }
+    }
+
+    fn needs_tool_list(&self, protocol: &NegotiatedProtocol) -> bool {
+        !protocol.revision.is_legacy()
+    }
+
+    fn on_renewed(&self, then: Box<dyn Fn() + Send + Sync>) {
+        // Set once, when the client is made.
+        let _ = self.shared.on_renewed.set(then);
+    }
+}
+
+/// A request of [`HttpLink`], with what its answers to questions need.
+#[derive(Debug)]
+struct OpenHttpCall {
+    call: HttpCall,
+    shared: Arc<HttpLinkShared>,
+}
+
+impl InFlightRequest for OpenHttpCall {
+    fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
+        self.call.poll_event(cx)
+    }
+
+    fn reply_to(&self) -> ReplyTo {
+        // The session may have been replaced since the call: the
+        // answer goes to the one that the question came from.
+        let session = self.call.session().cloned().unwrap_or_else(|| self.shared.session());
+        self.shared.reply_to(&session)
+    }
+}
+
+/// One session as the destination of answers.
+#[derive(Debug)]
+struct SessionAnswers {
+    shared: Arc<HttpLinkShared>,
+    session: Arc<HttpClientSession>,
+}
+
+impl AnswerSink for SessionAnswers {
+    fn answer(self: Arc<Self>, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
+        self.shared.answer(&self.session, id, outcome);
     }
 }
 
@@ -456,6 +497,16 @@ impl HttpLinkShared {
             write_cancelled(&mut body, id, "no longer wanted");
             self.post_in_background(body, Some(Method::Cancelled), speech.clone(), Arc::clone(session));
         }
+    }
+
+    /// Returns the destination of answers to questions of `session`.
+    fn reply_to(self: &Arc<Self>, session: &Arc<HttpClientSession>) -> ReplyTo {
+        ReplyTo::new(Arc::new(SessionAnswers { shared: Arc::clone(self), session: Arc::clone(session) }))
+    }
+
+    /// Returns the reason the connection ended, if it has ended.
+    fn closed(&self) -> Option<Arc<ConnectionClosed>> {
+        self.inbound.subscribe_closed().borrow().clone()
     }
 
     /// Answers a request that the server made in `session`, unless it no longer wants that, or that session is over.

@@ -26,9 +26,9 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service as _;
 
+use crate::client::error::{ConnectStage, HttpFailure};
 use crate::client::target::network::NetworkSettings;
 use crate::client::transport::http::proxy::ProxyRoute;
-use crate::client::{ConnectStage, HttpFailure};
 
 /// Maximum time to open a connection.
 pub(super) const TCP_TIMEOUT: Duration = Duration::from_secs(15);

@@ -15,9 +15,10 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::{HttpLinkShared, LAST_EVENT_ID, NOTIFICATION_TIMEOUT, SESSION_ID_HEADER, call};
-use crate::client::connection::core::{NegotiatedProtocol, malformed};
+use crate::client::error::malformed;
 use crate::client::error::{CallError, ConnectionClosed};
-use crate::client::link::{InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
+use crate::client::link::NegotiatedProtocol;
+use crate::client::link::{LinkEvent, OutgoingParams, OutgoingRequest};
 use crate::client::transport::http::answer::{self, ResponseKind};
 use crate::client::transport::http::authorize::RequestSubject;
 use crate::client::transport::http::pool::HttpConnection;
@@ -125,7 +126,7 @@ impl HttpLinkShared {
         }
         self.next_session(id);
         // After the next session is in place: what the last one asked must not be answered in it.
-        self.dispatcher.abort_requests();
+        self.inbound.abort_requests();
         self.session()
     }
 

@@ -25,8 +25,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::{HttpLink, HttpLinkShared, answer, failure, path_of};
-use crate::client::connection::core::NegotiatedProtocol;
 use crate::client::error::{CallError, ConnectStage, ConnectionClosed};
+use crate::client::link::NegotiatedProtocol;
 use crate::client::link::inbox;
 use crate::client::transport::duplex::{DuplexTransport, write_answer};
 use crate::client::transport::http::pool::HttpConnection;
@@ -83,7 +83,7 @@ impl HttpLink {
         });
         let gone =
             async { ConnectionClosed::new(gone.await.unwrap_or_else(|_| "the connection was lost".into())) };
-        Ok(DuplexTransport { read, write, gone: Some(Box::pin(gone)), on_close: None })
+        Ok(DuplexTransport { gone: Some(Box::pin(gone)), ..DuplexTransport::new(read, write) })
     }
 }
 

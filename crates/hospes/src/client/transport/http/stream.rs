@@ -18,8 +18,8 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{HttpLinkShared, deadline};
-use crate::client::connection::core::NegotiatedProtocol;
 use crate::client::error::{CallError, TimeLimit};
+use crate::client::link::NegotiatedProtocol;
 use crate::client::link::inbox::{CallInbox, ProgressParamsPeek};
 use crate::client::link::{EventInterest, LinkEvent, OutgoingRequest};
 use crate::client::transport::http::answer;
@@ -136,7 +136,7 @@ impl ResponseStream {
     ) -> Self {
         let mailbox = Arc::new(CallMailbox::of(outgoing, &session));
         shared.streaming().insert(id, Arc::clone(&mailbox));
-        if let Some(closed) = shared.dispatcher.closed() {
+        if let Some(closed) = shared.closed() {
             // Whoever closed the connection has told those that were there then.
             mailbox.put_answer(Err(CallError::Closed(closed)));
         }

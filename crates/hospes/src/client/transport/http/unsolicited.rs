@@ -7,10 +7,9 @@ use hospes_model::message::{self, Frame, JsonRpcMessage};
 use hospes_model::{Method, RawJson, RequestId, Revision, RpcError};
 use hospes_proto::frame::{OversizeMessage, OversizeSubject};
 
-use crate::client::connection::core::NegotiatedProtocol;
 use crate::client::error::CallError;
-use crate::client::inbound::dispatcher::ReplyTo;
 use crate::client::link::LinkEvent;
+use crate::client::link::NegotiatedProtocol;
 use crate::client::link::inbox;
 use crate::client::transport::http::HttpLinkShared;
 use crate::client::transport::http::reader::SseItem;
@@ -97,8 +96,8 @@ impl HttpLinkShared {
             Some((_, mailbox)) => mailbox.put_question(LinkEvent::Question(id, method, params)),
             None => {
                 drop(streaming);
-                let reply = ReplyTo::Http(Arc::clone(self), Arc::clone(session));
-                self.dispatcher.handle_unsolicited_request(id, method, params, reply);
+                let reply = self.reply_to(session);
+                Arc::clone(&self.inbound).handle_unsolicited_request(id, method, params, reply);
             }
         }
     }
@@ -113,11 +112,11 @@ impl HttpLinkShared {
             if let Some((id, reason)) = inbox::parse_cancelled(params)
                 && session.remove_server_request(&id)
             {
-                self.dispatcher.handle_cancelled(&id, reason);
+                self.inbound.handle_cancelled(&id, reason);
             }
             return;
         }
-        self.dispatcher.handle_notification(method, params);
+        self.inbound.handle_notification(method, params);
     }
 
     pub(super) fn handle_oversize(

@@ -3,19 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use hospes_model::{InputRequest, Method, RawJson, RequestId, Revision, RpcError};
 use tokio::task::AbortHandle;
 
-use crate::client::connection::core::{ClientCore, LinkCall};
 use crate::client::connection::settings::MAX_PARKED_CALLS;
 use crate::client::error::CallError;
-use crate::client::inbound::dispatcher::ReplyTo;
+use crate::client::link::LinkCall;
+use crate::client::link::ReplyTo;
 use crate::round::read_answer;
 
 /// The parked calls of one connection, by handle.
 #[derive(Debug, Default)]
-pub(crate) struct ParkedCalls(Mutex<HashMap<String, (ParkedCall, AbortHandle)>>);
+pub(crate) struct ParkedCalls(Arc<ParkedCallTable>);
+
+/// The calls by handle, with their timers.
+type ParkedCallTable = Mutex<HashMap<String, (ParkedCall, AbortHandle)>>;
 
 /// A call that waits. Dropping it cancels it, and refuses its questions.
 #[derive(Debug)]
@@ -38,7 +42,8 @@ struct ParkedInputRequest {
 }
 
 impl ParkedCall {
-    pub(crate) fn new(call: LinkCall, reply: ReplyTo, principal: Option<Arc<str>>) -> Self {
+    pub(crate) fn new(call: LinkCall, principal: Option<Arc<str>>) -> Self {
+        let reply = call.reply_to();
         Self { call, asked: Vec::new(), reply, principal }
     }
 
@@ -114,10 +119,10 @@ impl Drop for ParkedCall {
 }
 
 impl ParkedCalls {
-    /// Keeps `call` for as long as the setting `park_timeout` says. The handle to get it back.
-    pub(crate) fn park(&self, core: &Arc<ClientCore>, call: ParkedCall) -> Result<String, CallError> {
+    /// Keeps `call` for at most `limit` (the setting `park_timeout`). The handle to get it back.
+    pub(crate) fn park(&self, call: ParkedCall, limit: Duration) -> Result<String, CallError> {
         let handle = new_handle()?;
-        let (weak, key, limit) = (Arc::downgrade(core), handle.clone(), core.settings.park_timeout);
+        let (weak, key) = (Arc::downgrade(&self.0), handle.clone());
         // Held until the call is in the table: its timer must not look for it before that.
         let mut calls = self.lock();
         if calls.len() >= MAX_PARKED_CALLS {
@@ -164,34 +169,41 @@ impl ParkedCalls {
         self.lock().len()
     }
 
-    fn remove(&self, handle: &str) -> Option<ParkedCall> {
-        let (call, timer) = self.lock().remove(handle)?;
-        timer.abort();
-        Some(call)
+    /// Returns a guard that gives up the parked call of this handle when it is dropped.
+    pub(crate) fn guard(&self, handle: String) -> ParkedCallGuard {
+        ParkedCallGuard { calls: Arc::downgrade(&self.0), handle }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (ParkedCall, AbortHandle)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
 /// Gives up the parked call of a handle when the call it is for is over.
 #[derive(Debug)]
 pub(crate) struct ParkedCallGuard {
-    pub(crate) core: Weak<ClientCore>,
-    pub(crate) handle: String,
+    calls: Weak<ParkedCallTable>,
+    handle: String,
 }
 
 impl Drop for ParkedCallGuard {
     fn drop(&mut self) {
-        abandon(&self.core, &self.handle);
+        abandon(&self.calls, &self.handle);
     }
 }
 
 /// Drops a parked call. Returns true if it was still parked.
-fn abandon(core: &Weak<ClientCore>, handle: &str) -> bool {
-    // The call is dropped once the lock is let go.
-    core.upgrade().and_then(|core| core.parked.remove(handle)).is_some()
+fn abandon(calls: &Weak<ParkedCallTable>, handle: &str) -> bool {
+    let Some(calls) = calls.upgrade() else { return false };
+    let Some((call, timer)) = lock(&calls).remove(handle) else { return false };
+    timer.abort();
+    // The call is dropped once the lock is let go, because that refuses its questions.
+    drop(call);
+    true
+}
+
+fn lock(calls: &ParkedCallTable) -> MutexGuard<'_, HashMap<String, (ParkedCall, AbortHandle)>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates an unguessable handle.
