@@ -448,14 +448,14 @@ impl Context {
 
     /// Takes the questions of this run of the handler, if there are any.
     #[must_use]
-    pub fn take_questions(&self) -> Option<crate::PendingInput> {
+    pub fn take_questions(&self) -> Option<crate::round::PendingInput> {
         let mut state = self.state();
         if state.asked.is_empty() {
             return None;
         }
         let requests = std::mem::take(&mut state.asked);
         let round = state.round.clone();
-        Some(crate::PendingInput::new(requests, round))
+        Some(crate::round::PendingInput::new(requests, round))
     }
 
     /// Keeps `guard` for as long as the call is in memory here, and drops it then. (A call of 2026-07-28 is here only

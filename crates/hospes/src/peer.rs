@@ -66,12 +66,14 @@ impl Peer {
 }
 
 /// The sender, as far as the transport knows.
+#[cfg(feature = "server")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestSender {
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) caller: Option<Arc<str>>,
 }
 
+#[cfg(feature = "server")]
 impl Peer {
     /// Sets the principal and the program of the sender.
     pub(crate) fn with_sender(mut self, sender: RequestSender) -> Self {

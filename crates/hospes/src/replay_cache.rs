@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::collections::VecDeque;
+#[cfg(feature = "server")]
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ pub(crate) const MAX_CONSUMED_STATES: usize = 100_000;
 #[derive(Debug)]
 pub(crate) struct ReplayCache {
     lifetime: Duration,
+    #[cfg(feature = "server")]
     hasher: RandomState,
     spent: Mutex<ConsumedStates>,
 }
@@ -25,6 +27,7 @@ struct ConsumedStates {
     in_order: VecDeque<(Instant, u64)>,
 }
 
+#[cfg(feature = "server")]
 impl ReplayCache {
     pub(crate) fn new(lifetime: Duration) -> Arc<Self> {
         Arc::new(Self { lifetime, hasher: RandomState::new(), spent: Mutex::default() })
@@ -71,7 +74,7 @@ impl StateNonce {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use super::*;
 

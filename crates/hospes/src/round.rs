@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hospes_model::{ElicitAction, InputResponse, Method, RawJson, RpcError};
+use hospes_model::{ElicitAction, InputRequest, InputResponse, Method, RawJson, RpcError};
 use serde::{Deserialize, Serialize};
 
 #[cfg(any(feature = "server", feature = "client"))]
-use crate::ask::check_message_content;
+use crate::message_content::check_message_content;
 
 /// The answers gathered so far and the results of the steps that must not run twice.
 ///
@@ -71,6 +71,24 @@ impl Round {
     #[cfg(any(feature = "server", feature = "client"))]
     pub(crate) fn without_answers(self) -> Self {
         Self { answers: BTreeMap::new(), refused: BTreeMap::new(), takes_refusals: false, ..self }
+    }
+}
+
+/// The questions of one round, and what must be known when their answers come.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PendingInput {
+    /// The questions by key, in the order asked.
+    pub requests: Vec<(String, InputRequest)>,
+    /// State that the next round starts from.
+    pub round: Round,
+}
+
+impl PendingInput {
+    /// Questions and the state they leave behind.
+    #[must_use]
+    pub fn new(requests: Vec<(String, InputRequest)>, round: Round) -> Self {
+        Self { requests, round }
     }
 }
 

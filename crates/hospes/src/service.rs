@@ -4,12 +4,12 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use hospes_model::{InputRequest, Method, Notification, RawJson, Reply, RpcError};
+use hospes_model::{Method, Notification, RawJson, Reply, RpcError};
 use serde::de::DeserializeOwned;
 
 use crate::context::Context;
 use crate::params::Params;
-use crate::round::Round;
+use crate::round::PendingInput;
 
 /// Everything that answers an exchange: a server, a connected client, a gateway, a layer over any of them.
 ///
@@ -107,24 +107,6 @@ impl<R: Into<Reply>> From<Result<R, RpcError>> for Outcome {
 impl From<RpcError> for Outcome {
     fn from(error: RpcError) -> Self {
         Self::Failed(error)
-    }
-}
-
-/// The questions of one round, and what must be known when their answers come.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PendingInput {
-    /// The questions by key, in the order asked.
-    pub requests: Vec<(String, InputRequest)>,
-    /// State that the next round starts from.
-    pub round: Round,
-}
-
-impl PendingInput {
-    /// Questions and the state they leave behind.
-    #[must_use]
-    pub fn new(requests: Vec<(String, InputRequest)>, round: Round) -> Self {
-        Self { requests, round }
     }
 }
 

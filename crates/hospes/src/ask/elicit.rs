@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use hospes_model::{
     ElicitAction, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams, InputRequest, RawJson,
 };
+use iri_string::types::IriStr;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -212,8 +213,8 @@ fn resolve_url(
     if let Some(result) = question::decode_answer(context, &key) {
         return Ok(Some(result));
     }
-    match url::Url::parse(&params.url) {
-        Ok(url) => request_checks::check_url(&url)?,
+    match IriStr::new(&params.url) {
+        Ok(url) => request_checks::check_url(url)?,
         Err(source) => return Err(AskError::Url { url: params.url, source }),
     }
     if params.elicitation_id.is_none() {

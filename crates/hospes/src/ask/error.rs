@@ -38,7 +38,7 @@ pub enum AskError {
         url: String,
         /// Parse error.
         #[source]
-        source: url::ParseError,
+        source: iri_string::validate::Error,
     },
     /// A form may not ask for a secret: send the person to a URL instead.
     #[error("a form cannot ask for a secret, and {field:?} appears to be one; use `elicit_url`")]

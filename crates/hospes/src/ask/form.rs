@@ -1,6 +1,7 @@
 //! Forms: made from a type, filled in by a person, read back as the type.
 
 use hospes_model::{ElicitSchema, PrimitiveSchemaDefinition, RawJson, StringFormat};
+use iri_string::types::IriStr;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -151,7 +152,7 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
             check_range(length, field.min_length, field.max_length, "characters")?;
             match field.format {
                 Some(StringFormat::Email) if !is_email(text) => Err("must be an e-mail address".to_owned()),
-                Some(StringFormat::Uri) if url::Url::parse(text).is_err() => {
+                Some(StringFormat::Uri) if IriStr::new(text).is_err() => {
                     Err("must be an absolute URI".to_owned())
                 }
                 Some(StringFormat::Date) if !is_date(text) => Err("must be a date, YYYY-MM-DD".to_owned()),

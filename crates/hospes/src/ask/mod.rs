@@ -47,7 +47,6 @@ pub use question::{PendingQuestions, Question};
 pub use roots::RootsQuery;
 #[cfg(feature = "client")]
 pub(crate) use sample::check_conversation;
-pub(crate) use sample::check_message_content;
 pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, SampleQuery};
 
 use crate::context::Context;

@@ -2,10 +2,11 @@
 //! ELIC-08, ELIC-26, ELIC-27).
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use hospes_model::ElicitSchema;
+use iri_string::types::IriStr;
 use serde_json::Value;
-use url::{Host, Url};
 
 use super::error::AskError;
 use crate::redact;
@@ -39,29 +40,39 @@ pub(super) fn check_form(message: &str, form: &ElicitSchema) -> Result<(), AskEr
 ///
 /// # Errors
 /// [`AskError::Unsafe`]; it does not repeat what should not be seen.
-pub(super) fn check_url(url: &Url) -> Result<(), AskError> {
+pub(super) fn check_url(url: &IriStr) -> Result<(), AskError> {
     let refuse = |why: &'static str| Err(AskError::Unsafe { why });
-    let local = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    if url.scheme() != "https" && !(url.scheme() == "http" && local) {
+    let authority = url.authority_components();
+    let host = authority.as_ref().map_or("", |authority| authority.host());
+    if host.is_empty() {
+        return refuse("it has no host");
+    }
+    let has_scheme = |scheme: &str| url.scheme_str().eq_ignore_ascii_case(scheme);
+    if !(has_scheme("https") || has_scheme("http") && is_local(host)) {
         return refuse("it does not begin with https:");
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    if authority.is_some_and(|authority| authority.userinfo().is_some()) {
         return refuse("it contains a user name or a password");
     }
     // The text comes back owned only if something in it was hidden.
     let tells = |text: &str| matches!(redact::text(text), Cow::Owned(_));
-    if url.query_pairs().any(|(name, value)| redact::is_secret_name(&name) || tells(&value)) {
+    let mut query = form_urlencoded::parse(url.query_str().unwrap_or_default().as_bytes());
+    if query.any(|(name, value)| redact::is_secret_name(&name) || tells(&value)) {
         return refuse("its query contains a value that looks like a credential or identifies a user");
     }
-    if tells(url.path()) || url.fragment().is_some_and(tells) {
+    if tells(url.path_str()) || url.fragment().is_some_and(|fragment| tells(fragment.as_str())) {
         return refuse("it contains a value that looks like a credential or identifies a user");
     }
     Ok(())
+}
+
+/// Returns true if the host is this machine.
+fn is_local(host: &str) -> bool {
+    let name = host.to_ascii_lowercase();
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&name);
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn has_link(text: &str) -> bool {

@@ -2,8 +2,6 @@
 
 use std::future::{IntoFuture, Ready, ready};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hospes_model::{
     CreateMessageParams, CreateMessageResult, IncludeContext, InputRequest, ModelHint, ModelPreferences,
     RawJson, Role, SamplingMessage, SamplingMessageContentBlock, Tool, ToolChoice, ToolChoiceMode,
@@ -12,6 +10,7 @@ use hospes_model::{
 use super::error::AskError;
 use super::question::{self, PendingQuestions, Question};
 use crate::context::Context;
+use crate::message_content::check_message_content;
 
 /// The most tokens wanted where the author does not say: the specification requires a number.
 pub const DEFAULT_MAX_TOKENS: u64 = 1024;
@@ -199,40 +198,6 @@ impl IntoFuture for SampleQuery<'_> {
     fn into_future(self) -> Self::IntoFuture {
         ready(question::resolve_all(self.context, self))
     }
-}
-
-/// Checks that content of a sampling message can be read (SAMP-24). Images and audio are Base64 and name their media
-/// type.
-pub(crate) fn check_message_content(content: &[SamplingMessageContentBlock]) -> Result<(), &'static str> {
-    let media = content.iter().filter_map(|block| match block {
-        SamplingMessageContentBlock::Image(image) => Some((&image.data, &image.mime_type)),
-        SamplingMessageContentBlock::Audio(audio) => Some((&audio.data, &audio.mime_type)),
-        _ => None,
-    });
-    for (data, kind) in media {
-        if !kind.split_once('/').is_some_and(|(main, sub)| !main.is_empty() && !sub.is_empty()) {
-            return Err("an image or audio block has an invalid mimeType");
-        }
-        if !is_base64(data.as_bytes()) {
-            return Err("the data of an image or audio block is not valid Base64");
-        }
-    }
-    Ok(())
-}
-
-fn is_base64(text: &[u8]) -> bool {
-    // In pieces, because pictures are large and their bytes are not needed.
-    let mut room = [0; 3 * 1024];
-    let mut rest = text;
-    while rest.len() > 4 * 1024 {
-        let (part, more) = rest.split_at(4 * 1024);
-        // Padding stands at the end alone.
-        if part.ends_with(b"=") || STANDARD.decode_slice(part, &mut room).is_err() {
-            return false;
-        }
-        rest = more;
-    }
-    STANDARD.decode_slice(rest, &mut room).is_ok()
 }
 
 /// The two rules on tools in a conversation (SAMP-32, SAMP-33): a message with tool results has nothing else in it,

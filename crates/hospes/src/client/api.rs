@@ -11,12 +11,12 @@ use hospes_model::{
 use serde::Serialize;
 
 use super::error::{CallError, ConnectError, ConnectionClosed};
-use super::handle::Client;
 use super::link::{OutgoingParams, OutgoingRequest, write_json_string};
 use super::target::Target;
 use crate::client::calls::listing::PaginatedStream;
 use crate::client::calls::request::RequestBuilder;
 use crate::client::connection::builder::ClientBuilder;
+use crate::client::connection::handle::Client;
 use crate::client::error::malformed;
 use crate::client::link::json_members;
 #[cfg(feature = "server")]

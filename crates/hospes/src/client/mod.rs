@@ -18,7 +18,6 @@ mod cache;
 mod calls;
 mod connection;
 pub(crate) mod error;
-mod handle;
 mod inbound;
 pub(crate) mod link;
 pub(crate) mod target;
@@ -32,18 +31,19 @@ pub use calls::listen::Subscription;
 pub use calls::listing::{Listed, PaginatedStream};
 pub use calls::request::{FromReply, RequestBuilder};
 pub use connection::builder::ClientBuilder;
+pub use connection::handle::Client;
 pub use connection::lenient_lists::{UNREADABLE_ENTRIES, read_list};
 pub use connection::settings::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
-    DEFAULT_PARK_TIMEOUT, DEFAULT_QUESTION_RATE, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
+    DEFAULT_PARK_TIMEOUT, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
 };
 pub use connection::settings::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
 pub use error::{
     CallError, ConnectAttempt, ConnectError, ConnectFailure, ConnectStage, ConnectionClosed, HttpFailure,
     TimeLimit,
 };
-pub use handle::Client;
 pub use inbound::dispatcher::ListKind;
+pub use inbound::handlers::DEFAULT_QUESTION_RATE;
 pub use inbound::model_choice::{ModelCandidate, choose_model};
 pub use inbound::roots::RootFolder;
 pub use inbound::url_review::{UrlReview, UrlReviewError, UrlWarning};

@@ -21,6 +21,7 @@ pub const MAX_BLOCKING_CALLS: usize = 128;
 static RUNNING_HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of synchronous handlers that run in this process.
+#[cfg(any(feature = "stdio", feature = "http"))]
 pub(crate) fn running_handlers() -> usize {
     RUNNING_HANDLERS.load(Ordering::Acquire)
 }

@@ -16,12 +16,12 @@ use hospes_model::{
 };
 
 use crate::exchange::MAX_ROUNDS;
+use crate::round::PendingInput;
 use crate::round::read_answer;
 use crate::server::Server;
 use crate::server::change_bus::MAX_SUBSCRIBED_URIS;
 use crate::server::dispatch::ToolRunOutcome;
 use crate::server::tool::TaskMode;
-use crate::service::PendingInput;
 use crate::tasks::{
     LiveTask, MemoryTasks, TaskEvent, TaskManager, TaskManagerHandle, TaskPreference, TaskSettings,
     TaskStore, tasks_not_declared,

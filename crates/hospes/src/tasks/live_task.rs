@@ -2,17 +2,25 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "server")]
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[cfg(feature = "server")]
 use futures::Stream;
+#[cfg(feature = "server")]
 use futures::stream::unfold;
-use hospes_model::{GetTaskResult, Notification};
+#[cfg(feature = "server")]
+use hospes_model::GetTaskResult;
+use hospes_model::Notification;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+#[cfg(feature = "server")]
 use super::manager::TaskManager;
 
 /// Maximum number of queued notifications of a task; beyond it the oldest are dropped.
+#[cfg(feature = "server")]
 const MAX_TASK_NOTIFICATIONS: usize = 64;
 
 /// A task that was made in this process.
@@ -36,6 +44,7 @@ enum TaskWork {
 }
 
 /// News of a task.
+#[cfg(feature = "server")]
 #[derive(Debug)]
 pub(crate) enum TaskEvent {
     /// It has changed.
@@ -98,6 +107,7 @@ impl LiveTask {
     }
 
     /// It has something to say.
+    #[cfg(feature = "server")]
     pub(crate) fn queue_notification(&self, notification: Notification) {
         if matches!(*self.work(), TaskWork::Stopped) {
             return;
@@ -124,6 +134,7 @@ impl LiveTask {
         &self.meter
     }
 
+    #[cfg(feature = "server")]
     fn take_notification(&self) -> Option<Notification> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -152,6 +163,7 @@ impl RequestMeter {
     }
 }
 
+#[cfg(feature = "server")]
 impl TaskManager {
     /// Events of a task from its version `told` on; ends when the task is over, or gone.
     pub(crate) fn task_events(

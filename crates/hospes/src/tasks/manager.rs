@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hospes_model::{InputRequests, InputResponses, ListTasksResult, RawJson, RpcError, Task};
+#[cfg(feature = "server")]
+use hospes_model::{InputRequests, InputResponses};
+use hospes_model::{ListTasksResult, RawJson, RpcError, Task};
 use tokio::sync::watch;
 
 use super::TaskSettings;
@@ -122,6 +124,7 @@ impl TaskManager {
     }
 
     /// Records answers to the questions of a task found by [`TaskManager::get`].
+    #[cfg(feature = "server")]
     pub(crate) async fn answer(&self, found: &TaskRecord, answers: InputResponses) -> Result<(), RpcError> {
         let id = &found.task.task_id;
         self.change(id, |record, now| record.answer(answers.clone(), now)).await.map(drop)
@@ -142,11 +145,13 @@ impl TaskManager {
     }
 
     /// Asks what a task needs to know.
+    #[cfg(feature = "server")]
     pub(crate) async fn ask(&self, id: &str, questions: InputRequests) -> Result<bool, RpcError> {
         self.change(id, |record, now| record.ask(questions.clone(), now)).await
     }
 
     /// Waits for the answers to all of these questions; none when the task is over or gone.
+    #[cfg(feature = "server")]
     pub(crate) async fn answers(&self, id: &str, keys: &[String]) -> Option<InputResponses> {
         let mut heard = self.live_task(id).map(|live| live.subscribe());
         loop {
@@ -165,6 +170,7 @@ impl TaskManager {
     }
 
     /// Sets the status message of a task. A failure is harmless.
+    #[cfg(feature = "server")]
     pub(crate) async fn set_status_message(&self, id: &str, message: &str) {
         let said = self.change(id, |record, now| record.set_status_message(message, now)).await;
         if let Err(error) = said {
@@ -206,6 +212,7 @@ impl TaskManager {
     }
 
     /// Waits until a task is no longer what it was in this version, at most for so long.
+    #[cfg(feature = "client")]
     pub(crate) async fn wait_for_change(&self, id: &str, version: u64, most: Duration) {
         let mut heard = self.live_task(id).map(|live| live.subscribe());
         // It may have changed before anybody listened.

@@ -30,8 +30,11 @@ pub use memory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_TASKS, DEFAULT_MAX_TASKS_PER_OWN
 pub use record::TaskRecord;
 pub use store::{ExpiredTasks, TaskPosition, TaskStore, TaskStoreError};
 
+#[cfg(feature = "server")]
 pub(crate) use live_task::{LiveTask, TaskEvent};
-pub(crate) use manager::{TaskManager, TaskManagerHandle};
+#[cfg(feature = "server")]
+pub(crate) use manager::TaskManager;
+pub(crate) use manager::TaskManagerHandle;
 
 /// Default lifetime of a task from its creation, unless its caller asks for another.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);

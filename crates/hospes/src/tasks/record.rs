@@ -103,6 +103,7 @@ impl TaskRecord {
     }
 
     /// More questions. False when it is over.
+    #[cfg(feature = "server")]
     pub(super) fn ask(&mut self, questions: InputRequests, now: u64) -> bool {
         if self.is_over() {
             return false;
@@ -112,6 +113,7 @@ impl TaskRecord {
     }
 
     /// Takes the answers to pending questions, and no others (TSKX-12). Returns false if there were none.
+    #[cfg(feature = "server")]
     pub(super) fn answer(&mut self, answers: InputResponses, now: u64) -> bool {
         if self.is_over() {
             return false;
@@ -165,6 +167,7 @@ impl TaskRecord {
     }
 
     /// A word on how it goes. False when it is over, or has said so.
+    #[cfg(feature = "server")]
     pub(super) fn set_status_message(&mut self, message: &str, now: u64) -> bool {
         if self.is_over() || self.task.status_message.as_deref() == Some(message) {
             return false;

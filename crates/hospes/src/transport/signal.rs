@@ -35,10 +35,10 @@ pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
 }
 
 /// The signals that ask the process to end, one after the other.
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "stdio", feature = "http")))]
 pub(super) struct Signals([(i32, tokio::signal::unix::Signal); 3]);
 
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "stdio", feature = "http")))]
 impl Signals {
     /// The listener for signals, to be made within the runtime that is to wait for them.
     pub(super) fn new() -> io::Result<Self> {
@@ -63,10 +63,10 @@ impl Signals {
 }
 
 /// The signals that ask the process to end.
-#[cfg(not(unix))]
+#[cfg(all(not(unix), any(feature = "stdio", feature = "http")))]
 pub(super) struct Signals;
 
-#[cfg(not(unix))]
+#[cfg(all(not(unix), any(feature = "stdio", feature = "http")))]
 impl Signals {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self)

@@ -12,7 +12,6 @@ use hospes_model::{Method, Notification, RawJson, Revision};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::client::inbound::change_listeners::covers_uri;
 use crate::client::link::{OutgoingParams, OutgoingRequest};
 
 /// Default size of the response cache in bytes (setting `cache_bytes`).
@@ -251,6 +250,13 @@ impl ResponseCacheState {
             self.remove(&oldest);
         }
     }
+}
+
+/// Returns true if `uri` is the resource `whole` or a part of it.
+pub(crate) fn covers_uri(whole: &str, uri: &str) -> bool {
+    uri.strip_prefix(whole)
+        // A part begins behind a separator: `a://xy` is no part of `a://x`.
+        .is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use hospes_model::{
 use hospes_proto::session::client::TimeLimits;
 
 use crate::client::connection::core::ClientCore;
+use crate::client::connection::handle::Client;
 use crate::client::error::CallError;
-use crate::client::handle::Client;
 use crate::client::inbound::change_listeners::ChangeListener;
 use crate::client::link::json_members;
 use crate::client::link::{EventInterest, InboundMessages as _, LinkEvent, OutgoingParams, OutgoingRequest};

@@ -9,9 +9,9 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool};
 
+use crate::client::connection::handle::Client;
 use crate::client::error::CallError;
 use crate::client::error::malformed;
-use crate::client::handle::Client;
 use crate::client::link::{MAX_PAGES, OutgoingParams, OutgoingRequest, write_json_string};
 
 /// A page: its items, and where the next one begins.

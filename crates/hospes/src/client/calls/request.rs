@@ -13,9 +13,9 @@ use hospes_model::{
 use serde::Serialize;
 
 use crate::client::connection::core::ProgressCallback;
+use crate::client::connection::handle::Client;
 use crate::client::error::CallError;
 use crate::client::error::malformed;
-use crate::client::handle::Client;
 use crate::client::link::json_members;
 use crate::client::link::{EventInterest, OutgoingParams, OutgoingRequest};
 

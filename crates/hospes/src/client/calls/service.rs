@@ -6,9 +6,7 @@
 //! keeps waiting for the answer to its request. Its call is therefore *parked* for at most the setting `park_timeout`,
 //! and the state is a handle to it. Questions such a server asks between calls wait for the next call.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use hospes_model::{
@@ -21,18 +19,18 @@ use crate::client::calls::forwarded_params::ForwardedParams;
 use crate::client::connection::core::{
     ClientCore, check_input_required, encode_input_response, unexpected_task_error, write_round_params,
 };
+use crate::client::connection::handle::Client;
 use crate::client::connection::parked_calls::ParkedCall;
 use crate::client::error::CallError;
 use crate::client::error::malformed;
-use crate::client::handle::Client;
-use crate::client::link::LinkCall;
 use crate::client::link::NegotiatedProtocol;
 use crate::client::link::{EventInterest, LinkEvent, OutgoingParams, OutgoingRequest, written_notification};
 use crate::client::tasks::legacy_tasks::no_task_error;
 use crate::context::Context;
 use crate::params::Params;
+use crate::round::PendingInput;
 use crate::round::Round;
-use crate::service::{Call, Outcome, PendingInput, Service};
+use crate::service::{Call, Outcome, Service};
 use crate::tasks::TaskPreference;
 
 /// Stands in place of a handle where a call is to be made again from the start.
@@ -216,7 +214,7 @@ impl ClientCore {
         // What was asked between calls comes along with one that goes on; one that is over already could carry no answer.
         let mut takes_held = call.method.allows_input_requests();
         loop {
-            let event = next_event(&mut parked.call, takes_held || !requests.is_empty()).await;
+            let event = parked.call.next_event(takes_held || !requests.is_empty()).await;
             match event {
                 Some(LinkEvent::Notification(method, params)) => {
                     self.forward_notification(context, &method, params.as_ref())
@@ -364,16 +362,6 @@ impl ClientCore {
 /// Returns true if the method is a task method of the newest revision.
 fn is_task_method(method: &Method) -> bool {
     matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
-}
-
-/// Returns the next event. With `only_ready` it returns none if no event is ready.
-pub(crate) async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<LinkEvent> {
-    poll_fn(|cx| match call.poll_event(cx) {
-        Poll::Ready(event) => Poll::Ready(Some(event)),
-        Poll::Pending if only_ready => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
 }
 
 /// Writes the answers of this round and the server's state as params of the next round. Answers of earlier rounds were

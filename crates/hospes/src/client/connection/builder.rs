@@ -13,10 +13,10 @@ use hospes_model::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::connection::connect;
+use crate::client::connection::handle::Client;
 use crate::client::connection::settings::ConnectOptions;
 use crate::client::connection::settings::HealthCheck;
 use crate::client::error::ConnectError;
-use crate::client::handle::Client;
 use crate::client::inbound::dispatcher::ListKind;
 use crate::client::inbound::handlers::QuestionRateLimiter;
 use crate::client::inbound::task_runner::ClientTaskRunner;

@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod connect;
 pub(crate) mod core;
+pub(crate) mod handle;
 mod health;
 pub(crate) mod lenient_lists;
 pub(crate) mod parked_calls;

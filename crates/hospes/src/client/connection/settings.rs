@@ -9,10 +9,10 @@ use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_RE
 use crate::client::cache::response_cache::DEFAULT_CACHE_BYTES;
 use crate::client::inbound::dispatcher::InboundDispatcher;
 use crate::client::link::ClientLimits;
+#[cfg(feature = "http")]
 use crate::client::target::network::NetworkSettings;
 #[cfg(feature = "stdio")]
 use crate::client::transport::child::ChildListeners;
-use crate::rate::Rate;
 
 /// Default time a call may take without an answer or progress.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -26,8 +26,6 @@ pub const DEFAULT_PARK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub const MAX_PARKED_CALLS: usize = 1024;
 /// Default maximum number of rounds of questions per call.
 pub const DEFAULT_MAX_INPUT_ROUNDS: u32 = 32;
-/// Default rate of sampling requests and of elicitations that a server may send.
-pub const DEFAULT_QUESTION_RATE: Rate = Rate::per_minute(120);
 /// The longest request sent over stdio, unless told otherwise: there are servers whose reader gives up the connection
 /// at 10 MiB.
 pub const DEFAULT_MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024 - 1024;
@@ -100,6 +98,7 @@ pub(crate) struct ClientSettings {
     pub(crate) cache_bytes: usize,
     pub(crate) health_check: Option<HealthCheck>,
     pub(crate) limits: ClientLimits,
+    #[cfg(feature = "http")]
     pub(crate) network: NetworkSettings,
 }
 
@@ -124,6 +123,7 @@ impl Default for ClientSettings {
                 max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
                 max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             },
+            #[cfg(feature = "http")]
             network: NetworkSettings::default(),
         }
     }

@@ -6,6 +6,8 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use hospes_model::{GetTaskResult, Notification, ResourceUpdatedParams, SubscriptionFilter, Task};
 
+use crate::client::cache::response_cache::covers_uri;
+
 /// The most different resources whose change waits for one listener.
 const MAX_CHANGED_RESOURCES: usize = 4096;
 
@@ -150,13 +152,6 @@ fn unique_resources(filter: &SubscriptionFilter) -> BTreeSet<String> {
 /// Returns true if the filter covers a change of `uri`. A server may name a part of the subscribed resource.
 fn filter_covers(filter: &SubscriptionFilter, uri: &str) -> bool {
     filter.resource_subscriptions.iter().any(|wanted| covers_uri(wanted, uri))
-}
-
-/// Returns true if `uri` is the resource `whole` or a part of it.
-pub(crate) fn covers_uri(whole: &str, uri: &str) -> bool {
-    uri.strip_prefix(whole)
-        // A part begins behind a separator: `a://xy` is no part of `a://x`.
-        .is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,13 +12,16 @@ use hospes_model::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::ask::{check_content, check_conversation, check_message_content};
-use crate::client::connection::settings::DEFAULT_QUESTION_RATE;
+use crate::ask::{check_content, check_conversation};
 use crate::client::error::CallError;
 use crate::client::inbound::roots::ClientRoots;
 use crate::client::inbound::url_review::UrlReview;
 use crate::error::Error;
+use crate::message_content::check_message_content;
 use crate::rate::{Rate, RateBucket};
+
+/// Default rate of sampling requests and of elicitations that a server may send.
+pub const DEFAULT_QUESTION_RATE: Rate = Rate::per_minute(120);
 
 pub(crate) type SamplingCallback =
     Arc<dyn Fn(CreateMessageParams) -> BoxFuture<'static, Result<CreateMessageResult, Error>> + Send + Sync>;

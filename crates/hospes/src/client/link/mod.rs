@@ -7,6 +7,7 @@ pub(crate) mod inbox;
 mod request;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
@@ -119,6 +120,7 @@ pub(crate) enum LinkEvent {
 pub(crate) enum LinkCall {
     /// An entry of its connection's table; it costs no allocation.
     Entry(CallEntry),
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP link needs it"))]
     Boxed(Box<dyn InFlightRequest>),
 }
 
@@ -140,6 +142,16 @@ impl LinkCall {
             }
             Self::Boxed(call) => call.poll_event(cx),
         }
+    }
+
+    /// Returns the next event. With `only_ready` it returns none if no event is ready.
+    pub(crate) async fn next_event(&mut self, only_ready: bool) -> Option<LinkEvent> {
+        poll_fn(|cx| match self.poll_event(cx) {
+            Poll::Ready(event) => Poll::Ready(Some(event)),
+            Poll::Pending if only_ready => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
     }
 
     /// Returns the destination of answers to questions asked on this request.
@@ -225,12 +237,14 @@ pub(crate) trait InboundMessages: fmt::Debug + Send + Sync {
 
     /// Handles the end of the session in which the server asked: it no longer waits for answers, and may ask anew under
     /// the same ids.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP link needs it"))]
     fn abort_requests(&self);
 
     /// Handles the end of the connection.
     fn handle_connection_lost(&self, closed: Arc<ConnectionClosed>);
 
     /// Subscribes to the end of the connection. The value is none while it is open.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP link needs it"))]
     fn subscribe_closed(&self) -> watch::Receiver<Option<Arc<ConnectionClosed>>>;
 }
 

@@ -14,13 +14,12 @@ use hospes_model::{
 };
 use hospes_proto::session::client::TimeLimits;
 
-use crate::client::calls::service::next_event;
 use crate::client::connection::core::ClientCore;
+use crate::client::connection::handle::Client;
 use crate::client::connection::parked_calls::ParkedCall;
 use crate::client::connection::task_state::TaskResultFetch;
 use crate::client::error::CallError;
 use crate::client::error::malformed;
-use crate::client::handle::Client;
 use crate::client::link::json_members;
 use crate::client::link::{EventInterest, LinkEvent, OutgoingParams, OutgoingRequest};
 use crate::service::{Call, Outcome};
@@ -190,7 +189,7 @@ impl ClientCore {
             let Some(parked) = &mut *place else { return Ok(false) };
             open = parked.answer_questions(&BTreeMap::new(), &BTreeMap::new(), self.protocol.revision);
             loop {
-                match next_event(&mut parked.call, !open.is_empty() || !waits).await {
+                match parked.call.next_event(!open.is_empty() || !waits).await {
                     Some(LinkEvent::Question(id, method, params)) => {
                         let params = params.unwrap_or_else(RawJson::empty_object);
                         match InputRequest::decode(&method, &params) {

@@ -3,7 +3,9 @@
 //! A system clears every page of memory that a program asks for, and most allocators return a large piece as soon as it
 //! is free. For a message of a megabyte that costs as much as all other work on it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "http")]
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "http")]
 use bytes::Bytes;
@@ -11,8 +13,10 @@ use bytes::Bytes;
 /// Minimum size of pooled buffers; smaller ones are left to the allocator.
 const MIN_KEPT_BUFFER_BYTES: usize = 128 * 1024;
 /// Maximum size of a pooled buffer: the limit `max_kept_buffer_bytes`.
+#[cfg(feature = "http")]
 const MAX_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum size of all pooled buffers: the limit `max_kept_bytes`.
+#[cfg(feature = "http")]
 const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Pool of unused buffers.
@@ -58,6 +62,7 @@ impl BufferPool {
         Bytes::from_owner(PooledText { text, home: Arc::clone(self) })
     }
 
+    #[cfg(feature = "http")]
     fn keep(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut kept = self.lock();
@@ -76,17 +81,20 @@ impl BufferPool {
 }
 
 /// A text whose memory goes home in the end.
+#[cfg(feature = "http")]
 struct PooledText {
     text: Vec<u8>,
     home: Arc<BufferPool>,
 }
 
+#[cfg(feature = "http")]
 impl AsRef<[u8]> for PooledText {
     fn as_ref(&self) -> &[u8] {
         &self.text
     }
 }
 
+#[cfg(feature = "http")]
 impl Drop for PooledText {
     fn drop(&mut self) {
         self.home.keep(std::mem::take(&mut self.text));

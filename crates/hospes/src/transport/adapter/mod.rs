@@ -150,6 +150,7 @@ impl ServiceAdapter {
     }
 
     /// Returns true if the stamp of all results is known; otherwise call [`ServiceAdapter::load_identity`] first.
+    #[cfg(feature = "http")]
     pub(crate) fn has_identity(&self) -> bool {
         self.stamp.get().is_some()
     }

@@ -17,8 +17,9 @@ use super::{RunningCall, ServiceAdapter, random_bytes};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, ParamsView, decode_part};
 use crate::peer::RequestSender;
+use crate::round::PendingInput;
 use crate::round::read_answer;
-use crate::service::{Call, PendingInput};
+use crate::service::Call;
 use crate::tasks::TaskPreference;
 use crate::{Context, Peer, Round};
 

@@ -49,6 +49,10 @@ struct CallRegistration {
     ticket: RequestTicket,
 }
 
+#[cfg_attr(
+    not(feature = "http"),
+    expect(dead_code, reason = "only the HTTP server ends a call from outside")
+)]
 #[derive(Debug)]
 enum CallTermination {
     Stopped(CallStopReason),
@@ -111,11 +115,13 @@ impl RunningCall {
     }
 
     /// Ends the call; [`RunningCall::poll_output`] says so.
+    #[cfg(feature = "http")]
     pub(crate) fn end(&mut self, why: CallStopReason) {
         self.end = Some(Box::new(CallTermination::Stopped(why)));
     }
 
     /// Ends the call with an error; [`RunningCall::poll_output`] says so.
+    #[cfg(feature = "http")]
     pub(crate) fn fail(&mut self, error: RpcError) {
         self.end = Some(Box::new(CallTermination::Failed(error)));
     }

@@ -385,6 +385,7 @@ impl LegacySession {
     }
 
     /// Wakes the reader of the stream of changes.
+    #[cfg(feature = "http")]
     pub(crate) fn wake_listener(&self) {
         self.listener.wake();
     }

@@ -21,7 +21,8 @@ use hospes_model::{ServerCapabilities, ServerTaskRequests, ServerTasksCapability
 
 use super::LegacySession;
 use crate::exchange::{Exchange, ExchangeEvent};
-use crate::service::{BoxService, Call, Outcome, PendingInput, Service};
+use crate::round::PendingInput;
+use crate::service::{BoxService, Call, Outcome, Service};
 use crate::tasks::{TaskPreference, is_tasks_not_declared};
 use crate::{Context, Params, Peer};
 

@@ -6,9 +6,9 @@ use futures::future::BoxFuture;
 use hospes_proto::era::{NegotiationError, NegotiationOutcome, NegotiationStep};
 
 use super::probe::{RevisionProbe, build_client};
+use crate::client::connection::handle::Client;
 use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{ConnectError, ConnectStage, ConnectionClosed};
-use crate::client::handle::Client;
 use crate::client::inbound::dispatcher::InboundDispatcher;
 use crate::client::link::{ClientLimits, Link};
 use crate::client::target::CommandTarget;
@@ -72,7 +72,10 @@ pub(crate) async fn connect(
     }
 }
 
-/// What each start of the program needs.
+/// A started program: its link, its handle, and the part of the input that it has not read.
+type StartedChild = (Box<dyn Link>, Arc<ChildHandle>, Option<UnreadInput>);
+
+/// Values that each start of the program needs.
 struct ChildStart {
     listeners: ChildListeners,
     limits: ClientLimits,
@@ -84,7 +87,7 @@ fn spawn_child(
     command: &CommandTarget,
     start: &ChildStart,
     shown: &str,
-) -> Result<(Box<dyn Link>, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
+) -> Result<StartedChild, ConnectError> {
     let child = ChildProcess::spawn(command, start.listeners.clone())
         .map_err(|error| spawn_error(command, error, shown))?;
     let handle = Arc::new(child.handle);

@@ -6,9 +6,9 @@ use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::time::Instant;
 
 use super::probe::{RevisionProbe, build_client, outcome_of};
+use crate::client::connection::handle::Client;
 use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{CallError, ConnectAttempt, ConnectError, ConnectStage};
-use crate::client::handle::Client;
 use crate::client::link::Link;
 use crate::client::target::UrlTarget;
 use crate::client::transport::duplex;

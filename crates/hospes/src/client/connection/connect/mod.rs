@@ -8,8 +8,8 @@ mod probe;
 mod streams;
 
 use super::settings::ConnectOptions;
+use crate::client::connection::handle::Client;
 use crate::client::error::{ConnectError, ConnectStage};
-use crate::client::handle::Client;
 use crate::client::target::Target;
 
 pub(crate) use probe::build_task_protocol;
@@ -24,6 +24,9 @@ pub(super) async fn connect(options: ConnectOptions, target: Target) -> Result<C
         Target::Url(url) => http::connect(options, &url, shown).await,
         Target::Invalid { why, .. } => Err(ConnectError::new(shown, ConnectStage::Target, why)),
         #[allow(unreachable_patterns, reason = "which targets are left depends on the features")]
-        _ => Err(ConnectError::new(shown, ConnectStage::Target, "this transport is not compiled in")),
+        _ => {
+            drop(options);
+            Err(ConnectError::new(shown, ConnectStage::Target, "this transport is not compiled in"))
+        }
     }
 }

@@ -17,11 +17,11 @@ use hospes_proto::session::client::TimeLimits;
 use tokio::time::Instant;
 
 use crate::client::connection::core::{ClientCore, ServerDescription};
+use crate::client::connection::handle::Client;
 use crate::client::connection::parked_calls::ParkedCalls;
 use crate::client::connection::settings::ClientSettings;
 use crate::client::connection::task_state::ServerTaskState;
 use crate::client::error::{CallError, ConnectAttempt, ConnectError, ConnectStage};
-use crate::client::handle::Client;
 use crate::client::inbound::dispatcher::InboundDispatcher;
 use crate::client::link::Link;
 use crate::client::link::NegotiatedProtocol;
@@ -125,6 +125,7 @@ impl<'s> RevisionProbe<'s> {
     }
 
     /// Returns true if the last request ended because the connection closed.
+    #[cfg(feature = "stdio")]
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.last, Some(CallError::Closed(_)))
     }

@@ -7,10 +7,10 @@ use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::probe::{RevisionProbe, build_client, negotiate_fixed_link};
+use crate::client::connection::handle::Client;
 use crate::client::connection::settings::ClientSettings;
 use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{ConnectError, ConnectStage};
-use crate::client::handle::Client;
 use crate::client::inbound::dispatcher::InboundDispatcher;
 use crate::client::link::Link;
 use crate::client::transport::duplex::{self, DuplexTransport};

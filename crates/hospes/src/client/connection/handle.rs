@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::connection::core::ClientCore;
+use crate::client::connection::core::ClientCore;
 
 /// A connection to a server. Cheap to clone; every clone is the same connection, which ends with the last of them.
 ///
