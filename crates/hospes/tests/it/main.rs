@@ -12,6 +12,7 @@ mod client_service;
 mod client_sse;
 mod client_stdio;
 mod macros;
+mod module_order;
 mod mounted;
 mod process;
 mod tasks;
