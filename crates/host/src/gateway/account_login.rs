@@ -10,35 +10,24 @@ use std::sync::Arc;
 use hospes::{Call, Context, Outcome, PendingInput};
 use hospes_model::{
     CallToolResult, ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams,
-    InputRequest, Method, Notification, RawJson, RpcError, Tool,
+    InputRequest, Method, Notification, RpcError,
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
 use super::resources::own_resource;
-use super::{Gateway, ViewLease};
+use super::sign_in_tool::CONNECT_ACCOUNT;
 use crate::accounts::{AccountLinkStage, UpstreamAccounts};
 use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;
-use crate::server::UpstreamListing;
 use crate::upstream::sign_in_required_error;
 
-/// The tool of a server at which the user has to sign in before it shows anything.
-pub(super) const CONNECT_ACCOUNT: &str = "connect_account";
 /// Under which key the user is asked to go to the URL.
 const QUESTION_KEY: &str = "connect-account";
 /// Prefix of the request state of a call that waits for an account.
 const STATE_PREFIX: &str = "account ";
-/// Returns the listing of a server at which the user has to sign in first.
-pub(super) fn listing() -> UpstreamListing {
-    let schema = RawJson::from(json!({ "type": "object", "additionalProperties": false }));
-    let mut tool = Tool::new(CONNECT_ACCOUNT, schema);
-    tool.description = Some(
-        "Connects the user's own account at this server. Its tools appear once the user has signed in there."
-            .to_owned(),
-    );
-    UpstreamListing { tools: Arc::new(vec![tool]), ..UpstreamListing::default() }
-}
 
 impl Gateway {
     /// Answers a call, and sends the user to connect an account if that is what it takes.

@@ -12,7 +12,7 @@ use hospes_model::{CallToolResult, Method, Reply, Revision, RpcError, code};
 use memchr::memmem;
 use tokio::time::timeout;
 
-use super::Gateway;
+use super::handle::Gateway;
 use crate::server::{Era, KnownProtocol, decoded};
 use crate::upstream::{ReadyConnection, SupervisedConnection};
 

@@ -2,6 +2,7 @@
 //! pages of the host's own.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -10,7 +11,8 @@ use hospes_model::{CacheScope, Method, RawJson, Reply, Revision, RpcError};
 
 use super::extensions::{declared, with_shown_uris, without_meta};
 use super::forward::ForwardRoute;
-use super::{Gateway, ViewLease};
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
 use crate::catalogue::{MergedCatalogue, template_matches};
 use crate::guard::{METHOD_SUBJECT, TargetItem};
 use crate::upstream::ReadyConnection;
@@ -141,7 +143,10 @@ impl Gateway {
         let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
         let shown = without_meta(call.params.raw());
         let what = TargetItem::Method(&subject, &shown);
-        let mut passage = self.admit(call, server, &what, using).await?;
+        let mut passage = match self.admit(call, server, &what, using).await {
+            ControlFlow::Continue(passage) => passage,
+            ControlFlow::Break(stopped) => return Err(stopped),
+        };
         let part = self.all_pages(call, using, (server, &what), member).await;
         if part.is_err()
             && let Some(passage) = &mut passage

@@ -5,13 +5,18 @@
 //! its result pass as they came, but for that label.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use hospes::{Call, Context, Outcome, Service as _};
 use hospes_model::{ClientCapabilities, Method, Notification, RawJson, Reply, Revision, RpcError};
 
-use super::forward::ForwardRoute;
-use super::{Gateway, NamedItemKind, ViewLease, locate_item, not_an_object, rewrite, unknown_resource};
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
+use super::rewrite;
+use super::rewrite::not_an_object;
+use super::route::{NamedItemKind, locate_item, unknown_resource};
+use super::routed_call::RoutedCall;
 use crate::catalogue::names::SEPARATOR;
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{MergedCatalogue, is_labelled, template_matches};
@@ -96,29 +101,9 @@ impl Gateway {
         let (server, params) = self.resolve_recipient(&call, using, &catalogue)?;
         let subject = format!("{METHOD_SUBJECT}{name}");
         let shown = without_meta(&params);
-        let what = TargetItem::Method(&subject, &shown);
-        let mut passage = match self.admit(&call, server, &what, using).await {
-            Ok(passage) => passage,
-            Err(stopped) => return Ok(stopped),
-        };
-        let context = call.context.clone();
-        let outcome = match self.reach(server, using).await {
-            Ok(mut reached) => {
-                if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {
-                    reached.lease.finish();
-                    return Ok(self.refuse(passage, &call, server, what, &why).await);
-                }
-                let way = ForwardRoute { server, reached, catalogue: Arc::clone(&catalogue) };
-                self.forward(call, params, way).await
-            }
-            Err(unreached) => {
-                if let Some(passage) = &mut passage {
-                    passage.clear_labels();
-                }
-                Err(unreached.into())
-            }
-        };
-        let outcome = self.record_outcome(passage, &context, &method, outcome).await?;
+        let item = TargetItem::Method(&subject, &shown);
+        let routed = RoutedCall { using, server, item, catalogue: &catalogue, reached: None };
+        let outcome = self.send_routed(call, routed, |_, _| Ok(params)).await?;
         Ok(match outcome {
             Outcome::Complete(Reply::Raw { revision, json, bridge }) if names_uris(name) => {
                 let server = &self.shared.upstreams[server].server.name;
@@ -164,7 +149,9 @@ impl Gateway {
         let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
         let shown = without_meta(&params);
         let what = TargetItem::Notification(&subject, &shown);
-        let Ok(mut passage) = self.admit(call, server, &what, using).await else { return };
+        let ControlFlow::Continue(mut passage) = self.admit(call, server, &what, using).await else {
+            return;
+        };
         let outcome = match self.reach(server, using).await {
             Ok(mut reached) => {
                 if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {

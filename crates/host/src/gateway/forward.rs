@@ -10,13 +10,15 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use super::extensions::is_extension_method;
+use super::handle::Gateway;
 use super::local_answers::{LocalAnswerOutcome, MAX_OWN_ROUNDS};
+use super::reach::ReachedUpstream;
 use super::round_state::RoundState;
-use super::{Gateway, elicitation, result_identity};
+use super::{elicitation, result_identity};
 use crate::catalogue::{MergedCatalogue, show_in, template_matches};
 use crate::sampling::SamplingCause;
 use crate::server::{CapabilitySet, decoded};
-use crate::upstream::{ConnectionLease, ReadyConnection, SendTurn};
+use crate::upstream::ReadyConnection;
 
 /// Destination of a call.
 #[derive(Debug)]
@@ -25,15 +27,6 @@ pub(super) struct ForwardRoute {
     pub(super) server: usize,
     pub(super) reached: ReachedUpstream,
     pub(super) catalogue: Arc<MergedCatalogue>,
-}
-
-/// A connection that a call may use.
-#[derive(Debug)]
-pub(super) struct ReachedUpstream {
-    pub(super) lease: ConnectionLease,
-    pub(super) live: Arc<ReadyConnection>,
-    /// Turn in the send order; set if the call had to wait for the connection.
-    pub(super) turn: Option<SendTurn>,
 }
 
 impl Gateway {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::host_status::HostStatus;
 use super::task_owners::TaskOwners;
-use super::{account_login, listing_differences};
+use super::{listing_differences, sign_in_tool};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
 use crate::catalogue::names::ServerPrefixes;
 use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, status_resource};
@@ -320,7 +320,7 @@ impl GatewayState {
         before: Option<&MergedCatalogue>,
     ) -> Arc<MergedCatalogue> {
         let (user, abilities) = (view.user.as_ref(), view.abilities);
-        let entrance = (ToolFilter::default(), account_login::listing());
+        let entrance = (ToolFilter::default(), sign_in_tool::listing());
         let offers: Vec<ViewOffer> = self
             .upstreams
             .iter()

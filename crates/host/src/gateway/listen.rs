@@ -17,9 +17,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 
 use super::extensions::declared;
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
 use super::subscription_sink::{PendingAcknowledgement, SubscriptionSink};
 use super::task_watches::{SubscribedItems, WatchedTask};
-use super::{Gateway, ViewLease};
 use crate::catalogue::{MergedCatalogue, STATUS_URI, template_matches};
 use crate::guard::{CallTarget, TargetItem};
 use crate::server::BlockReason;

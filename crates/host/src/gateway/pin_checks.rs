@@ -1,9 +1,10 @@
-//! Checks that items which differ from their accepted definition are not used.
+//! Pins layer: checks that items which differ from their accepted definition are not used.
 
 use hospes_store::pins::ItemKind;
 
-use super::{Gateway, ViewLease};
-use crate::gateway::forward::ReachedUpstream;
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
+use super::reach::ReachedUpstream;
 use crate::guard::TargetItem;
 use crate::server::{BlockReason, DefinitionGate};
 use crate::upstream::ReadyConnection;

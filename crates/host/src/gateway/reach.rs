@@ -4,9 +4,21 @@ use std::sync::Arc;
 
 use hospes_model::RpcError;
 
-use super::forward::ReachedUpstream;
-use super::{Gateway, ViewLease};
-use crate::upstream::{SupervisedConnection, UpstreamState, UpstreamStatus, sign_in_required_error};
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
+use crate::upstream::{
+    ConnectionLease, ReadyConnection, SendTurn, SupervisedConnection, UpstreamState, UpstreamStatus,
+    sign_in_required_error,
+};
+
+/// A connection that a call may use.
+#[derive(Debug)]
+pub(super) struct ReachedUpstream {
+    pub(super) lease: ConnectionLease,
+    pub(super) live: Arc<ReadyConnection>,
+    /// Turn in the send order; set if the call had to wait for the connection.
+    pub(super) turn: Option<SendTurn>,
+}
 
 /// Reasons a server cannot be called.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Reading resources, and completion: what is routed by a URI, or by the name of a prompt.
 
+use std::ops::ControlFlow;
+
 use hospes::{Call, Outcome};
 use hospes_model::{
     CacheScope, CompleteParams, CompleteResult, Completion, CompletionReference, RawJson, ReadResourceResult,
@@ -7,7 +9,12 @@ use hospes_model::{
 };
 
 use super::forward::ForwardRoute;
-use super::{Gateway, NamedItemKind, ViewLease, not_an_object, rewrite, unknown_resource};
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
+use super::rewrite;
+use super::rewrite::not_an_object;
+use super::route::{NamedItemKind, unknown_resource};
+use super::routed_call::RoutedCall;
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{ACCOUNTS_URI, STATUS_URI};
 use crate::guard::TargetItem;
@@ -35,30 +42,12 @@ impl Gateway {
             routed => routed,
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let what = TargetItem::Resource(&original);
-        let mut passage = match self.admit(&call, server, &what, using).await {
-            Ok(passage) => passage,
-            Err(stopped) => return Ok(stopped),
+        let item = TargetItem::Resource(&original);
+        let routed = RoutedCall { using, server, item, catalogue: &catalogue, reached: None };
+        let write_params = |call: &Call, _: Option<&RawJson>| {
+            rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))
         };
-        let params =
-            rewrite::with_text(call.params.raw(), "uri", &original).map_err(|error| not_an_object(&error))?;
-        let (context, method) = (call.context.clone(), call.method.clone());
-        let outcome = match self.reach(server, using).await {
-            Ok(mut reached) => {
-                if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {
-                    reached.lease.finish();
-                    return Ok(self.refuse(passage, &call, server, what, &why).await);
-                }
-                self.forward(call, params, ForwardRoute { server, reached, catalogue }).await
-            }
-            Err(unreached) => {
-                if let Some(passage) = &mut passage {
-                    passage.clear_labels();
-                }
-                Err(unreached.into())
-            }
-        };
-        let outcome = self.record_outcome(passage, &context, &method, outcome).await?;
+        let outcome = self.send_routed(call, routed, write_params).await?;
         let is_for_all = self.shared.guard.is_none() && !self.shared.upstreams[server].is_per_user();
         match outcome {
             Outcome::Complete(reply) if !is_for_all => Ok(Outcome::Complete(private(reply)?)),
@@ -96,8 +85,8 @@ impl Gateway {
             _ => return Err(RpcError::internal("unsupported reference type")),
         };
         let passage = match self.admit(&call, server, &what, using).await {
-            Ok(passage) => passage,
-            Err(stopped) => return Ok(stopped),
+            ControlFlow::Continue(passage) => passage,
+            ControlFlow::Break(stopped) => return Ok(stopped),
         };
         let mut reached = self.reach(server, using).await?;
         if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {

@@ -1,6 +1,6 @@
 //! Changing one member of params without reading the others.
 
-use hospes_model::RawJson;
+use hospes_model::{RawJson, RpcError};
 
 /// `object` with the text `to` for its member `key`; everything else stays as it came, byte for byte.
 ///
@@ -26,6 +26,11 @@ pub(super) fn with_arguments(object: &RawJson, to: &RawJson) -> Result<RawJson, 
     // An object that is otherwise empty takes no comma.
     let comma = if text.trim_start().starts_with('}') { "" } else { "," };
     RawJson::parse(format!("{{\"arguments\":{to}{comma}{text}"))
+}
+
+/// Returns the error for params that are not an object.
+pub(super) fn not_an_object(error: &serde_json::Error) -> RpcError {
+    RpcError::invalid_params(format!("invalid params: {error}"))
 }
 
 #[cfg(test)]

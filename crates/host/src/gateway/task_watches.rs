@@ -10,8 +10,9 @@ use hospes_model::{
 };
 use hospes_store::AuditOutcome;
 
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
 use super::subscription_sink::SubscriptionSink;
-use super::{Gateway, ViewLease};
 use crate::guard::TaskEndReason;
 use crate::server::decoded;
 use crate::upstream::{ReadyConnection, TaskHold};

@@ -13,7 +13,10 @@ use hospes_store::AuditOutcome;
 use tokio::time::timeout;
 
 use super::forward::ForwardRoute;
-use super::{Gateway, ViewLease, elicitation, not_an_object, rewrite};
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
+use super::rewrite::not_an_object;
+use super::{elicitation, rewrite};
 use crate::catalogue::MergedCatalogue;
 use crate::catalogue::names::SEPARATOR;
 use crate::guard::{PendingAuditEntry, TaskEndReason, TaskOrigin};

@@ -1,13 +1,14 @@
 //! Having a person asked about a call: through the application, at the console, or with the call kept waiting.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hospes::{Call, Outcome};
 use hospes_model::{
     ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
-    Notification, RawJson, RpcError, Tool, ToolAnnotations,
+    Notification, RawJson, Tool, ToolAnnotations,
 };
 use hospes_policy::{
     CallArguments, Policy, PolicyAction, PolicyDecision as Ruling, PolicyRequest, PolicyVerdict,
@@ -17,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
+use super::call_decision::CallDecision;
 use super::review::ResultReview;
 use super::{CallTarget, PolicyEnforcer, TargetItem, UNREVIEWED, approval_form};
 use crate::approvals::{
@@ -63,14 +65,14 @@ pub(super) struct CallApproval<'a, 'g> {
 }
 
 impl PolicyEnforcer {
-    /// Comes back without an error once the person has approved exactly this call.
+    /// Continues once the person has approved exactly this call.
     pub(super) async fn require_approval(
         &self,
         call: &Call,
         asking: &CallApproval<'_, '_>,
         answer: Option<ApprovalAnswer>,
         passage: &mut AdmittedCall,
-    ) -> Result<(), Outcome> {
+    ) -> ControlFlow<Outcome> {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
             let said = answer.said(asking.verdict.may_remember).map(|said| (said, APPLICATION_DECIDER));
@@ -90,27 +92,26 @@ impl PolicyEnforcer {
         // A later round of a call that was approved: its server asks something.
         if let Some(token) = round.steps.remove(APPROVED_STEP) {
             let token: String = token.decode().unwrap_or_default();
-            let super::approved_rounds::ApprovedCall { edited, flow, .. } = match self
-                .running
-                .redeem_token(&token, &asking.bond)
-            {
-                Ok(approved) => approved,
-                Err(refused) => {
-                    return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
-                }
-            };
+            let super::approved_rounds::ApprovedCall { edited, flow, .. } =
+                match self.running.redeem_token(&token, &asking.bond) {
+                    Ok(approved) => approved,
+                    Err(refused) => {
+                        return passage.conclude(asking.going, CallDecision::unapproved(refused)).await;
+                    }
+                };
             // What goes now was read since, and nobody said that it may be carried out.
             if !flow && let Some(flow) = &asking.verdict.flow {
                 let why = format!("{flow} since it was approved; call it again to request a new approval");
-                return Err(refuse_call(asking, passage, "deny", &why).await);
+                return passage.conclude(asking.going, CallDecision::deny(why)).await;
             }
             if let Some(edited) = &edited {
                 self.check_edit(call, asking, edited, passage).await?;
             }
             call.context.begin_round(round);
-            passage.set_decision("allow", "approved in an earlier round");
+            let decision = CallDecision::Allow { by: "approved in an earlier round".into() };
+            passage.conclude(asking.going, decision).await?;
             passage.approved(asking.bond, edited, flow);
-            return Ok(());
+            return ControlFlow::Continue(());
         }
         let CallApproval { going, asked, .. } = asking;
         let (what, name, definition) = (going.call_kind(), going.subject(), asking.definition.as_deref());
@@ -121,8 +122,9 @@ impl PolicyEnforcer {
             && let Some(grant) = self.queue.find_grant(&subject, GrantEffect::Allow)
         {
             let until = grant.until.map_or_else(|| "the session ends".to_owned(), |until| until.to_string());
-            passage.set_decision("allow", format!("granted until {until} by {}", grant.by));
-            return Ok(());
+            let decision =
+                CallDecision::Allow { by: format!("granted until {until} by {}", grant.by).into() };
+            return passage.conclude(asking.going, decision).await;
         }
         self.ask_person(call, asking, passage).await
     }
@@ -134,7 +136,7 @@ impl PolicyEnforcer {
         call: &Call,
         asking: &CallApproval<'_, '_>,
         passage: &mut AdmittedCall,
-    ) -> Result<(), Outcome> {
+    ) -> ControlFlow<Outcome> {
         let capabilities = &call.context.peer().capabilities;
         let strong = asking.verdict.strong;
         let by_form = capabilities.elicits_forms() && !strong;
@@ -144,11 +146,11 @@ impl PolicyEnforcer {
             } else {
                 "it requires an approval, and this application cannot ask for one"
             };
-            return Err(refuse_call(asking, passage, "deny", why).await);
+            return passage.conclude(asking.going, CallDecision::deny(why)).await;
         }
         if asking.text.len() > MAX_ARGUMENT_BYTES {
             let why = "its arguments are too long for an approval request (more than 262144 bytes)";
-            return Err(refuse_call(asking, passage, "deny", why).await);
+            return passage.conclude(asking.going, CallDecision::deny(why)).await;
         }
         // The console is on this machine: who signed in from elsewhere is not sent there.
         let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
@@ -160,9 +162,7 @@ impl PolicyEnforcer {
             .submit(approvals::NewApproval { returns, ..self.new_approval(call, asking, by_form) })
         {
             Ok(waiting) => waiting,
-            Err(refused) => {
-                return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
-            }
+            Err(refused) => return passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
         };
         let question = if by_form {
             let is_trusted = asking.policy.trusts(asking.going.server);
@@ -190,18 +190,12 @@ impl PolicyEnforcer {
         };
         let id = match id {
             Ok(id) => id,
-            Err(refused) => {
-                return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
-            }
+            Err(refused) => return passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
         };
         call.context.add_question(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
         let questions = call.context.take_questions();
-        passage.set_decision("ask", asking.verdict.why());
-        passage.end_asked().await;
-        Err(questions.map_or_else(
-            || RpcError::internal("the approval request for the call no longer exists").into(),
-            Outcome::InputRequired,
-        ))
+        let decision = CallDecision::Ask { by: asking.verdict.why().into(), questions };
+        passage.conclude(asking.going, decision).await
     }
 
     /// Does what was decided.
@@ -211,7 +205,7 @@ impl PolicyEnforcer {
         settled: Result<ApprovalOutcome, ApprovalQueueError>,
         asking: &CallApproval<'_, '_>,
         passage: &mut AdmittedCall,
-    ) -> Result<(), Outcome> {
+    ) -> ControlFlow<Outcome> {
         if settled.is_ok() {
             passage.mark_decided_by_person();
         }
@@ -233,28 +227,29 @@ impl PolicyEnforcer {
                     peer: None,
                 };
                 if !is_as_asked || self.queue.find_grant(&subject, GrantEffect::Deny).is_some() {
-                    let refused = ApprovalQueueError::Changed;
-                    return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
+                    let decision = CallDecision::unapproved(ApprovalQueueError::Changed);
+                    return passage.conclude(going, decision).await;
                 }
                 if let Some(edited) = &edited {
                     self.check_edit(call, asking, edited, passage).await?;
                 }
                 let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
                 let changed = if changed { " with edits" } else { "" };
-                passage.set_decision("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
+                let by = format!("approved{changed} by {by}{longer}{}", asking.flow()).into();
+                passage.conclude(going, CallDecision::Allow { by }).await?;
                 self.remember_last(asking, edited.as_ref());
                 passage.approved(asking.bond, edited, asking.verdict.flow.is_some());
-                Ok(())
+                ControlFlow::Continue(())
             }
             Ok(ApprovalOutcome::Denied { reason, by }) => {
-                passage.set_decision("deny", format!("{by}{}", asking.flow()));
-                passage.end_refused().await;
-                Err(asking.going.refusal(&reason.map_or_else(
-                    || "the user denied it".to_owned(),
-                    |reason| format!("the user denied it: {reason}"),
-                )))
+                let by = format!("{by}{}", asking.flow()).into();
+                let why = match reason {
+                    Some(reason) => format!("the user denied it: {reason}").into(),
+                    None => "the user denied it".into(),
+                };
+                passage.conclude(asking.going, CallDecision::Deny { recorded: "deny", by, why }).await
             }
-            Err(refused) => Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await),
+            Err(refused) => passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
         }
     }
 
@@ -266,18 +261,18 @@ impl PolicyEnforcer {
         asking: &CallApproval<'_, '_>,
         edited: &RawJson,
         passage: &mut AdmittedCall,
-    ) -> Result<(), Outcome> {
+    ) -> ControlFlow<Outcome> {
         let verdict = match asking.can_become(edited) {
             Ok(verdict) => verdict,
-            Err(why) => return Err(refuse_call(asking, passage, "deny", &why).await),
+            Err(why) => return passage.conclude(asking.going, CallDecision::deny(why)).await,
         };
         if verdict.review {
             if !self.queue.is_attended() {
-                return Err(refuse_call(asking, passage, "deny", UNREVIEWED).await);
+                return passage.conclude(asking.going, CallDecision::deny(UNREVIEWED)).await;
             }
             passage.review(ResultReview::new(call, asking.going, verdict.because.to_string()));
         }
-        Ok(())
+        ControlFlow::Continue(())
     }
 
     fn new_approval(
@@ -464,18 +459,6 @@ pub(crate) async fn wait_for_decision(
             }
         }
     }
-}
-
-/// The call ends here.
-async fn refuse_call(
-    asking: &CallApproval<'_, '_>,
-    passage: &mut AdmittedCall,
-    decision: &str,
-    why: &str,
-) -> Outcome {
-    passage.set_decision(decision, why);
-    passage.end_refused().await;
-    asking.going.refusal(why)
 }
 
 /// Answer to one of the host's own questions.

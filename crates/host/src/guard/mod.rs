@@ -8,6 +8,7 @@ mod approval_binding;
 mod approval_form;
 mod approved_rounds;
 mod call_approval;
+mod call_decision;
 mod call_target;
 mod data_flow;
 mod pending_entry;
@@ -21,6 +22,7 @@ mod task_origin;
 mod tests;
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -40,7 +42,8 @@ use admitted_call::clipped;
 use approval_binding::ApprovalBinding;
 use approved_rounds::ApprovedRounds;
 pub(crate) use call_approval::wait_for_decision;
-use call_approval::{APPROVED_STEP, CallApproval, take_answer};
+use call_approval::{APPROVED_STEP, ApprovalAnswer, CallApproval, take_answer};
+use call_decision::CallDecision;
 pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
 pub(crate) use pending_entry::PendingAuditEntry;
 pub(crate) use refuse::refuse;
@@ -77,15 +80,6 @@ pub struct PolicyEnforcer {
     record_problem: std::sync::OnceLock<String>,
     /// Data that each session has read.
     flows: data_flow::DataFlowTracker,
-}
-
-/// Decision about a call before it is sent to its server.
-#[derive(Debug)]
-pub(crate) enum AdmissionDecision {
-    /// It may go, once.
-    Pass(Box<AdmittedCall>),
-    /// It does not, or not yet.
-    Stopped(Outcome),
 }
 
 impl PolicyEnforcer {
@@ -195,27 +189,46 @@ impl PolicyEnforcer {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Decides whether a call may go to its target.
-    pub(crate) async fn admit(self: &Arc<Self>, call: &Call, going: CallTarget<'_>) -> AdmissionDecision {
+    /// Decides whether a call may be sent. Continues with its entry of the audit log. Breaks if the call ends here: with a
+    /// refusal, or with a question to the application.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        call: &Call,
+        going: CallTarget<'_>,
+    ) -> ControlFlow<Outcome, Box<AdmittedCall>> {
         let mut passage = AdmittedCall::new(self, call, &going);
         if let Err(error) = passage.can_be_recorded().await {
             tracing::error!(%error, "call refused because it cannot be recorded");
             passage.unrecorded();
-            return AdmissionDecision::Stopped(going.refusal("calls cannot be recorded at the moment"));
+            return ControlFlow::Break(going.refusal("calls cannot be recorded at the moment"));
         }
         // An answer to a question of ours is nobody else's, whatever the rules say by now.
         let answer = take_answer(call);
-        let Some(policy) = self.policy() else {
-            passage.set_decision("allow", "there are no rules");
-            return AdmissionDecision::Pass(Box::new(passage));
-        };
+        match self.policy() {
+            Some(policy) => self.apply_rules(call, &going, &policy, answer, &mut passage).await?,
+            None => {
+                let decision = CallDecision::Allow { by: "there are no rules".into() };
+                passage.conclude(&going, decision).await?;
+            }
+        }
+        ControlFlow::Continue(Box::new(passage))
+    }
+
+    /// Continues if the rules, and the person where they ask, let the call pass.
+    async fn apply_rules(
+        &self,
+        call: &Call,
+        going: &CallTarget<'_>,
+        policy: &Policy,
+        answer: Option<ApprovalAnswer>,
+        passage: &mut AdmittedCall,
+    ) -> ControlFlow<Outcome> {
         let text = going.arguments(call);
         let arguments = match CallArguments::read(text) {
             Ok(arguments) => arguments,
             Err(error) => {
-                passage.set_decision("deny", "the arguments are ambiguous");
-                passage.end_refused().await;
-                return AdmissionDecision::Stopped(going.refusal(&error.to_string()));
+                let (by, why) = ("the arguments are ambiguous".into(), error.to_string().into());
+                return passage.conclude(going, CallDecision::Deny { recorded: "deny", by, why }).await;
             }
         };
         let peer = call.context.peer();
@@ -223,15 +236,15 @@ impl PolicyEnforcer {
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
-        let verdict = self.weigh_data_flow(&policy, &asked, &going, verdict, &mut passage);
+        let verdict = self.weigh_data_flow(policy, &asked, going, verdict, passage);
         if verdict.decision != PolicyDecision::Deny
-            && let Some(stopped) = self.stopped_before_asking(&asked, &going, &verdict, &mut passage).await
+            && let Some(denial) = self.denial_before_asking(&asked, going, &verdict)
         {
-            return AdmissionDecision::Stopped(stopped);
+            return passage.conclude(going, denial).await;
         }
         let bound = || {
-            let definition = approval_binding::definition(&going);
-            (ApprovalBinding::new(&policy, &asked, &going, definition.as_deref(), text), definition)
+            let definition = approval_binding::definition(going);
+            (ApprovalBinding::new(policy, &asked, going, definition.as_deref(), text), definition)
         };
         // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
         // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
@@ -239,38 +252,38 @@ impl PolicyEnforcer {
             && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound().0))
                 || call.context.round().steps.contains_key(APPROVED_STEP));
         match verdict.decision {
-            PolicyDecision::Allow if !was_asked => passage.set_decision("allow", verdict.because.to_string()),
+            PolicyDecision::Allow if !was_asked => {
+                let decision = CallDecision::Allow { by: verdict.because.to_string().into() };
+                passage.conclude(going, decision).await?;
+            }
             PolicyDecision::Deny => {
-                passage.set_decision("deny", verdict.because.to_string());
-                passage.end_refused().await;
-                return AdmissionDecision::Stopped(going.refusal(&denial(&verdict)));
+                let (by, why) = (verdict.because.to_string().into(), denial(&verdict).into());
+                return passage.conclude(going, CallDecision::Deny { recorded: "deny", by, why }).await;
             }
             PolicyDecision::Ask if !going.can_be_asked_about() => {
-                passage.set_decision("deny", format!("{UNASKED}: {}", verdict.why()));
-                passage.end_refused().await;
-                return AdmissionDecision::Stopped(going.refusal(UNASKED));
+                let by = format!("{UNASKED}: {}", verdict.why()).into();
+                let decision = CallDecision::Deny { recorded: "deny", by, why: UNASKED.into() };
+                return passage.conclude(going, decision).await;
             }
             PolicyDecision::Allow | PolicyDecision::Ask => {
                 let (bond, definition) = bound();
                 let asking = CallApproval {
-                    policy: &policy,
+                    policy,
                     verdict: &verdict,
-                    going: &going,
+                    going,
                     asked: &asked,
                     arguments: &arguments,
                     text,
                     bond,
                     definition,
                 };
-                if let Err(stopped) = self.require_approval(call, &asking, answer, &mut passage).await {
-                    return AdmissionDecision::Stopped(stopped);
-                }
+                self.require_approval(call, &asking, answer, passage).await?;
             }
         }
         if verdict.review {
-            passage.review(review::ResultReview::new(call, &going, verdict.because.to_string()));
+            passage.review(review::ResultReview::new(call, going, verdict.because.to_string()));
         }
-        AdmissionDecision::Pass(Box::new(passage))
+        ControlFlow::Continue(())
     }
 
     /// The verdict in the light of what its session has read; the passage knows what this brings into it.
@@ -293,15 +306,14 @@ impl PolicyEnforcer {
         }
     }
 
-    /// Returns the outcome of a call that no rule can allow. This applies to items a person has blocked, and to calls
+    /// Returns the denial of a call that no rule can allow. This applies to items a person has blocked, and to calls
     /// whose result needs review while no reviewer is present.
-    async fn stopped_before_asking(
+    fn denial_before_asking(
         &self,
         asked: &PolicyRequest<'_>,
         going: &CallTarget<'_>,
         verdict: &PolicyVerdict,
-        passage: &mut AdmittedCall,
-    ) -> Option<Outcome> {
+    ) -> Option<CallDecision<'static>> {
         let (what, name) = (going.call_kind(), going.subject());
         // A block is bound to no definition and no session, so there is nothing of these to compare.
         let subject = GrantQuery {
@@ -313,18 +325,13 @@ impl PolicyEnforcer {
             strong: true,
             peer: None,
         };
-        let why = if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) {
-            passage.set_decision("deny", format!("blocked by {}", block.by));
-            "the user has blocked it"
-        } else if verdict.review && (!self.queue.is_attended() || !going.can_be_asked_about()) {
-            // Better nothing than what looks reviewed and is not.
-            passage.set_decision("deny", UNREVIEWED);
-            UNREVIEWED
-        } else {
-            return None;
-        };
-        passage.end_refused().await;
-        Some(going.refusal(why))
+        if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) {
+            let by = format!("blocked by {}", block.by).into();
+            return Some(CallDecision::Deny { recorded: "deny", by, why: "the user has blocked it".into() });
+        }
+        let is_reviewable = self.queue.is_attended() && going.can_be_asked_about();
+        // Better nothing than what looks reviewed and is not.
+        (verdict.review && !is_reviewable).then(|| CallDecision::deny(UNREVIEWED))
     }
 
     /// A call ends here that was under way: what was approved of it is approved no more.

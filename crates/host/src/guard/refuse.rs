@@ -1,9 +1,11 @@
 //! A call that is stopped by something else than the rules is refused and recorded as any other.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 
+use super::call_decision::CallDecision;
 use super::{AdmittedCall, CallTarget, PolicyEnforcer};
 
 /// Refuses a call and returns its outcome. `why` is for the caller, `by` for the record. `passage` is the call's own,
@@ -19,9 +21,15 @@ pub(crate) async fn refuse(
         (None, Some(guard)) => Some(AdmittedCall::new(guard, call, going)),
         (None, None) => None,
     };
-    if let Some(mut passage) = passage {
-        passage.set_decision("deny", by);
-        passage.end_refused().await;
+    match passage {
+        Some(mut passage) => {
+            let decision = CallDecision::Deny { recorded: "deny", by: by.into(), why: why.into() };
+            match passage.conclude(going, decision).await {
+                ControlFlow::Break(outcome) => outcome,
+                // A denial always ends its call.
+                ControlFlow::Continue(()) => going.refusal(why),
+            }
+        }
+        None => going.refusal(why),
     }
-    going.refusal(why)
 }

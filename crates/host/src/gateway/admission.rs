@@ -1,0 +1,58 @@
+//! Policy layer: asks the guard about a call, and refuses calls that something else than the rules stops.
+
+use std::ops::ControlFlow;
+
+use hospes::{Call, Outcome};
+
+use super::gateway_state::ViewLease;
+use super::handle::Gateway;
+use crate::guard::{AdmittedCall, CallTarget, TargetItem, refuse};
+use crate::server::BlockReason;
+
+impl Gateway {
+    /// Checks a call against the pins, then against the policy. Continues with the call's entry of the audit log, if
+    /// there is a guard. Breaks with the outcome of a call that ends here: refused, or with a question to the
+    /// application.
+    pub(super) async fn admit(
+        &self,
+        call: &Call,
+        server: usize,
+        item: &TargetItem<'_>,
+        using: &ViewLease,
+    ) -> ControlFlow<Outcome, Option<Box<AdmittedCall>>> {
+        if let Some(why) = self.block_reason(server, item, using) {
+            return ControlFlow::Break(self.refuse(None, call, server, *item, &why).await);
+        }
+        let Some(guard) = &self.shared.guard else { return ControlFlow::Continue(None) };
+        let target = CallTarget::to(&self.shared.upstreams[server].server, *item);
+        // Boxed, so that calls of hosts without a guard do not carry its future.
+        let admitted = Box::pin(guard.admit(call, target)).await?;
+        ControlFlow::Continue(Some(admitted))
+    }
+
+    /// Refuses a call of a blocked item.
+    pub(super) async fn refuse(
+        &self,
+        admitted: Option<Box<AdmittedCall>>,
+        call: &Call,
+        server: usize,
+        item: TargetItem<'_>,
+        why: &BlockReason,
+    ) -> Outcome {
+        let message = why.message(&self.shared.upstreams[server].server.name);
+        self.refuse_with(admitted, call, (server, item), (&message, why.as_str())).await
+    }
+
+    /// Refuses a call with a message for the caller and a reason for the audit log.
+    pub(super) async fn refuse_with(
+        &self,
+        admitted: Option<Box<AdmittedCall>>,
+        call: &Call,
+        (server, item): (usize, TargetItem<'_>),
+        why: (&str, &str),
+    ) -> Outcome {
+        let target = CallTarget::to(&self.shared.upstreams[server].server, item);
+        // Boxed, because refusals are rare and calls that go on need not carry this future.
+        Box::pin(refuse(self.shared.guard.as_ref(), admitted, (call, &target), why)).await
+    }
+}

@@ -1,0 +1,113 @@
+//! Decision about a call: it is recorded, and the call goes on or ends.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use hospes::{Outcome, PendingInput};
+use hospes_model::RpcError;
+
+use super::CallTarget;
+use super::admitted_call::AdmittedCall;
+use crate::approvals::ApprovalQueueError;
+
+/// Decision about a call, with the reason for the audit log.
+#[derive(Debug)]
+pub(super) enum CallDecision<'a> {
+    /// The call may be sent.
+    Allow {
+        /// The rule or the person that allows it.
+        by: Cow<'a, str>,
+    },
+    /// The call is refused.
+    Deny {
+        /// The decision as it is recorded: `deny`, or how an approval ended.
+        recorded: &'static str,
+        /// The rule or the person that denies it.
+        by: Cow<'a, str>,
+        /// The reason that the caller is told.
+        why: Cow<'a, str>,
+    },
+    /// A person is asked through the application. The call comes back with the answer.
+    Ask {
+        /// The rule that requires the approval.
+        by: Cow<'a, str>,
+        /// The question with the state of the round; none if it no longer exists.
+        questions: Option<PendingInput>,
+    },
+}
+
+impl<'a> CallDecision<'a> {
+    /// Creates a denial whose recorded reason is also told to the caller.
+    pub(super) fn deny(why: impl Into<Cow<'a, str>>) -> Self {
+        let why = why.into();
+        Self::Deny { recorded: "deny", by: why.clone(), why }
+    }
+
+    /// Creates the denial of a call that cannot be approved.
+    pub(super) fn unapproved(error: ApprovalQueueError) -> Self {
+        let why = error.message();
+        Self::Deny { recorded: error.decision(), by: why.clone(), why }
+    }
+}
+
+impl AdmittedCall {
+    /// Records a decision. Breaks with the outcome of the call unless it may be sent.
+    pub(super) async fn conclude(
+        &mut self,
+        going: &CallTarget<'_>,
+        decision: CallDecision<'_>,
+    ) -> ControlFlow<Outcome> {
+        match decision {
+            CallDecision::Allow { by } => {
+                self.set_decision("allow", by);
+                ControlFlow::Continue(())
+            }
+            CallDecision::Deny { recorded, by, why } => {
+                self.set_decision(recorded, by);
+                self.end_refused().await;
+                ControlFlow::Break(going.refusal(&why))
+            }
+            CallDecision::Ask { by, questions } => {
+                self.set_decision("ask", by);
+                self.end_asked().await;
+                ControlFlow::Break(questions.map_or_else(
+                    || RpcError::internal("the approval request for the call no longer exists").into(),
+                    Outcome::InputRequired,
+                ))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hospes::{Call, Context, Peer};
+    use hospes_model::{ClientCapabilities, Method, RawJson, Reply, Revision};
+
+    use super::super::{PolicyEnforcer, TargetItem};
+    use super::*;
+
+    #[tokio::test]
+    async fn only_an_allowed_call_goes_on() {
+        let guard = Arc::new(PolicyEnforcer::new(None));
+        let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new());
+        let call = Call::new(Method::ToolsCall, RawJson::empty_object(), Context::new(Arc::new(peer)));
+        let going = CallTarget { server: "a", target: "t", known: None, what: TargetItem::Tool("x", None) };
+        let mut admitted = AdmittedCall::new(&guard, &call, &going);
+
+        let allowed = admitted.conclude(&going, CallDecision::Allow { by: "a rule".into() }).await;
+        assert!(allowed.is_continue());
+
+        let denied = admitted.conclude(&going, CallDecision::deny("not today")).await;
+        let Some(Outcome::Complete(Reply::CallTool(result))) = denied.break_value() else {
+            panic!("a denied call of a tool ends with a result")
+        };
+        assert_eq!(result.is_error, Some(true));
+
+        let decision = CallDecision::Ask { by: "a rule".into(), questions: None };
+        let asked = admitted.conclude(&going, decision).await;
+        assert!(matches!(asked, ControlFlow::Break(Outcome::Failed(_))));
+    }
+}
