@@ -13,23 +13,21 @@ use tokio::task::JoinHandle;
 
 use crate::accounts::UpstreamAccounts;
 use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
-use crate::config::HostSettings;
-use crate::config::{BuiltinTransport, ExpandedText, HostConfig, ServerConfig, ServerTransport};
+use crate::config::{HostConfig, HostSettings, ServerConfig};
 use crate::gateway::{Gateway, GatewayState, HostServers, HostStatus, UnknownServerError};
 use crate::guard::PolicyEnforcer;
-use crate::pins::{
-    PinGate, PinManager, PinMember, PinMode, PinStore, PinningConfig, reload_on_change, target,
-};
+use crate::pins::{PinManager, PinningConfig};
 use crate::sampling::Sampler;
-use crate::server::{LaunchRecorder, UpstreamConnector, UpstreamEpoch, UpstreamServer};
-use crate::upstream::{
-    RootsPolicy, ServerMemory, Upstream, UpstreamEntry, UpstreamState, UpstreamStatus, definition,
-};
+use crate::server::{UpstreamConnector, UpstreamEpoch};
+use crate::upstream::{ServerMemory, UpstreamEntry, UpstreamState, UpstreamStatus};
 
 mod builtin;
+mod launch;
+mod pinned;
 
-use builtin::BuiltinConnector;
 pub use builtin::labels as builtin_labels;
+use launch::ServerLauncher;
+use pinned::HostPins;
 
 /// Minimum lifetime of sealed request state.
 const MIN_REQUEST_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
@@ -164,120 +162,34 @@ impl HostBuilder {
     ///
     /// # Errors
     /// When two servers would be shown under one name.
-    pub fn start(self) -> Result<Host, HostStartError> {
-        let Self {
-            config,
-            mut settings,
-            memory,
-            builtins,
-            connectors,
-            guard,
-            accounts,
-            pinning,
-            sampler,
-            tasks,
-        } = self;
-        if let Some(wait) = config.start_wait {
-            (settings.start_wait, settings.first_start_wait) = (wait, wait);
+    pub fn start(mut self) -> Result<Host, HostStartError> {
+        if let Some(wait) = self.config.start_wait {
+            (self.settings.start_wait, self.settings.first_start_wait) = (wait, wait);
         }
-        let (wanted, disabled): (Vec<_>, Vec<_>) =
-            config.servers.into_iter().partition(|server| !server.disabled);
+        let (wanted, left_out) = split_servers(&mut self.config);
         // Before anything starts: two names that look alike keep the whole host from starting.
         let prefixes = ServerPrefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
-        let mut left_out: Vec<(String, String)> =
-            disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
-        let rejected = config.rejected.into_iter();
-        left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
-        if let Some(accounts) = &accounts {
+        if let Some(accounts) = &self.accounts {
             accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
         }
-        let max_users = accounts.as_ref().map_or(0, |accounts| accounts.current_limits().max_users);
         let epoch = Arc::new(UpstreamEpoch::default());
-        // A server may say otherwise than all others.
-        let pins = |server: &ServerConfig| {
-            let mode = pinning.as_ref().map_or(PinMode::Off, PinningConfig::mode);
-            server.pins.unwrap_or(mode) != PinMode::Off
+        let audit = self.guard.as_ref().and_then(|guard| guard.audit());
+        let pins = self.pinning.take().and_then(|pinning| HostPins::new(pinning, &wanted, audit, &epoch));
+        let launcher = ServerLauncher {
+            settings: &self.settings,
+            memory: &self.memory,
+            epoch: &epoch,
+            builtins: &self.builtins,
+            connectors: self.connectors.as_ref(),
+            guard: self.guard.as_ref(),
+            accounts: self.accounts.as_ref(),
+            // With no permits no process would ever start.
+            starts: Arc::new(Semaphore::new(self.settings.max_starting.max(1))),
         };
-        let is_pinned = wanted.iter().any(pins);
-        let audit = guard.as_ref().and_then(|guard| guard.audit());
-        let pinning = pinning.filter(|_| is_pinned).map(|pinning| pinning.or_audit(audit));
-        let book =
-            pinning.map(|pinning| (pinning.mode(), Arc::new(PinStore::new(&pinning, Arc::clone(&epoch)))));
-        let member = |server| book.as_ref().and_then(|(mode, book)| PinMember::of(server, *mode, book));
-        let members: Vec<Option<PinMember>> = wanted.iter().map(member).collect();
-        let gates: Vec<Option<Arc<PinGate>>> =
-            members.iter().map(|member| member.as_ref()?.gate().cloned()).collect();
-        // With no permits no process would ever start.
-        let starts = Arc::new(Semaphore::new(settings.max_starting.max(1)));
-        let upstreams = wanted
-            .into_iter()
-            .zip(&gates)
-            .map(|(config, gate)| {
-                // Remembered before it is started: what hangs costs the longer wait once.
-                let is_first = matches!(config.transport, ServerTransport::Stdio(_))
-                    && definition(&config.transport).is_some_and(|key| memory.is_first_start(&key));
-                let name = Arc::from(config.name.as_str());
-                let (shown, target) = (config.transport.to_string(), target(&config.transport).to_string());
-                let target = Arc::from(target);
-                let launches = guard.as_ref().and_then(|guard| guard.audit());
-                let launches =
-                    launches.map(|audit| LaunchRecorder::new(audit, &name, &config.source, &target, &shown));
-                let launches = launches.map(Arc::new);
-                let server = Arc::new(UpstreamServer {
-                    name,
-                    user: None,
-                    gate: gate.clone().map(|gate| gate as _),
-                    shown,
-                    target,
-                    launches: launches.clone(),
-                    known: builtin::labels(&config.transport),
-                    transport: config.transport.kind(),
-                    // With an era in the configuration there is nothing to find out or to remember.
-                    definition: definition(&config.transport).filter(|_| config.era.is_none()),
-                    policy: settings.restart,
-                    connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
-                    start_wait: if is_first { settings.first_start_wait } else { settings.start_wait },
-                    idle_after: settings.idle_after,
-                    starts: matches!(config.transport, ServerTransport::Stdio(_))
-                        .then(|| Arc::clone(&starts)),
-                    older: Arc::default(),
-                });
-                let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
-                let max = config.max_connections.unwrap_or(settings.max_connections);
-                let filter = config.tools.clone();
-                let told = RootsPolicy::new(&config, &settings, guard.clone().map(|guard| guard as _));
-                if config.is_per_user() {
-                    let (accounts, settings, same) =
-                        (accounts.clone(), settings.clone(), Arc::clone(&server));
-                    let theirs = told.clone();
-                    let connect = move |user: &Arc<str>| {
-                        let account = accounts.as_ref()?.of(&config, user)?;
-                        let launches = same.launches.as_ref().map(|launches| Arc::new(launches.of(user)));
-                        let connector = crate::upstream::client_connector(
-                            &config,
-                            &settings,
-                            &theirs,
-                            Some(account as _),
-                            launches.clone(),
-                        );
-                        let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
-                        let theirs = UpstreamServer {
-                            user: Some(Arc::clone(user)),
-                            launches,
-                            ..UpstreamServer::clone(&same)
-                        };
-                        Some(Upstream::start(Arc::new(theirs), connector, memory, epoch, max))
-                    };
-                    return UpstreamEntry::per_user(server, filter, told, Box::new(connect), max_users);
-                }
-                let connector = match &connectors {
-                    Some(connectors) => connectors(&config, &settings),
-                    None => connector(&config, &settings, &told, &builtins, accounts.as_ref(), launches),
-                };
-                let upstream = Upstream::start(server, connector, memory, epoch, max);
-                UpstreamEntry::shared(upstream, filter, told, config.required)
-            })
-            .collect();
+        let gate = |at: usize| pins.as_ref().and_then(|pins| pins.gate(at));
+        let launch = |(at, config)| launcher.launch(config, gate(at));
+        let upstreams = wanted.into_iter().enumerate().map(launch).collect();
+        let Self { settings, memory, guard, accounts, sampler, tasks, .. } = self;
         let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
         // Reviews of sampling requests need an approval queue.
@@ -287,35 +199,23 @@ impl HostBuilder {
         (shared.sampler, shared.tasks) = (sampler, tasks);
         let shared = Arc::new(shared);
         let mut tasks = vec![tokio::spawn(Arc::clone(&shared).close_idle_connections())];
-        let pins = book.map(|(_, book)| {
-            // Weak, so that the task does not keep the gates alive.
-            let gates = gates.iter().flatten().map(Arc::downgrade).collect();
-            tasks.push(tokio::spawn(reload_on_change(book.changes(), gates)));
-            PinManager::new(book, Some(members.into_iter().flatten().collect()))
+        let pins = pins.map(|pins| {
+            tasks.push(pins.watch());
+            pins.into_manager()
         });
         Ok(Host { shared, pins, tasks })
     }
 }
 
-fn connector(
-    config: &ServerConfig,
-    settings: &HostSettings,
-    told: &RootsPolicy,
-    builtins: &BuiltinFactory,
-    accounts: Option<&UpstreamAccounts>,
-    launches: Option<Arc<LaunchRecorder>>,
-) -> Arc<dyn UpstreamConnector> {
-    match &config.transport {
-        ServerTransport::Builtin(BuiltinTransport { name, args }) => Arc::new(BuiltinConnector {
-            name: name.clone(),
-            args: args.iter().map(ExpandedText::reveal).map(str::to_owned).collect(),
-            builtins: Arc::clone(builtins),
-        }),
-        ServerTransport::Stdio(_) | ServerTransport::Http(_) => {
-            let account = accounts.and_then(|accounts| accounts.shared(config)).map(|account| account as _);
-            crate::upstream::client_connector(config, settings, told, account, launches)
-        }
-    }
+/// Takes the servers out of a configuration: those to start, and the names and reasons of the others.
+fn split_servers(config: &mut HostConfig) -> (Vec<ServerConfig>, Vec<(String, String)>) {
+    let (wanted, disabled): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut config.servers).into_iter().partition(|server| !server.disabled);
+    let mut left_out: Vec<(String, String)> =
+        disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
+    let rejected = std::mem::take(&mut config.rejected).into_iter();
+    left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
+    (wanted, left_out)
 }
 
 impl std::fmt::Debug for HostBuilder {

@@ -51,20 +51,8 @@ impl Gateway {
     /// Stays pending until it is dropped.
     pub(super) async fn listen(&self, call: &Call, using: &ViewLease) -> Result<Outcome, RpcError> {
         let wanted = call.decode::<SubscriptionsListenParams>()?.notifications;
-        let max = MAX_RESOURCE_SUBSCRIPTIONS;
-        if wanted.resource_subscriptions.len() > max {
-            let why = format!("more than {max} resource subscriptions on one stream; open another stream");
-            return Err(RpcError::invalid_params(why));
-        }
-        let max = MAX_TASK_SUBSCRIPTIONS;
-        if wanted.task_ids.len() > max {
-            let why = format!("more than {max} task subscriptions on one stream; open another stream");
-            return Err(RpcError::invalid_params(why));
-        }
         let context = &call.context;
-        if !wanted.task_ids.is_empty() && !context.peer().capabilities.has_extension(TASKS_EXTENSION) {
-            return Err(hospes::tasks::tasks_not_declared());
-        }
+        check_limits(&wanted, context)?;
         // Before the catalogue is taken, so that no change falls between the two.
         let mut epoch = self.shared.epoch.subscribe();
         let mut known = using.catalogue();
@@ -90,23 +78,7 @@ impl Gateway {
         };
         let (routed, denied) = self.routable(&known, &mut waiting, context, IfWithheld::Denied).await;
         follows.extend(routed.into_iter().map(follow));
-        let mut tasks: BTreeMap<usize, SubscribedItems> = BTreeMap::new();
-        for id in &wanted.task_ids {
-            self.recall_task(id).await;
-            // Somebody else's is not followed, and the acknowledgement says so.
-            let Ok((server, original)) = self.resolve_task(id, context) else { continue };
-            if !using.view.sees(server) {
-                continue;
-            }
-            if !self.follows_task(server, (id, &original), context).await {
-                continue;
-            }
-            let tasks = &mut tasks.entry(server).or_default().tasks;
-            // A task that is named twice would be told of twice.
-            if !tasks.iter().any(|known| known.original == original) {
-                tasks.push(WatchedTask { original, shown: id.clone(), last: None });
-            }
-        }
+        let tasks = self.find_watched_tasks(&wanted.task_ids, using, context).await;
         follows.extend(tasks.into_iter().map(follow));
         // Whoever is told that they listen misses nothing; but a server that is slow to say so is not waited for.
         tokio::select! {
@@ -147,18 +119,7 @@ impl Gateway {
                 Some(()) = logs.next() => continue,
             }
             let now = using.catalogue();
-            // A list that did not change is kept as it is when the catalogue is built, so its address says enough.
-            if wanted.tools_list_changed && !Arc::ptr_eq(&now.tools, &known.tools) {
-                context.notify(Notification::ToolsListChanged);
-            }
-            if wanted.prompts_list_changed && !Arc::ptr_eq(&now.prompts, &known.prompts) {
-                context.notify(Notification::PromptsListChanged);
-            }
-            let resources = Arc::ptr_eq(&now.resources, &known.resources);
-            let templates = Arc::ptr_eq(&now.templates, &known.templates);
-            if wanted.resources_list_changed && !(resources && templates) {
-                context.notify(Notification::ResourcesListChanged);
-            }
+            notify_list_changes(&wanted, (&known, &now), context);
             if status {
                 context.notify(Notification::ResourceUpdated(ResourceUpdatedParams::new(STATUS_URI)));
             }
@@ -166,6 +127,30 @@ impl Gateway {
             let (routed, _) = self.routable(&known, &mut waiting, context, IfWithheld::Waits).await;
             follows.extend(routed.into_iter().map(follow));
         }
+    }
+
+    /// Finds the tasks that this application may follow, by server.
+    async fn find_watched_tasks(
+        &self,
+        ids: &[String],
+        using: &ViewLease,
+        context: &Context,
+    ) -> BTreeMap<usize, SubscribedItems> {
+        let mut by_server: BTreeMap<usize, SubscribedItems> = BTreeMap::new();
+        for id in ids {
+            self.recall_task(id).await;
+            // Somebody else's is not followed, and the acknowledgement says so.
+            let Ok((server, original)) = self.resolve_task(id, context) else { continue };
+            if !using.view.sees(server) || !self.follows_task(server, (id, &original), context).await {
+                continue;
+            }
+            let tasks = &mut by_server.entry(server).or_default().tasks;
+            // A task that is named twice would be told of twice.
+            if !tasks.iter().any(|known| known.original == original) {
+                tasks.push(WatchedTask { original, shown: id.clone(), last: None });
+            }
+        }
+        by_server
     }
 
     /// Removes the URIs from `waiting` that can be routed to a server. Returns them by server, as the server writes
@@ -416,24 +401,13 @@ impl Gateway {
                     }
                 }
                 ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(params)) => {
-                    let told_of = params.notifications.resource_subscriptions;
-                    let declined = uris.iter().filter(|(original, _)| !told_of.contains(original));
-                    told.decline(declined.map(|(_, shown)| shown.clone()));
-                    let agreed = params.notifications.task_ids;
-                    let agrees = |task: &WatchedTask| agreed.contains(&task.original);
-                    told.agree(
-                        wanted.tasks.iter().filter(|task| agrees(task)).map(|task| task.shown.clone()),
-                    );
-                    let is_first = starting.take().is_some();
-                    // Later on, whoever does not follow a task any more may have lost it.
-                    if is_first {
-                        wanted.tasks.retain(agrees);
-                    }
+                    let is_first = starting.is_some();
+                    apply_acknowledgement((params, is_first), uris, &mut wanted.tasks, hold, told);
+                    // Dropped last: the application's acknowledgement may go out once it is gone.
+                    *starting = None;
                     if follows_tasks && wanted.tasks.is_empty() {
                         return;
                     }
-                    let tasks = wanted.tasks.iter_mut();
-                    tasks.for_each(|task| task.last = task.last.take().or_else(|| hold.last(&task.original)));
                     // While the stream was broken nobody told anything.
                     let unknown = wanted.tasks.iter().filter(|task| !is_first || task.last.is_none());
                     asking.push(self.poll_tasks(&live, unknown.cloned().collect(), told.context));
@@ -448,4 +422,62 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Checks the number of subscriptions of one stream, and that tasks were declared if any is followed.
+fn check_limits(wanted: &SubscriptionFilter, context: &Context) -> Result<(), RpcError> {
+    let counts = [
+        (wanted.resource_subscriptions.len(), MAX_RESOURCE_SUBSCRIPTIONS, "resource"),
+        (wanted.task_ids.len(), MAX_TASK_SUBSCRIPTIONS, "task"),
+    ];
+    if let Some((_, max, kind)) = counts.into_iter().find(|(count, max, _)| count > max) {
+        let why = format!("more than {max} {kind} subscriptions on one stream; open another stream");
+        return Err(RpcError::invalid_params(why));
+    }
+    if !wanted.task_ids.is_empty() && !context.peer().capabilities.has_extension(TASKS_EXTENSION) {
+        return Err(hospes::tasks::tasks_not_declared());
+    }
+    Ok(())
+}
+
+/// Tells the application which of the lists that it follows have changed.
+fn notify_list_changes(
+    wanted: &SubscriptionFilter,
+    (known, now): (&MergedCatalogue, &MergedCatalogue),
+    context: &Context,
+) {
+    // A list that did not change is kept as it is when the catalogue is built, so its address says enough.
+    if wanted.tools_list_changed && !Arc::ptr_eq(&now.tools, &known.tools) {
+        context.notify(Notification::ToolsListChanged);
+    }
+    if wanted.prompts_list_changed && !Arc::ptr_eq(&now.prompts, &known.prompts) {
+        context.notify(Notification::PromptsListChanged);
+    }
+    let resources = Arc::ptr_eq(&now.resources, &known.resources);
+    let templates = Arc::ptr_eq(&now.templates, &known.templates);
+    if wanted.resources_list_changed && !(resources && templates) {
+        context.notify(Notification::ResourcesListChanged);
+    }
+}
+
+/// Applies the server's acknowledgement of a stream: what it declines is told to the application, and on the first
+/// stream only agreed tasks stay followed.
+fn apply_acknowledgement(
+    (params, is_first): (SubscriptionsAcknowledgedParams, bool),
+    uris: &[(String, String)],
+    tasks: &mut Vec<WatchedTask>,
+    hold: &TaskHold,
+    told: &SubscriptionSink<'_>,
+) {
+    let told_of = params.notifications.resource_subscriptions;
+    let declined = uris.iter().filter(|(original, _)| !told_of.contains(original));
+    told.decline(declined.map(|(_, shown)| shown.clone()));
+    let agreed = params.notifications.task_ids;
+    let agrees = |task: &WatchedTask| agreed.contains(&task.original);
+    told.agree(tasks.iter().filter(|task| agrees(task)).map(|task| task.shown.clone()));
+    // Later on, whoever does not follow a task any more may have lost it.
+    if is_first {
+        tasks.retain(agrees);
+    }
+    tasks.iter_mut().for_each(|task| task.last = task.last.take().or_else(|| hold.last(&task.original)));
 }

@@ -1,5 +1,7 @@
 //! One supervised connection to one server, as those see it who call over it. What keeps it up is its supervisor.
 
+mod connecting;
+mod list_upkeep;
 mod supervisor;
 
 use std::sync::Arc;
