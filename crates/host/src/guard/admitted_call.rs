@@ -9,15 +9,12 @@ use hospes_policy::{FlowLabels, ToolEffectSet};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
 
 use super::approval_binding::ApprovalBinding;
-use super::approved_rounds::ApprovedCall;
-use super::call_approval::APPROVED_STEP;
-use super::call_target::TargetItem;
+use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
+use super::call_target::{CallTarget, TargetItem};
+use super::enforcer::PolicyEnforcer;
 use super::pending_entry::later;
+use super::recorded_text::clipped;
 use super::review::ResultReview;
-use super::{CallTarget, PolicyEnforcer};
-
-/// Maximum length of a recorded name, in characters.
-const MAX_RECORDED: usize = 300;
 
 /// A call that may go, once. Dropped before it has ended, it is recorded as cancelled.
 #[derive(Debug)]
@@ -333,26 +330,6 @@ fn micros(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns a name or address in the form in which it is recorded: without a password or a query, and at most
-/// `MAX_RECORDED` characters long.
-pub(super) fn clipped(text: &str) -> String {
-    let bare = match url::Url::parse(text) {
-        Ok(mut url) if url.has_authority() || url.query().is_some() => {
-            // These fail only for URLs without a host, which have neither a user nor a password.
-            let _none = url.set_password(None);
-            let _none = url.set_username("");
-            url.set_query(None);
-            url.set_fragment(None);
-            url.into()
-        }
-        _ => text.to_owned(),
-    };
-    match bare.char_indices().nth(MAX_RECORDED) {
-        Some((at, _)) => format!("{}…", &bare[..at]),
-        None => bare,
-    }
-}
-
 /// Returns the length of a reply in bytes, if it is in its original form.
 fn length(reply: &Reply) -> Option<u64> {
     match reply {
@@ -377,23 +354,5 @@ fn is_tool_error(reply: &Reply) -> bool {
                 && json.decode::<ToolErrorPeek>().is_ok_and(|said| said.is_error)
         }
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_secret_of_an_address_is_recorded() {
-        for (text, recorded) in [
-            ("postgres://ann:hunter2@db.example/x?token=1#y", "postgres://db.example/x"),
-            ("https://example.com/a?key=hunter2", "https://example.com/a"),
-            ("file:///srv/a", "file:///srv/a"),
-            ("read_file", "read_file"),
-        ] {
-            assert_eq!(clipped(text), recorded);
-        }
-        assert_eq!(clipped(&"x".repeat(1000)).chars().count(), MAX_RECORDED + 1);
     }
 }

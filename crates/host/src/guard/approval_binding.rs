@@ -3,7 +3,7 @@
 use hospes_policy::{Policy, PolicyRequest};
 use sha2::{Digest as _, Sha256};
 
-use super::{CallTarget, TargetItem};
+use super::call_target::{CallTarget, TargetItem};
 use crate::approvals::BindingDigest;
 
 /// Digests over everything that an approval is bound to: who calls, for which application, which server (by its name and its command line or URL) and tool as

@@ -8,7 +8,7 @@ use hospes_policy::{CallArguments, PolicyAction, PolicyVerdict, visible};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{CallTarget, TargetItem};
+use super::call_target::{CallTarget, TargetItem};
 
 /// Maximum number of characters of the arguments that are shown. A note gives the length of the rest; the call is made
 /// with all arguments.
@@ -171,7 +171,7 @@ pub(super) fn sender(peer: &hospes::Peer) -> Option<String> {
         (Some(name), Some(caller)) => {
             Some(format!("{} ({caller})", name.chars().take(80).collect::<String>()))
         }
-        (Some(name), None) => Some(super::admitted_call::clipped(&name)),
+        (Some(name), None) => Some(super::recorded_text::clipped(&name)),
         (None, Some(caller)) => Some(caller.to_string()),
         (None, None) => None,
     }

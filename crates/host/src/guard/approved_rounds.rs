@@ -10,6 +10,9 @@ use tokio::time::Instant;
 use super::approval_binding::ApprovalBinding;
 use crate::approvals::{ApprovalLimitExceeded, ApprovalQueueError, generate_id};
 
+/// Key of the round's step that marks its call as approved.
+pub(super) const APPROVED_STEP: &str = "hospes.approved";
+
 /// Maximum number of approved calls that wait for the answer to a server's question.
 const MAX_RUNNING: usize = 4096;
 

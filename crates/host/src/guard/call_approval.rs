@@ -2,33 +2,30 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::PoisonError;
 
 use hospes::{Call, Outcome};
 use hospes_model::{
     ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
-    Notification, RawJson, Tool, ToolAnnotations,
+    Notification, RawJson,
 };
-use hospes_policy::{
-    CallArguments, Policy, PolicyAction, PolicyDecision as Ruling, PolicyRequest, PolicyVerdict,
-};
-use jiff::Timestamp;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyRequest, PolicyVerdict};
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
+use super::approval_form;
+use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_decision::CallDecision;
+use super::call_target::{CallTarget, TargetItem};
+use super::denials::UNREVIEWED;
+use super::edit_check::can_become;
+use super::enforcer::PolicyEnforcer;
 use super::review::ResultReview;
-use super::{CallTarget, PolicyEnforcer, TargetItem, UNREVIEWED, approval_form};
+use super::waiting::wait_for_decision;
 use crate::approvals::{
     self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalScope,
-    ApprovalWaiter, CallCard, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery,
-    GrantSession, StoredEditCheck,
+    CallCard, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession,
 };
-
-/// Key of the round's step that marks its call as approved.
-pub(super) const APPROVED_STEP: &str = "hospes.approved";
 
 /// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
 const FORM: &str = "hospes.approve.";
@@ -36,9 +33,6 @@ const CONSOLE: &str = "hospes.console.";
 
 /// By whom what an application's form says was decided.
 const APPLICATION_DECIDER: &str = "the person, through the application";
-
-/// Interval of progress notifications to a caller that waits for a decision.
-const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
 /// and pending calls are kept in memory.
@@ -92,13 +86,12 @@ impl PolicyEnforcer {
         // A later round of a call that was approved: its server asks something.
         if let Some(token) = round.steps.remove(APPROVED_STEP) {
             let token: String = token.decode().unwrap_or_default();
-            let super::approved_rounds::ApprovedCall { edited, flow, .. } =
-                match self.running.redeem_token(&token, &asking.bond) {
-                    Ok(approved) => approved,
-                    Err(refused) => {
-                        return passage.conclude(asking.going, CallDecision::unapproved(refused)).await;
-                    }
-                };
+            let ApprovedCall { edited, flow, .. } = match self.running.redeem_token(&token, &asking.bond) {
+                Ok(approved) => approved,
+                Err(refused) => {
+                    return passage.conclude(asking.going, CallDecision::unapproved(refused)).await;
+                }
+            };
             // What goes now was read since, and nobody said that it may be carried out.
             if !flow && let Some(flow) = &asking.verdict.flow {
                 let why = format!("{flow} since it was approved; call it again to request a new approval");
@@ -385,79 +378,6 @@ impl CallApproval<'_, '_> {
         let PolicyRequest { application, principal, .. } = self.asked;
         let (server, name) = (self.going.server, self.going.subject());
         format!("{}/{}/{}/{name}", part(*principal), part(*application), part(Some(server)))
-    }
-}
-
-/// Returns a check for edits of calls that were asked before a restart. It applies the current rules and the tool
-/// definition that the person was shown.
-pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditCheck {
-    Box::new(move |approval, edited| {
-        let ApprovalCard::Call(card) = &approval.card else {
-            return Err("it can no longer be edited".to_owned());
-        };
-        let schema = card.input_schema.clone().unwrap_or_else(RawJson::empty_object);
-        let mut tool = Tool::new(card.name.clone(), schema);
-        tool.annotations = card.effects.map(|said| {
-            let mut annotations = ToolAnnotations::new();
-            annotations.read_only_hint = Some(said.read_only);
-            annotations.destructive_hint = Some(said.destructive);
-            annotations.idempotent_hint = Some(said.idempotent);
-            annotations.open_world_hint = Some(said.open_world);
-            Box::new(annotations)
-        });
-        let policy = policy.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let policy = policy.unwrap_or_else(|| Arc::new(Policy::without_rules()));
-        let what = TargetItem::Tool(&card.name, Some(&tool));
-        let going = CallTarget { server: &approval.server, target: "", known: None, what };
-        let (application, principal) = (approval.application.as_deref(), approval.principal.as_deref());
-        can_become(&policy, application, principal, &going, edited).map(drop)
-    })
-}
-
-fn can_become(
-    policy: &Policy,
-    application: Option<&str>,
-    principal: Option<&str>,
-    going: &CallTarget<'_>,
-    edited: &RawJson,
-) -> Result<PolicyVerdict, String> {
-    let arguments = CallArguments::read(edited.as_str()).map_err(|error| error.to_string())?;
-    if let TargetItem::Tool(_, Some(tool)) = going.what {
-        hospes::check_against_schema(edited, &tool.input_schema)?;
-    }
-    let asked = PolicyRequest::new(going.server, going.action(&arguments))
-        .with_application(application)
-        .with_principal(principal);
-    let verdict = policy.decide(&asked, Timestamp::now());
-    match verdict.decision {
-        Ruling::Deny => Err(super::denial(&verdict)),
-        Ruling::Allow | Ruling::Ask => Ok(verdict),
-    }
-}
-
-/// Waits for a decision and sends progress from time to time. Intermediaries between host and application may close a
-/// silent call.
-pub(crate) async fn wait_for_decision(
-    call: &Call,
-    waiting: &ApprovalWaiter,
-) -> Result<ApprovalOutcome, ApprovalQueueError> {
-    let mut reminders = interval_at(Instant::now(), REMINDER_INTERVAL);
-    // After a stall the missed reminders are not made up for.
-    reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let settled = waiting.wait_settled();
-    tokio::pin!(settled);
-    // So small that the server's own progress, which comes after it and must be more, is.
-    let mut progress = 0.0;
-    loop {
-        // The decision first, so that nothing is sent any more for a call that is decided.
-        tokio::select! {
-            biased;
-            settled = &mut settled => return settled,
-            _ = reminders.tick() => {
-                progress += 1e-9;
-                call.context.progress(progress, None, Some("waiting for the person's approval"));
-            }
-        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use hospes::{Outcome, PendingInput};
 use hospes_model::RpcError;
 
-use super::CallTarget;
 use super::admitted_call::AdmittedCall;
+use super::call_target::CallTarget;
 use crate::approvals::ApprovalQueueError;
 
 /// Decision about a call, with the reason for the audit log.

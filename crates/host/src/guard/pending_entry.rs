@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hospes_store::{AuditEntry, AuditLog, AuditOutcome};
 
-use super::PolicyEnforcer;
+use super::enforcer::PolicyEnforcer;
 
 /// Dropped before it has ended, it is recorded as cancelled.
 pub(crate) struct PendingAuditEntry {

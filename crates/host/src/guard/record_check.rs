@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use hospes_store::{AuditEntry, AuditEntryKind, StoreError};
 
-use super::PolicyEnforcer;
+use super::enforcer::PolicyEnforcer;
 
 impl PolicyEnforcer {
     /// Verifies the whole audit record. A fault is returned, kept for the host's status, and recorded. The record

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 
+use super::admitted_call::AdmittedCall;
 use super::call_decision::CallDecision;
-use super::{AdmittedCall, CallTarget, PolicyEnforcer};
+use super::call_target::CallTarget;
+use super::enforcer::PolicyEnforcer;
 
 /// Refuses a call and returns its outcome. `why` is for the caller, `by` for the record. `passage` is the call's own,
 /// if it was already admitted.

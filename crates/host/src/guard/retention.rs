@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::PolicyEnforcer;
+use super::enforcer::PolicyEnforcer;
 
 /// Interval at which entries that are too old are deleted.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -7,8 +7,9 @@ use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourc
 use sha2::{Digest as _, Sha256};
 
 use super::approval_binding::asker_digest;
-use super::call_approval::wait_for_decision;
-use super::{CallTarget, PolicyEnforcer};
+use super::call_target::CallTarget;
+use super::enforcer::PolicyEnforcer;
+use super::waiting::wait_for_decision;
 use crate::approvals::{
     ApprovalCallKind, ApprovalCard, ApprovalOutcome, DecisionOptions, NewApproval, ResultCard,
 };

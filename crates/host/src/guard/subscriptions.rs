@@ -9,8 +9,10 @@ use hospes_policy::{CallArguments, PolicyDecision, PolicyRequest};
 use hospes_store::{AuditEntry, AuditOutcome};
 use jiff::Timestamp;
 
-use super::admitted_call::clipped;
-use super::{CallTarget, PolicyEnforcer, UNASKED, denial};
+use super::call_target::CallTarget;
+use super::denials::{UNASKED, denial};
+use super::enforcer::PolicyEnforcer;
+use super::recorded_text::clipped;
 use crate::approvals::{GrantEffect, GrantQuery};
 
 /// Maximum number of subscriptions remembered as already recorded.

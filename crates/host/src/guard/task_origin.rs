@@ -12,8 +12,10 @@ use hospes_store::AuditEntryKind;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::admitted_call::clipped;
-use super::{PendingAuditEntry, PolicyEnforcer, denial};
+use super::denials::denial;
+use super::enforcer::PolicyEnforcer;
+use super::pending_entry::PendingAuditEntry;
+use super::recorded_text::clipped;
 use crate::approvals::{ApprovalCallKind, GrantEffect, GrantQuery};
 use crate::server::UpstreamServer;
 

@@ -13,8 +13,7 @@ use super::fingerprint::fingerprint;
 use super::pin_store::PinStore;
 use super::redacted_listing::redact_listing;
 use super::status::PinStatus;
-use super::{PinMode, trust_mode};
-use crate::config::{ServerConfig, ServerTransport, ToolFilter};
+use crate::config::{PinMode, ServerConfig, ServerTransport, ToolFilter};
 use crate::server::{
     BlockReason, ConnectorFuture, DefinitionGate, DefinitionHashes, UpstreamConnectError, UpstreamListing,
 };
@@ -252,6 +251,15 @@ impl DefinitionGate for PinGate {
             }
         };
         Some(format!("{what}; {REVIEW_INSTRUCTION}"))
+    }
+}
+
+/// Returns the mode of acceptance under which pins are stored; none if nothing is pinned.
+fn trust_mode(mode: PinMode) -> Option<TrustMode> {
+    match mode {
+        PinMode::Ask => Some(TrustMode::Ask),
+        PinMode::FirstUse => Some(TrustMode::FirstUse),
+        PinMode::Off => None,
     }
 }
 

@@ -9,12 +9,12 @@ use hospes_store::pins::{
 };
 use tokio::sync::watch;
 
-use super::PinMode;
 use super::fingerprint::fingerprint;
 use super::gate::PinGate;
 use super::pin_store::PinStore;
+use super::pinning_config::PinningConfig;
 use super::view::{DefinitionDifference, PinnedServer};
-use crate::config::{ServerConfig, ServerTransport};
+use crate::config::{PinMode, ServerConfig, ServerTransport};
 
 /// Error of reading, accepting or rejecting pins.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,14 @@ impl PinMember {
             Self::Gated(gate) => Some(gate),
             Self::Builtin(..) => None,
         }
+    }
+}
+
+impl PinningConfig {
+    /// The pins without a host: what was last seen of each server, by any.
+    #[must_use]
+    pub fn offline(&self) -> PinManager {
+        PinManager::new(Arc::new(PinStore::new(self, Arc::default())), None)
     }
 }
 

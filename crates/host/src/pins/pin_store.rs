@@ -9,9 +9,9 @@ use hospes_store::pins::{ItemKind, PinRecords, ServerPinState, ServerSighting, S
 use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
 use tokio::sync::watch;
 
-use super::PinningConfig;
 use super::gate::PinGate;
 use super::lint::{NeighbourTools, lints};
+use super::pinning_config::PinningConfig;
 use crate::server::UpstreamEpoch;
 
 /// Interval between attempts to read the store after a failure.

@@ -1,0 +1,166 @@
+//! Admission of calls: rules, data flow, blocks and approvals in their order.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use hospes::{Call, Outcome};
+use hospes_policy::{CallArguments, DataFlowPolicy, Policy, PolicyDecision, PolicyRequest, PolicyVerdict};
+use jiff::Timestamp;
+
+use super::admitted_call::AdmittedCall;
+use super::approval_binding::{self, ApprovalBinding};
+use super::approved_rounds::APPROVED_STEP;
+use super::call_approval::{ApprovalAnswer, CallApproval, take_answer};
+use super::call_decision::CallDecision;
+use super::call_target::CallTarget;
+use super::denials::{UNASKED, UNREVIEWED, denial};
+use super::enforcer::PolicyEnforcer;
+use super::review::ResultReview;
+use crate::approvals::{GrantEffect, GrantQuery};
+
+impl PolicyEnforcer {
+    /// Decides whether a call may be sent. Continues with its entry of the audit log. Breaks if the call ends here: with a
+    /// refusal, or with a question to the application.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        call: &Call,
+        going: CallTarget<'_>,
+    ) -> ControlFlow<Outcome, Box<AdmittedCall>> {
+        let mut passage = AdmittedCall::new(self, call, &going);
+        if let Err(error) = passage.can_be_recorded().await {
+            tracing::error!(%error, "call refused because it cannot be recorded");
+            passage.unrecorded();
+            return ControlFlow::Break(going.refusal("calls cannot be recorded at the moment"));
+        }
+        // An answer to a question of ours is nobody else's, whatever the rules say by now.
+        let answer = take_answer(call);
+        match self.policy() {
+            Some(policy) => self.apply_rules(call, &going, &policy, answer, &mut passage).await?,
+            None => {
+                let decision = CallDecision::Allow { by: "there are no rules".into() };
+                passage.conclude(&going, decision).await?;
+            }
+        }
+        ControlFlow::Continue(Box::new(passage))
+    }
+
+    /// Continues if the rules, and the person where they ask, let the call pass.
+    async fn apply_rules(
+        &self,
+        call: &Call,
+        going: &CallTarget<'_>,
+        policy: &Policy,
+        answer: Option<ApprovalAnswer>,
+        passage: &mut AdmittedCall,
+    ) -> ControlFlow<Outcome> {
+        let text = going.arguments(call);
+        let arguments = match CallArguments::read(text) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                let (by, why) = ("the arguments are ambiguous".into(), error.to_string().into());
+                return passage.conclude(going, CallDecision::Deny { recorded: "deny", by, why }).await;
+            }
+        };
+        let peer = call.context.peer();
+        let asked = PolicyRequest::new(going.server, going.action(&arguments))
+            .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
+            .with_principal(call.context.principal());
+        let verdict = policy.decide(&asked, Timestamp::now());
+        let verdict = self.weigh_data_flow(policy, &asked, going, verdict, passage);
+        if verdict.decision != PolicyDecision::Deny
+            && let Some(denial) = self.denial_before_asking(&asked, going, &verdict)
+        {
+            return passage.conclude(going, denial).await;
+        }
+        let bound = || {
+            let definition = approval_binding::definition(going);
+            (ApprovalBinding::new(policy, &asked, going, definition.as_deref(), text), definition)
+        };
+        // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
+        // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
+        let was_asked = verdict.decision == PolicyDecision::Allow
+            && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound().0))
+                || call.context.round().steps.contains_key(APPROVED_STEP));
+        match verdict.decision {
+            PolicyDecision::Allow if !was_asked => {
+                let decision = CallDecision::Allow { by: verdict.because.to_string().into() };
+                passage.conclude(going, decision).await?;
+            }
+            PolicyDecision::Deny => {
+                let (by, why) = (verdict.because.to_string().into(), denial(&verdict).into());
+                return passage.conclude(going, CallDecision::Deny { recorded: "deny", by, why }).await;
+            }
+            PolicyDecision::Ask if !going.can_be_asked_about() => {
+                let by = format!("{UNASKED}: {}", verdict.why()).into();
+                let decision = CallDecision::Deny { recorded: "deny", by, why: UNASKED.into() };
+                return passage.conclude(going, decision).await;
+            }
+            PolicyDecision::Allow | PolicyDecision::Ask => {
+                let (bond, definition) = bound();
+                let asking = CallApproval {
+                    policy,
+                    verdict: &verdict,
+                    going,
+                    asked: &asked,
+                    arguments: &arguments,
+                    text,
+                    bond,
+                    definition,
+                };
+                self.require_approval(call, &asking, answer, passage).await?;
+            }
+        }
+        if verdict.review {
+            passage.review(ResultReview::new(call, going, verdict.because.to_string()));
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The verdict in the light of what its session has read; the passage knows what this brings into it.
+    fn weigh_data_flow(
+        &self,
+        policy: &Policy,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        verdict: PolicyVerdict,
+        passage: &mut AdmittedCall,
+    ) -> PolicyVerdict {
+        if policy.data_flow() == DataFlowPolicy::Off {
+            return verdict;
+        }
+        let labels = policy.labels(asked, going.known);
+        passage.set_labels(labels);
+        match self.flows.tainted(passage.peer()).filter(|_| labels.outbound) {
+            Some(flow) => policy.apply_data_flow(verdict, labels, flow),
+            None => verdict,
+        }
+    }
+
+    /// Returns the denial of a call that no rule can allow. This applies to items a person has blocked, and to calls
+    /// whose result needs review while no reviewer is present.
+    fn denial_before_asking(
+        &self,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        verdict: &PolicyVerdict,
+    ) -> Option<CallDecision<'static>> {
+        let (what, name) = (going.call_kind(), going.subject());
+        // A block is bound to no definition and no session, so there is nothing of these to compare.
+        let subject = GrantQuery {
+            asked,
+            target: going.target,
+            what,
+            name,
+            definition: None,
+            strong: true,
+            peer: None,
+        };
+        if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) {
+            let by = format!("blocked by {}", block.by).into();
+            return Some(CallDecision::Deny { recorded: "deny", by, why: "the user has blocked it".into() });
+        }
+        let is_reviewable = self.queue.is_attended() && going.can_be_asked_about();
+        // Better nothing than what looks reviewed and is not.
+        (verdict.review && !is_reviewable).then(|| CallDecision::deny(UNREVIEWED))
+    }
+}

@@ -1,0 +1,19 @@
+//! Texts of denials.
+
+use hospes_policy::{DecisionReason, PolicyVerdict};
+
+/// Reason for refusing a call whose result cannot be reviewed.
+pub(super) const UNREVIEWED: &str =
+    "its result has to be reviewed before delivery, and no reviewer is available";
+
+/// Reason for refusing a request that would need an approval but cannot be approved.
+pub(super) const UNASKED: &str =
+    "the item it belongs to requires approval each time, and this request cannot be approved";
+
+/// Returns the text of a denial: the reason given in the rule, which is meant for the caller.
+pub(super) fn denial(verdict: &PolicyVerdict) -> String {
+    match &verdict.because {
+        DecisionReason::Rule { reason: Some(reason), .. } => format!("it is not allowed here: {reason}"),
+        _ => "it is not allowed here".to_owned(),
+    }
+}

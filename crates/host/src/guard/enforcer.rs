@@ -1,0 +1,149 @@
+//! The enforcer of the policy: its rules, its approval queue and its audit log.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use hospes_model::RawJson;
+use hospes_policy::Policy;
+use hospes_store::AuditLog;
+
+use super::approved_rounds::ApprovedRounds;
+use super::data_flow::DataFlowTracker;
+use super::edit_check;
+use super::subscriptions::RecordedSubscriptions;
+use crate::approvals::ApprovalQueue;
+
+/// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
+pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Decides about every call, and records it.
+#[derive(Debug)]
+pub struct PolicyEnforcer {
+    /// None where everything may be called.
+    pub(super) policy: Arc<RwLock<Option<Arc<Policy>>>>,
+    /// Notified whenever the rules are replaced.
+    pub(super) replaced: tokio::sync::watch::Sender<()>,
+    pub(super) audit: Option<AuditLog>,
+    pub(super) keeps_arguments: bool,
+    pub(super) queue: ApprovalQueue,
+    pub(super) answers_questions: bool,
+    pub(super) approval_timeout: Duration,
+    pub(super) running: ApprovedRounds,
+    /// Arguments approved last, by tool and application.
+    pub(super) last: Mutex<HashMap<String, RawJson>>,
+    /// Subscriptions that have already been recorded.
+    pub(super) followers: RecordedSubscriptions,
+    /// The problem that was found when the record was gone through.
+    pub(super) record_problem: std::sync::OnceLock<String>,
+    /// Data that each session has read.
+    pub(super) flows: DataFlowTracker,
+}
+
+impl PolicyEnforcer {
+    /// With these rules; without any, everything may be called. Nothing is recorded.
+    #[must_use]
+    pub fn new(policy: impl Into<Option<Policy>>) -> Self {
+        Self {
+            policy: Arc::new(RwLock::new(policy.into().map(Arc::new))),
+            replaced: tokio::sync::watch::Sender::default(),
+            audit: None,
+            keeps_arguments: false,
+            queue: ApprovalQueue::new(),
+            answers_questions: false,
+            approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
+            running: ApprovedRounds::default(),
+            last: Mutex::default(),
+            followers: RecordedSubscriptions::default(),
+            record_problem: std::sync::OnceLock::new(),
+            flows: DataFlowTracker::default(),
+        }
+    }
+
+    /// Records what happens.
+    #[must_use]
+    pub fn with_audit(mut self, audit: AuditLog) -> Self {
+        self.queue.set_audit(&audit);
+        self.audit = Some(audit);
+        self
+    }
+
+    /// Sets whether arguments are recorded too, always sealed. By default they are not recorded.
+    #[must_use]
+    pub fn keeping_arguments(mut self, keeps: bool) -> Self {
+        self.keeps_arguments = keeps;
+        self
+    }
+
+    /// Sets the time for a person to decide; by default [`DEFAULT_APPROVAL_TIMEOUT`].
+    #[must_use]
+    pub fn with_approval_timeout(mut self, timeout: Duration) -> Self {
+        self.approval_timeout = timeout;
+        self
+    }
+
+    /// Sets the queue for approvals; by default the guard has its own.
+    #[must_use]
+    pub fn with_approvals(mut self, queue: ApprovalQueue) -> Self {
+        // The builders may be called in either order, so both of them tie the queue to the record.
+        if let Some(audit) = &self.audit {
+            queue.set_audit(audit);
+        }
+        queue.set_edit_check(edit_check::checker(Arc::clone(&self.policy)));
+        self.queue = queue;
+        self
+    }
+
+    /// Sets whether elicitations that the application cannot answer go to the approval queue; by default they do not.
+    /// Each application then has its own connection to each older server, because a question there does not name its
+    /// application.
+    #[must_use]
+    pub fn answering_questions(mut self, answers: bool) -> Self {
+        self.answers_questions = answers;
+        self
+    }
+
+    pub(crate) fn answers_questions(&self) -> bool {
+        self.answers_questions
+    }
+
+    /// Returns the queue of pending approvals.
+    #[must_use]
+    pub fn approvals(&self) -> &ApprovalQueue {
+        &self.queue
+    }
+
+    /// Returns the time for a person to decide.
+    #[must_use]
+    pub fn approval_timeout(&self) -> Duration {
+        self.approval_timeout
+    }
+
+    /// The record of what happened, if there is one.
+    #[must_use]
+    pub fn audit(&self) -> Option<&AuditLog> {
+        self.audit.as_ref()
+    }
+
+    /// Goes by other rules from now on. What was approved under the old ones is approved no more, except for what a person
+    /// allowed until a day.
+    pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy.into().map(Arc::new);
+        self.queue.end_sessions();
+        // Last, so that whoever is woken finds the new rules.
+        self.replaced.send_replace(());
+    }
+
+    /// A receiver that is notified whenever the rules are replaced.
+    #[must_use]
+    pub fn policy_changes(&self) -> tokio::sync::watch::Receiver<()> {
+        self.replaced.subscribe()
+    }
+
+    /// The rules; none where everything may be called.
+    #[must_use]
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        // Cloned, so that nobody holds the lock while they decide.
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

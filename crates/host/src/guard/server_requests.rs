@@ -1,0 +1,117 @@
+//! Decisions about requests that servers make: sampling, elicitation and roots.
+
+use std::sync::Arc;
+
+use hospes::{Call, Context};
+use hospes_model::InputRequest;
+use hospes_policy::{
+    CallArguments, Policy, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, ToolEffectSet,
+};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
+use jiff::Timestamp;
+
+use super::approved_rounds::APPROVED_STEP;
+use super::call_target::METHOD_SUBJECT;
+use super::enforcer::PolicyEnforcer;
+use super::recorded_text::clipped;
+use crate::upstream::RootsRules;
+
+impl PolicyEnforcer {
+    /// A call ends here that was under way: what was approved of it is approved no more.
+    pub(crate) fn abandon(&self, context: &Context) {
+        let mut round = context.round();
+        let Some(token) = round.steps.remove(APPROVED_STEP) else { return };
+        context.begin_round(round);
+        self.running.forget(&token.decode::<String>().unwrap_or_default());
+    }
+
+    /// Returns the verdict on a sampling request of a server. Without rules the person is asked, because sampling
+    /// spends their money and may use their words.
+    pub(crate) fn decide_sampling(&self, call: &Call, server: &str) -> PolicyVerdict {
+        self.of_wish(call, server, PolicyAction::Sampling)
+    }
+
+    /// Returns true if the current rules deny sampling, regardless of an earlier approval.
+    pub(crate) fn has_forbidden_sampling(&self, call: &Call, server: &str) -> bool {
+        self.decide_sampling(call, server).decision == PolicyDecision::Deny
+    }
+
+    /// Returns the verdict on an elicitation of a server.
+    pub(crate) fn decide_elicitation(&self, call: &Call, server: &str) -> PolicyVerdict {
+        self.of_wish(call, server, PolicyAction::Elicitation)
+    }
+
+    fn of_wish(&self, call: &Call, server: &str, action: PolicyAction<'_>) -> PolicyVerdict {
+        let peer = call.context.peer();
+        let asked = PolicyRequest::new(server, action)
+            .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
+            .with_principal(call.context.principal());
+        let policy = self.policy().unwrap_or_else(|| Arc::new(Policy::without_rules()));
+        policy.decide(&asked, Timestamp::now())
+    }
+
+    /// Returns a description of the first request a server may not make in the middle of a call.
+    pub(super) fn forbidden_request<'r>(
+        &self,
+        server: &str,
+        (principal, application): (Option<&str>, Option<&str>),
+        mut requests: impl Iterator<Item = &'r InputRequest>,
+    ) -> Option<&'static str> {
+        let policy = self.policy()?;
+        let nothing = CallArguments::none();
+        requests.find_map(|request| {
+            // Declared out here, because the action borrows it beyond its arm.
+            let subject;
+            let (action, what) = match request {
+                InputRequest::CreateMessage(_) => (PolicyAction::Sampling, "an answer from your model"),
+                InputRequest::Elicit(_) => (PolicyAction::Elicitation, "an answer from you"),
+                InputRequest::ListRoots(_) => (PolicyAction::Roots, "your roots"),
+                InputRequest::Other { method, .. } => {
+                    subject = format!("{METHOD_SUBJECT}{method}");
+                    (
+                        PolicyAction::tool(&subject, ToolEffectSet::unknown(), &nothing),
+                        "an answer from your application",
+                    )
+                }
+                _ => return None,
+            };
+            let asked =
+                PolicyRequest::new(server, action).with_application(application).with_principal(principal);
+            let verdict = policy.decide(&asked, Timestamp::now());
+            // What is to be asked about is: the application asks its person.
+            (verdict.decision == PolicyDecision::Deny).then_some(what)
+        })
+    }
+}
+
+impl RootsRules for PolicyEnforcer {
+    fn may_share_roots(&self, server: &str, context: Option<&Context>, told: usize, of: usize) -> bool {
+        let verdict = self
+            .policy()
+            .map(|policy| policy.decide(&PolicyRequest::new(server, PolicyAction::Roots), Timestamp::now()));
+        // Whoever configured the host's own was asked by that; an application asks its person.
+        let denied = verdict.filter(|verdict| verdict.decision == PolicyDecision::Deny);
+        let Some(audit) = &self.audit else { return denied.is_none() };
+        let mut entry = AuditEntry::new(AuditEntryKind::Roots);
+        entry.server = Some(server.to_owned());
+        entry.subject = Some(format!("{} of {of}", if denied.is_none() { told } else { 0 }));
+        entry.by = Some(match (&denied, context) {
+            (Some(verdict), _) => verdict.because.to_string(),
+            (None, Some(_)) => "the application, within `roots` of the server".to_owned(),
+            (None, None) => "the configuration".to_owned(),
+        });
+        let is_allowed = denied.is_none() && (told > 0 || of == 0);
+        entry.decision = Some(if is_allowed { "allow" } else { "deny" }.to_owned());
+        entry.ending = Some(if is_allowed { AuditOutcome::Done } else { AuditOutcome::Refused });
+        if let Some(context) = context {
+            entry.principal = context.principal().map(str::to_owned);
+            let info = context.peer().info.as_ref();
+            entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));
+        }
+        let noted = audit.try_enqueue(entry).is_ok();
+        if !noted {
+            tracing::error!(server, "roots withheld from a server: the audit queue is full");
+        }
+        noted && denied.is_none()
+    }
+}

@@ -1,0 +1,37 @@
+//! Waiting for a person's decision.
+
+use std::time::Duration;
+
+use hospes::Call;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use crate::approvals::{ApprovalOutcome, ApprovalQueueError, ApprovalWaiter};
+
+/// Interval of progress notifications to a caller that waits for a decision.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Waits for a decision and sends progress from time to time. Intermediaries between host and application may close a
+/// silent call.
+pub(crate) async fn wait_for_decision(
+    call: &Call,
+    waiting: &ApprovalWaiter,
+) -> Result<ApprovalOutcome, ApprovalQueueError> {
+    let mut reminders = interval_at(Instant::now(), REMINDER_INTERVAL);
+    // After a stall the missed reminders are not made up for.
+    reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let settled = waiting.wait_settled();
+    tokio::pin!(settled);
+    // So small that the server's own progress, which comes after it and must be more, is.
+    let mut progress = 0.0;
+    loop {
+        // The decision first, so that nothing is sent any more for a call that is decided.
+        tokio::select! {
+            biased;
+            settled = &mut settled => return settled,
+            _ = reminders.tick() => {
+                progress += 1e-9;
+                call.context.progress(progress, None, Some("waiting for the person's approval"));
+            }
+        }
+    }
+}
