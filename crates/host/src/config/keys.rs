@@ -315,7 +315,7 @@ pub(super) const ALLOWANCE: KeyTable = KeyTable {
     about: "An allowance. It needs `tokens`, `money` or both, or `unlimited`. `[sampling.every_server]` has the same keys.",
     keys: &[
         Key::new("tokens", Count, "", "Tokens of prompts and answers within `window`."),
-        Key::new("money", Number, "", "Number within `window`, in the currency of `prices`."),
+        Key::new("money", Number, "", "Money within `window`, in the currency of `prices`."),
         Key::new("window", Duration, "24h", "Time for which spending counts."),
         Key::new("calls", Count, "", "Requests within `per`."),
         Key::new("per", Duration, "1m", "Time for which requests count."),
