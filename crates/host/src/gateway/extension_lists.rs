@@ -9,7 +9,8 @@ use futures::future::join_all;
 use hospes::{Call, Outcome};
 use hospes_model::{CacheScope, Method, RawJson, Reply, Revision, RpcError};
 
-use super::extensions::{declared, with_shown_uris, without_meta};
+use super::declared_extensions::declared;
+use super::extensions::{with_shown_uris, without_meta};
 use super::forward::ForwardRoute;
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;

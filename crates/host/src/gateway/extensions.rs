@@ -1,4 +1,4 @@
-//! ExtensionSettings of the protocol: which of them the servers have, and requests of methods that only an extension has.
+//! Extensions of the protocol: which of them the servers have, and requests of methods that only an extension has.
 //!
 //! What such a request is about is not known here. So it goes to the server whose label its `uri`, `ref.uri` or `name`
 //! carries, or whose task it names; else to the only one that can be meant; and to none where several can. Its params and
@@ -9,12 +9,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use hospes::{Call, Context, Outcome, Service as _};
-use hospes_model::{ClientCapabilities, Method, Notification, RawJson, Reply, Revision, RpcError};
+use hospes_model::{Method, Notification, RawJson, Reply, Revision, RpcError};
 
+use super::declared_extensions::{declared, shares_extension};
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
-use super::rewrite;
-use super::rewrite::not_an_object;
+use super::rewrite::{self, not_an_object};
 use super::route::{NamedItemKind, locate_item, unknown_resource};
 use super::routed_call::RoutedCall;
 use crate::catalogue::names::SEPARATOR;
@@ -261,7 +261,7 @@ impl Gateway {
     /// The only server that a request can mean which names none.
     fn only_candidate(&self, method: &str, using: &ViewLease) -> Result<usize, RpcError> {
         let seen = self.in_view(using);
-        // ExtensionSettings are named `vendor/name`, and their methods begin with that name.
+        // Extensions are named `vendor/name`, and their methods begin with that name.
         let family = method.split('/').next().unwrap_or_default();
         let is_of_family = |identifier: &str| {
             identifier.rsplit_once('/').is_some_and(|(_, name)| name == family) && method.contains('/')
@@ -287,16 +287,6 @@ impl Gateway {
             }
         }
     }
-}
-
-/// The extensions that a server declares, but for tasks, which are carried by themselves.
-pub(crate) fn declared(live: &ReadyConnection) -> impl Iterator<Item = (&String, &RawJson)> {
-    crate::server::own_extensions(live.capabilities())
-}
-
-/// Returns whether an application and a server declare a common extension.
-pub(super) fn shares_extension(live: &ReadyConnection, application: &ClientCapabilities) -> bool {
-    declared(live).any(|(identifier, _)| application.has_extension(identifier))
 }
 
 /// Returns whether a method can be shown, recorded and written as it is.
@@ -378,11 +368,6 @@ pub(super) fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str
         }
     }
     shown
-}
-
-/// Returns true if the method is not defined by the specification, so that it belongs to an extension.
-pub(super) fn is_extension_method(method: &Method) -> bool {
-    matches!(method, Method::Other(_))
 }
 
 #[cfg(test)]

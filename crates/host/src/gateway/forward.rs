@@ -9,7 +9,7 @@ use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError,
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::extensions::is_extension_method;
+use super::declared_extensions::is_extension_method;
 use super::handle::Gateway;
 use super::local_answers::{LocalAnswerOutcome, MAX_OWN_ROUNDS};
 use super::reach::ReachedUpstream;

@@ -16,7 +16,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 
-use super::extensions::declared;
+use super::declared_extensions::declared;
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
 use super::subscription_sink::{PendingAcknowledgement, SubscriptionSink};

@@ -14,8 +14,8 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::declared_extensions::shares_extension;
 use super::elicitation;
-use super::extensions::shares_extension;
 use super::handle::Gateway;
 use crate::approvals::{ApprovalCard, ApprovalOutcome, DecisionOptions, FormCard, NewApproval, UrlCard};
 use crate::guard::{PendingAuditEntry, PolicyEnforcer, wait_for_decision};

@@ -10,6 +10,7 @@
 mod account_login;
 mod admission;
 mod call_record;
+mod declared_extensions;
 mod discovery;
 mod elicitation;
 mod era_fallback;
@@ -94,7 +95,7 @@ impl Gateway {
             Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
                 self.handle_task_request(call, &using).await
             }
-            ref own if extensions::is_extension_method(own) => {
+            ref own if declared_extensions::is_extension_method(own) => {
                 Box::pin(self.forward_extension_request(call, &using)).await
             }
             ref other => Err(RpcError::method_not_found(other.name())),
