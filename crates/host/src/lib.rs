@@ -1,7 +1,7 @@
-//! The MCP host: many servers, one person, one endpoint.
+//! The MCP host: many servers behind one endpoint, with policy, approvals and an audit log.
 //!
-//! [`HostBuilder::start`] starts the servers of a configuration, all at once, and keeps them up; [`Host::gateway`] is all of
-//! them as one [`Service`](hospes::Service), to be served over any transport.
+//! [`HostBuilder::start`] starts the servers of a configuration and keeps them running. [`Host::gateway`] returns all
+//! of them as one [`Service`](hospes::Service), which can be served over any transport.
 
 pub mod accounts;
 pub mod approvals;

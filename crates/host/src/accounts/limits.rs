@@ -10,13 +10,13 @@ use crate::config::{AccountsConfig, MAX_LINK_LIFETIME};
 pub struct AccountLimits {
     /// Lifetime of a link with which a user connects an account. Default and maximum: [`MAX_LINK_LIFETIME`].
     pub link_lifetime: Duration,
-    /// Maximum number of such links at once, for all users: 16384. At the limit the oldest link is removed.
+    /// Maximum number of pending links of all users: 16384. At the limit the oldest link is removed.
     pub max_links: usize,
     /// Maximum number of links of one account: 8. At the limit the oldest link is removed.
     pub max_links_per_account: usize,
     /// Maximum number of pending sign-ins of one account: 16. Further sign-ins fail.
     pub max_pending_sign_ins: usize,
-    /// Maximum number of users at once: 1000. Calls of further users fail.
+    /// Maximum number of concurrent users: 1000. Calls of further users fail.
     pub max_users: usize,
     /// Time that a call waits for its user to sign in, after they agreed to, before it asks again: 50 seconds. Proxies
     /// before the host may time out a silent request if this is longer.

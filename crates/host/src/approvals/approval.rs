@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::decision::DecisionRecord;
 
-/// Something that waits for a person's decision, as the person is shown it.
+/// An action that waits for a person's decision, in the form shown to the person.
 ///
 /// Content from servers and models is stored unchanged. A viewer must make hidden characters visible
 /// ([`hospes_policy::visible`]) and must keep this content apart from Hospes' own text.
@@ -23,13 +23,13 @@ pub struct Approval {
     pub expires_at: Timestamp,
     /// State of the approval.
     pub state: ApprovalState,
-    /// The decision, once it was made.
+    /// Decision, once it has been made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<DecisionRecord>,
     /// Principal who is signed in at the application, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// The application, as it calls itself.
+    /// Name that the application reports for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     /// The server that it is about, by the name that the person gave it.
@@ -49,15 +49,15 @@ pub struct Approval {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalState {
-    /// It waits.
+    /// Waiting for a decision.
     Open,
-    /// A person allowed it.
+    /// Allowed by a person.
     Allowed,
-    /// A person denied it.
+    /// Denied by a person.
     Denied,
     /// The time limit passed without a decision.
     Expired,
-    /// The asker went away.
+    /// The requester disconnected.
     Withdrawn,
 }
 
@@ -80,11 +80,11 @@ pub struct DecisionOptions {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalCard {
-    /// Something would go to a server. An edit is the arguments that go instead.
+    /// A call to a server. An edit replaces its arguments.
     Call(Box<CallCard>),
-    /// A result would go to the application, and so to its model. An edit is the result that goes instead.
+    /// A result for the application, and so for its model. An edit replaces the result.
     Result(Box<ResultCard>),
-    /// A server asks for a model's answer: what would be sent. An edit is the params that are sent instead.
+    /// A sampling request of a server, before it is sent to a model. An edit replaces its params.
     SamplingRequest(Box<SamplingRequestCard>),
     /// The model's answer, before the server gets it. An edit is the result that it gets instead.
     SamplingResult(Box<SamplingResultCard>),
@@ -124,13 +124,13 @@ impl<'de> Deserialize<'de> for ApprovalCard {
 pub enum ApprovalCallKind {
     /// The call of a tool.
     Tool,
-    /// A prompt is fetched.
+    /// Fetching of a prompt.
     Prompt,
-    /// A resource is read.
+    /// Reading of a resource.
     Resource,
 }
 
-/// Something that would go to a server.
+/// A call to a server that needs approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallCard {
@@ -163,7 +163,7 @@ pub struct CallCard {
     /// Data that the session has read and that this call could send out, if this is a reason to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_flow: Option<SessionFlow>,
-    /// Conditions on the arguments that a narrow lasting permission could have: what the editor begins with.
+    /// Suggested conditions on the arguments for a narrow lasting permission, with which the editor starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<RawJson>,
 }
@@ -172,9 +172,9 @@ pub struct CallCard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeclaredEffects {
-    /// It changes nothing.
+    /// True if the tool is declared read-only.
     pub read_only: bool,
-    /// It may destroy something.
+    /// True if the tool may make destructive changes.
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
@@ -191,7 +191,7 @@ impl DeclaredEffects {
     }
 }
 
-/// A result on its way to the application.
+/// A result that is reviewed before it is delivered to the application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResultCard {
@@ -211,7 +211,7 @@ pub struct ResultCard {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingRequestCard {
-    /// The tool, prompt or URI whose call it comes from, if it comes from one.
+    /// Tool, prompt or URI whose call caused the request, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The params of `sampling/createMessage`, as they would be sent.
@@ -237,11 +237,11 @@ pub struct SamplingRequestCard {
     pub remaining: String,
 }
 
-/// Answer of a model.
+/// Answer of a model, which is reviewed before the server gets it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingResultCard {
-    /// The tool, prompt or URI whose call it is for, if it is for one.
+    /// Tool, prompt or URI whose call caused the request, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The params that were sent.
@@ -251,7 +251,7 @@ pub struct SamplingResultCard {
     /// Descriptions of content that looks like a secret.
     #[serde(default)]
     pub findings: Vec<String>,
-    /// Tokens that were sent and received, where the provider says it.
+    /// Input and output tokens, if the provider reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<(u64, u64)>,
     /// Cost of the answer, in the currency of the prices.
@@ -259,11 +259,11 @@ pub struct SamplingResultCard {
     pub cost: Option<String>,
 }
 
-/// A form that a server wants filled in.
+/// A form that a server asks the person to fill in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FormCard {
-    /// The tool, prompt or URI whose call it comes from, if it comes from one.
+    /// Tool, prompt or URI whose call caused the request, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Message of the server.
@@ -275,18 +275,18 @@ pub struct FormCard {
     pub secrets: Vec<String>,
 }
 
-/// A place that a server wants the person to go to.
+/// A URL that a server asks the person to open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UrlCard {
-    /// The tool, prompt or URI whose call it comes from, if it comes from one.
+    /// Tool, prompt or URI whose call caused the request, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Message of the server.
     pub message: String,
-    /// The whole URL. It is not fetched before the person goes there.
+    /// The whole URL. It is not fetched before the person opens it.
     pub url: String,
-    /// Its host, in ASCII.
+    /// Host of the URL, in ASCII.
     pub host: String,
     /// Warnings that the person should see.
     #[serde(default)]

@@ -16,7 +16,7 @@ pub const MAX_REASON_BYTES: usize = 2000;
 #[serde(tag = "decision", rename_all = "snake_case", try_from = "DecisionFields")]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum ApprovalDecision {
-    /// It happens.
+    /// Allows the action.
     Allow {
         /// Edited content that replaces the original: arguments of a call, params or a result of sampling, or the
         /// content of a form.
@@ -26,7 +26,7 @@ pub enum ApprovalDecision {
         #[serde(default, skip_serializing_if = "ApprovalScope::is_once")]
         scope: ApprovalScope,
     },
-    /// It does not happen.
+    /// Denies the action.
     Deny {
         /// Told to the model; at most 2000 bytes ([`MAX_REASON_BYTES`]).
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,13 +38,13 @@ pub enum ApprovalDecision {
 }
 
 impl ApprovalDecision {
-    /// Yes, this once.
+    /// Creates a decision that allows the action once.
     #[must_use]
     pub fn allow() -> Self {
         Self::Allow { edited: None, scope: ApprovalScope::Once }
     }
 
-    /// No.
+    /// Creates a denial without a reason.
     #[must_use]
     pub fn deny() -> Self {
         Self::Deny { reason: None, block: false }
@@ -58,7 +58,7 @@ impl ApprovalDecision {
         }
     }
 
-    /// No, and why.
+    /// Creates a denial with a reason.
     #[must_use]
     pub fn deny_because(reason: impl Into<String>) -> Self {
         Self::Deny { reason: Some(reason.into()), block: false }
@@ -115,7 +115,7 @@ impl TryFrom<DecisionFields> for ApprovalDecision {
 pub struct DecisionRecord {
     /// Time of the decision.
     pub at: Timestamp,
-    /// By whom: "the person at the console".
+    /// Decider, such as "the person at the console".
     pub by: String,
     /// The decision.
     #[serde(flatten)]
@@ -143,7 +143,7 @@ pub enum DecideError {
     /// Nothing of this id waits, nor has lately.
     #[error("no pending approval with this id: it was decided long ago or never existed")]
     Unknown,
-    /// It does not wait any more.
+    /// The approval is no longer pending.
     #[error("it was already decided, has expired, or was withdrawn by the requester")]
     Over,
     /// The decision was not offered for this approval.

@@ -1,4 +1,5 @@
-//! Every decision is recorded when it is made: what comes of it may never come back, or come days later.
+//! Audit entries of decisions. They are written when the decision is made, because its result may come days later or
+//! never.
 
 use hospes_store::{AuditEntry, AuditEntryKind, AuditLog};
 
@@ -8,7 +9,7 @@ use super::decision::ApprovalDecision;
 use super::grant::ApprovalScope;
 
 impl ApprovalQueue {
-    /// Records every decision from now on: who made it, about what, and for how long. The first such record stays.
+    /// Records every later decision: the decider, the subject and the scope. Only the first call has an effect.
     pub(crate) fn set_audit(&self, audit: &AuditLog) {
         let _another = self.0.audit.set(audit.clone());
     }

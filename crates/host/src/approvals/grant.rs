@@ -63,20 +63,20 @@ pub struct ApprovalGrant {
     pub id: String,
     /// Time at which it was given.
     pub given_at: Timestamp,
-    /// By whom: "the person at the console".
+    /// Decider, such as "the person at the console".
     pub by: String,
     /// Time of expiry. None if it ends with its session, and for a denial, which ends when it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Description of the session to which it is bound; none if it is not bound to one.
+    /// Description of the session to which it is bound. `None` if it is not bound to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Effect of the grant.
     pub effect: GrantEffect,
-    /// Principal who must be signed in; none for calls without sign-in.
+    /// Required signed-in principal. `None` for calls without sign-in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// Name that the application must report; none for one without a name.
+    /// Required application name. `None` for an application without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     /// True if it holds for all applications.
@@ -85,17 +85,17 @@ pub struct ApprovalGrant {
     /// True if an application reported it for its person. It does not satisfy a rule that requires a strong approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub weak: bool,
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The hash of the server's command line or URL as it was when this was given: another one under the same name is not
-    /// allowed anything by it. A denial has none, and holds for whatever has the name.
+    /// Hash of the server's command line or URL when the grant was given. Another target under the same name is not
+    /// allowed by it. A denial has none and applies to any server of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Kind of call that `name` refers to.
     pub what: ApprovalCallKind,
     /// The tool or prompt, by its server's own name, or the URI.
     pub name: String,
-    /// The hash of the tool's definition as it was when this was given; nothing for any.
+    /// Hash of the tool's definition when the grant was given. `None` applies to any definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
     /// Conditions on the arguments, as in a rule.
@@ -127,7 +127,7 @@ impl LastingPermission {
     /// Computes the time of expiry, at `now`.
     ///
     /// # Errors
-    /// In words, when that is in the past or too far away.
+    /// A description, if the time is in the past or too far in the future.
     pub(super) fn end(&self, now: Timestamp) -> Result<Timestamp, String> {
         let after = |span: Duration| {
             SignedDuration::try_from(span)
@@ -151,8 +151,10 @@ impl LastingPermission {
 pub(super) struct GrantConditions(Option<Policy>);
 
 impl GrantConditions {
+    /// Compiles the conditions of a permission.
+    ///
     /// # Errors
-    /// A description of the condition that is invalid.
+    /// A description of the invalid condition.
     pub(super) fn new(arguments: &BTreeMap<String, Value>, destinations: &[String]) -> Result<Self, String> {
         #[derive(Serialize)]
         struct ConditionsPolicy<'a> {

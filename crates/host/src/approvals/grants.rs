@@ -1,4 +1,4 @@
-//! Lasting decisions of a person.
+//! Lasting decisions of a person, in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -13,7 +13,7 @@ use super::approval::ApprovalCallKind;
 use super::decision::DecideError;
 use super::grant::{ApprovalGrant, GrantConditions, GrantEffect, LastingPermission};
 
-/// Maximum number of lasting decisions at once.
+/// Maximum number of lasting decisions.
 pub const MAX_GRANTS: usize = 4096;
 
 /// Properties of a call that are compared with grants.
@@ -48,7 +48,7 @@ struct ActiveGrant {
 }
 
 impl GrantTable {
-    /// Those that are kept, as they are by now; what is bound to a session stays.
+    /// Replaces the persisted grants by the current ones. Grants bound to a session stay.
     pub(super) fn replace(&self, kept: Vec<StoredGrant>) {
         let read = |kept: StoredGrant| {
             let mut grant: ApprovalGrant =
@@ -82,7 +82,7 @@ impl GrantTable {
         all.extend(before.into_iter().filter(|(_, given)| !given.grant.is_kept()));
     }
 
-    /// Nothing that is kept is allowed by it any more, until it is read again.
+    /// Suspends all persisted grants until they are read again.
     pub(super) fn suspend(&self) {
         self.write().retain(|_, given| {
             let grant = &given.grant;
@@ -97,8 +97,10 @@ impl GrantTable {
         used.into_iter().map(|(id, (at, uses))| (id, at, uses)).collect()
     }
 
+    /// Adds a grant.
+    ///
     /// # Errors
-    /// [`DecideError::Rule`] when there is no room, or its conditions cannot be read.
+    /// [`DecideError::Rule`] if the limit is reached, or its conditions are invalid.
     pub(super) fn insert(
         &self,
         grant: ApprovalGrant,
@@ -120,8 +122,10 @@ impl GrantTable {
         Ok(())
     }
 
+    /// Validates a lasting permission.
+    ///
     /// # Errors
-    /// The condition on the arguments is invalid.
+    /// If the condition on the arguments is invalid.
     pub(super) fn check(permission: &LastingPermission, now: Timestamp) -> Result<Timestamp, DecideError> {
         let until = permission.end(now).map_err(DecideError::Rule)?;
         GrantConditions::new(&permission.arguments, &permission.destinations).map_err(DecideError::Rule)?;
@@ -132,7 +136,7 @@ impl GrantTable {
         self.write().remove(id).map(|given| given.grant)
     }
 
-    /// Those that hold, the newest first.
+    /// Returns the valid grants, newest first.
     pub(super) fn list(&self) -> Vec<ApprovalGrant> {
         let now = Timestamp::now();
         let all = self.read();
@@ -143,12 +147,12 @@ impl GrantTable {
         grants
     }
 
-    /// Forgets what was given for sessions.
+    /// Removes all grants that are bound to a session.
     pub(super) fn end_sessions(&self) {
         self.write().retain(|_, given| given.session.is_none());
     }
 
-    /// The first that fits, a denial before a permission.
+    /// Returns the first matching grant; denials take precedence over permissions.
     pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
         let now = Timestamp::now();
         // For reading first: few calls have a grant, and the conditions may look at links on the disk.

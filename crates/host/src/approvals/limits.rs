@@ -1,14 +1,14 @@
-//! Limits of the pending approvals.
+//! Limits on pending approvals.
 
-/// Limits of the approvals that wait for a decision. Approvals beyond a limit are rejected at once, with the limit
+/// Limits on pending approvals. Approvals beyond a limit are rejected immediately, with an error that names the limit
 /// and its setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApprovalLimits {
     /// Maximum number of approvals: the setting `max_waiting`; by default 1024.
     pub waiting: usize,
-    /// The largest number of them of one user, or of all together who are not signed in. One program may have at most as
-    /// many as are left for the others. The setting `max_waiting_of_one`; by default 256.
+    /// Maximum number of pending approvals of one user, or of all users without sign-in together (setting
+    /// `max_waiting_of_one`; default 256). A single program may use at most as many as remain for the others.
     pub of_one: usize,
     /// Maximum size of the shown content of all approvals, in bytes: the setting `max_waiting_bytes`; by default 64
     /// MiB.
@@ -32,7 +32,7 @@ pub(crate) enum ApprovalLimitExceeded {
         limit: usize,
     },
     Bytes(usize),
-    /// Approved calls that are under way.
+    /// Number of approved calls in progress.
     Running(usize),
 }
 

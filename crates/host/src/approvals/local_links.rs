@@ -1,4 +1,4 @@
-//! The symbolic links of this machine, for rules about paths.
+//! Resolution of this machine's symbolic links, for policy rules about paths.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

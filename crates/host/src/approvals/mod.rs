@@ -61,7 +61,7 @@ const MAX_FINISHED: usize = 256;
 /// Maximum size of all finished approvals, in bytes.
 const MAX_FINISHED_BYTES: usize = 16 * 1024 * 1024;
 
-/// Far enough away.
+/// Maximum wait, in effect unlimited.
 const MAX_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A digest of everything that a decision is bound to.
@@ -78,13 +78,13 @@ pub struct ApprovalQueue(Arc<ApprovalQueueInner>);
 struct ApprovalQueueInner {
     state: Mutex<ApprovalQueueState>,
     grants: grants::GrantTable,
-    /// Held while what lasts is written or read anew: what is read must not be older than what is here.
+    /// Held while persisted grants are written or read again, so that an older read never replaces a newer state.
     turn: tokio::sync::Mutex<()>,
-    /// The host's state.
+    /// State of the host, if approvals are persisted.
     store: Option<StateStore>,
     /// Store of lasting decisions.
     kept: Option<hospes_store::grants::GrantRecords>,
-    /// Store of approvals whose askers come back for them.
+    /// Store of approvals whose requesters come back for them.
     approvals: Option<hospes_store::approvals::ApprovalRecords>,
     /// Looks at edits of those that were asked before a restart.
     checker: OnceLock<StoredEditCheck>,
@@ -103,19 +103,19 @@ struct ApprovalQueueState {
     /// Over, the newest last, each with its size.
     done: VecDeque<(Approval, usize)>,
     done_bytes: usize,
-    /// Those that are over here and kept still: they are to be removed.
+    /// Ids of finished approvals that have not been removed from the store yet.
     over: HashSet<String>,
-    /// Those that are kept and cannot be read, nor shown.
+    /// Ids of persisted approvals that cannot be decrypted and are not shown.
     unreadable: HashSet<String>,
     /// Number of approvals submitted so far.
     count: u64,
-    /// Those who show the approval queue to a person.
+    /// Viewers that show the approval queue to a person.
     attending: Vec<(u64, Option<Arc<str>>)>,
     /// Number of served consoles at which a person can decide.
     consoles: usize,
 }
 
-/// Something for the approval queue.
+/// A new approval for the queue.
 pub(crate) struct NewApproval {
     pub(crate) principal: Option<String>,
     pub(crate) application: Option<String>,
@@ -127,7 +127,7 @@ pub(crate) struct NewApproval {
     pub(crate) bond: BindingDigest,
     /// Identity of the asker, to which the limit for one asker applies.
     pub(crate) asker: BindingDigest,
-    /// The program that asks, where it is known: it has a share of what its user may have waiting.
+    /// Calling program, if known. It has a limited share of its user's pending approvals.
     pub(crate) caller: Option<Arc<str>>,
     /// True if the application may report its person's decision.
     pub(crate) is_weak: bool,
@@ -137,8 +137,8 @@ pub(crate) struct NewApproval {
     pub(crate) check: Option<EditCheck>,
     /// The session that asks, where a permission for it is offered.
     pub(crate) session: Option<GrantSession>,
-    /// True if the asker goes away and comes back for the decision, perhaps after a restart. [`ApprovalWaiter::store`] must
-    /// then be called; the approval is hidden before.
+    /// True if the requester disconnects and comes back for the decision, perhaps after a restart.
+    /// [`ApprovalWaiter::store`] must then be called; the approval is hidden until then.
     pub(crate) returns: bool,
 }
 
@@ -147,11 +147,11 @@ pub(crate) struct NewApproval {
 pub(crate) enum ApprovalQueueError {
     /// It was used, or its time is over, or it never was.
     Expired,
-    /// It was given for something else.
+    /// The decision was made for a different call.
     Changed,
-    /// Too much is waiting.
+    /// The approval queue is full.
     TooMany(ApprovalLimitExceeded),
-    /// No id could be made for it.
+    /// No random id could be generated.
     NoId,
     /// It cannot be kept, or not be used up, in the host's state.
     Store,
@@ -160,9 +160,9 @@ pub(crate) enum ApprovalQueueError {
 /// Outcome of an approval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ApprovalOutcome {
-    /// It may happen, perhaps in another form; by whom it was allowed, and whether for longer.
+    /// Allowed, possibly edited, with the decider and whether the permission lasts.
     Allowed { edited: Option<RawJson>, by: String, lasts: bool },
-    /// It may not.
+    /// Denied, with the reason and the decider.
     Denied { reason: Option<String>, by: String },
 }
 
@@ -177,7 +177,7 @@ impl ApprovalQueue {
     /// them, undecided or not used yet. All processes that share the state share them, and see changes within a second.
     ///
     /// # Errors
-    /// When the state, or its key, cannot be read.
+    /// If the state or its key cannot be read.
     pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
         let (kept, approvals) = (state.grants(), state.approvals()?);
         let mut changes = kept.changes();
@@ -212,7 +212,7 @@ impl ApprovalQueue {
         self.state().limits = limits;
     }
 
-    /// Everything that waits, the oldest first.
+    /// Returns all pending approvals, oldest first.
     #[must_use]
     pub fn pending(&self) -> Vec<Approval> {
         let mut state = self.state();
@@ -248,7 +248,7 @@ impl ApprovalQueue {
         recent
     }
 
-    /// One that waits, or did lately.
+    /// Returns a pending or recently closed approval.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Approval> {
         let mut state = self.state();
@@ -259,11 +259,10 @@ impl ApprovalQueue {
     }
 
     /// Decides about an approval and returns its new state. `by` names the author for the audit log. An edit and a
-    /// lasting
-    /// permission are validated first.
+    /// lasting permission are validated first.
     ///
     /// # Errors
-    /// [`DecideError`]: it does not wait any more, this was not offered, or it cannot be done. Then it still waits.
+    /// [`DecideError`] if the approval is no longer pending, or the decision is not possible. In the latter case it stays pending.
     pub async fn decide(
         &self,
         id: &str,
@@ -328,7 +327,7 @@ impl ApprovalQueue {
         Ok(self.undecided(&mut self.state(), id, grant)?.settle(decided))
     }
 
-    /// One that waits still, for which what lasts of the decision is given.
+    /// Returns an approval that is still pending.
     fn undecided<'s>(
         &self,
         state: &'s mut ApprovalQueueState,
@@ -354,7 +353,7 @@ impl ApprovalQueue {
         self.0.grants.list()
     }
 
-    /// Ends what was allowed or denied for longer; what that was.
+    /// Revokes a grant and returns it.
     ///
     /// # Errors
     /// [`DecideError::Unknown`] if there is no grant with this id. [`DecideError::Store`] if the removal cannot be
@@ -372,13 +371,13 @@ impl ApprovalQueue {
         Ok(grant)
     }
 
-    /// Counts changes of anything here: what is seen is shown anew when it grows.
+    /// Returns a counter of changes of the queue.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// Puts something on the approval queue.
+    /// Adds an approval to the queue.
     pub(crate) fn submit(&self, asking: NewApproval) -> Result<ApprovalWaiter, ApprovalQueueError> {
         let id = generate_id()?;
         let NewApproval { principal, application, server, offers, card, .. } = asking;
@@ -457,7 +456,7 @@ impl ApprovalQueue {
         Ok(ApprovalWaiter { queue: self.clone(), id, bond, detached: false })
     }
 
-    /// Waits for the decision about an approval whose asker has come back.
+    /// Waits for the decision on an approval whose requester has come back.
     pub(crate) fn resume(&self, id: &str, bond: BindingDigest) -> ApprovalWaiter {
         ApprovalWaiter { queue: self.clone(), id: id.to_owned(), bond, detached: false }
     }
@@ -469,12 +468,12 @@ impl ApprovalQueue {
         state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
     }
 
-    /// The grant that fits.
+    /// Returns the matching grant with this effect.
     pub(crate) fn find_grant(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
         self.0.grants.find(subject, effect)
     }
 
-    /// Forgets what was allowed for sessions.
+    /// Removes the permissions that are bound to sessions.
     pub(crate) fn end_sessions(&self) {
         self.0.grants.end_sessions();
         self.notify_changed();
@@ -509,7 +508,7 @@ impl ApprovalQueue {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Silence is a no.
+    /// Denies approvals whose time limit has passed.
     fn expire(&self, state: &mut ApprovalQueueState) {
         let now = Instant::now();
         let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
@@ -586,7 +585,7 @@ impl std::fmt::Debug for ApprovalQueue {
     }
 }
 
-/// The entry of this id.
+/// Returns the entry with this id.
 fn find_waiting<'s>(
     state: &'s mut ApprovalQueueState,
     id: &str,

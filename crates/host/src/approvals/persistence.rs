@@ -1,5 +1,5 @@
-//! Matters whose askers go away and come back for them: they are kept in the host's state, and there again after a
-//! restart, whether they wait or are decided and not used yet.
+//! Persistence of approvals whose requesters disconnect and come back. Pending and decided but unused approvals are
+//! stored in the host's state and survive a restart.
 //!
 //! The host's state is authoritative; memory holds a copy of it. All processes that share a state therefore show the
 //! same approvals. The first decision counts for all of them, and a decision is used exactly once, by one of them.
@@ -48,7 +48,8 @@ struct ApprovalBody {
     timeout_ms: u64,
     definition: Option<String>,
     target: String,
-    /// The process that asked. Persisted approvals belong to 2026-07-28, where the process stands for the session.
+    /// Process that made the request. Persisted approvals belong to 2026-07-28, in which the process identifies the
+    /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caller: Option<String>,
 }
@@ -81,7 +82,7 @@ impl ApprovalQueue {
         Ok(())
     }
 
-    /// Decides about one that is kept: there first, and for all who share the state.
+    /// Decides a persisted approval, first in the state, so that all processes that share it see the decision.
     pub(super) async fn settle_persisted(
         &self,
         id: &str,
@@ -216,7 +217,7 @@ impl ApprovalQueue {
         state.entries.insert(kept.id, entry);
     }
 
-    /// Removes from the state what is over here.
+    /// Removes finished approvals from the state.
     pub(super) async fn remove_finished(&self) {
         let Some(approvals) = &self.0.approvals else { return };
         let over: Vec<String> = {
@@ -263,8 +264,8 @@ impl QueuedApproval {
         })
     }
 
-    /// Until when it can be decided or, once it is, used, by the clock on the wall: the machine may have slept, or the host
-    /// may have been away.
+    /// Returns the time until which the approval can be decided or, once decided, used. It is wall-clock time, because
+    /// the machine may have slept, or the host may not have been running.
     fn deadline(&self) -> Timestamp {
         let decided = self.approval.decided.as_ref();
         decided.map_or(self.approval.expires_at, |decided| deadline(decided.at, self.timeout))

@@ -1,4 +1,4 @@
-//! One approval, and what may be decided about it.
+//! An approval in the queue, and the validation of decisions on it.
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -125,7 +125,7 @@ impl QueuedApproval {
         })
     }
 
-    /// The session that a grant of this approval is bound to, if it is for one.
+    /// Returns the session that a grant of this approval is bound to, if any.
     pub(super) fn session_of(&self, grant: &ApprovalGrant) -> Option<GrantSession> {
         self.session.clone().filter(|_| grant.session.is_some())
     }

@@ -1,4 +1,4 @@
-//! Using up what was decided.
+//! Redemption of decisions.
 
 use jiff::Timestamp;
 

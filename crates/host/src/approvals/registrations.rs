@@ -1,4 +1,4 @@
-//! Presence of a person who can decide, at an open console or at one that is served.
+//! Registration of viewers and consoles, which show that a person can decide.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::ApprovalQueue;
 pub(crate) struct ConsoleUrl(Arc<str>);
 
 impl ConsoleUrl {
-    /// About this approval.
+    /// Returns the URL of the page for this approval.
     pub(crate) fn of(&self, id: &str) -> String {
         format!("{}/approvals/{id}", self.0)
     }
@@ -41,8 +41,8 @@ impl Drop for ConsoleRegistration {
 }
 
 impl ApprovalQueue {
-    /// Registers a viewer that shows the queue to a person, at `url` if in a browser. From then on calls wait for a
-    /// decision instead of being rejected at once.
+    /// Registers a viewer that shows the queue to a person, at `url` if in a browser. While it is registered, calls
+    /// wait for a decision instead of being rejected immediately.
     pub fn register_viewer(&self, url: Option<&str>) -> ViewerRegistration {
         let mut state = self.state();
         state.count += 1;
@@ -51,8 +51,8 @@ impl ApprovalQueue {
         ViewerRegistration { queue: self.clone(), number }
     }
 
-    /// Registers a console that is served, whether or not anybody has it open: from now on calls wait for their time
-    /// limit, so that a person who hears of them can still come and decide.
+    /// Registers a console that is being served, open or not. While it is registered, calls wait for their time limit,
+    /// so that a person who is notified can still open it and decide.
     pub fn register_console(&self) -> ConsoleRegistration {
         self.state().consoles += 1;
         ConsoleRegistration(self.clone())

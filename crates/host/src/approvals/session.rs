@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 /// Lifetime of a permission for a session in 2026-07-28, which has no sessions with a defined end.
 pub const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// Whose session it is. What an application calls itself is not part of it: anybody can choose that, and the grant
-/// compares it besides.
+/// Identity of a session. The application's name is not part of it, because any application can choose it; the grant
+/// compares the name separately.
 #[derive(Clone, Debug)]
 pub(crate) enum GrantSession {
     /// A session over HTTP or a connection over pipes, of a revision before 2026-07-28. It ends when its peer is

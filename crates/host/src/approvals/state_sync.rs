@@ -1,4 +1,4 @@
-//! Keeping up with the host's state.
+//! Synchronization of the queue with the host's state.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Waiting for a decision.
+//! Handle with which a requester waits for a decision.
 
 use tokio::time::{Instant, timeout_at};
 
 use super::persistence::PersistenceState;
 use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalState, BindingDigest};
 
-/// An approval whose asker waits. When this is dropped the approval is withdrawn, unless it is kept.
+/// A pending approval whose requester waits. Dropping it withdraws the approval, unless it is persisted.
 pub(crate) struct ApprovalWaiter {
     pub(super) queue: ApprovalQueue,
     pub(super) id: String,

@@ -1,4 +1,4 @@
-//! Processes and connections as `/proc` lists them.
+//! Processes and connections, read from `/proc`.
 
 use std::fs;
 use std::io::Read as _;
@@ -66,7 +66,7 @@ pub(super) fn is_at_terminal(pid: u32) -> bool {
     (0..=2).any(|number| device(number).is_ok_and(|device| device == terminal || device == OWN_TERMINAL))
 }
 
-/// Returns whether a line of ancestors leads through this process, or through what starts servers of another host.
+/// Returns true if the ancestors include this process, or the helper of another host.
 fn is_server(line: &[ProcessStat], own: &[u32]) -> bool {
     let this = std::process::id();
     // This process is its own first ancestor here, and what it asks itself is asked by no server.
@@ -89,7 +89,7 @@ fn is_helper(pid: u32) -> bool {
     command.split(|byte| *byte == 0).nth(1) == Some(HELPER_WORD.as_bytes())
 }
 
-/// Whose socket is at the other end, and which it is.
+/// Returns the owner and inode of the socket at the other end.
 fn find_socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
     // The table is read from the other end: its local address is the remote one here.
     let wanted = (unmap_ipv4(remote), unmap_ipv4(local));
@@ -101,7 +101,7 @@ fn find_socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
     })
 }
 
-/// One line of the table, if it is about that connection. A socket that is closed already has no inode.
+/// Parses a line of the socket table, if it is about that connection. A closed socket has no inode.
 fn parse_socket_line(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
     // The columns (proc(5)): sl, local, remote, st, tx:rx, tr:when, retrnsmt, uid, timeout, inode.
     let mut words = line.split_ascii_whitespace().skip(1);
@@ -115,12 +115,12 @@ fn parse_socket_line(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u3
     (inode != 0).then_some((uid, inode))
 }
 
-/// Returns whether a connection leads there: who listens at all addresses has those of one port.
+/// Returns true if a connection matches the address; a listener on all addresses matches by port.
 fn matches_destination(address: SocketAddr, wanted: SocketAddr) -> bool {
     address == wanted || (wanted.ip().is_unspecified() && address.port() == wanted.port())
 }
 
-/// An address as the table has it: words of the machine's own order in hexadecimal, a colon, the port.
+/// Parses an address of the table: hexadecimal words in native byte order, a colon, the port.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
@@ -138,12 +138,12 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
     Some(unmap_ipv4(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
 }
 
-/// An address of IPv4 is the same within IPv6.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn unmap_ipv4(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The holders of a socket, among the processes of its user and of the administrator.
+/// Returns the processes of the user and of root that hold a socket.
 fn find_socket_holders(uid: u32, inode: u64) -> Vec<u32> {
     let wanted = format!("socket:[{inode}]");
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -168,7 +168,7 @@ fn holds(pid: u32, wanted: &str) -> bool {
 struct ProcessStat {
     pid: u32,
     parent: u32,
-    /// Its process group.
+    /// Process group.
     group: i64,
     /// The device of its controlling terminal; 0 without one.
     terminal: i64,
@@ -177,7 +177,7 @@ struct ProcessStat {
     name: String,
 }
 
-/// A process and its ancestors up to the first; none where one of them cannot be read.
+/// Returns a process and its ancestors up to the first. `None` if one of them cannot be read.
 fn read_ancestry(pid: u32) -> Option<Vec<ProcessStat>> {
     let mut last = None;
     for _ in 0..MAX_READ_ATTEMPTS {
@@ -209,7 +209,7 @@ fn read_stat(pid: u32) -> Option<ProcessStat> {
     parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
-/// The name may hold anything, so what counts stands behind the last bracket.
+/// Parses `/proc/PID/stat`. The name may contain anything, so the fields after the last parenthesis are used.
 fn parse(pid: u32, text: &str) -> Option<ProcessStat> {
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{CallerLookupError, LocalCaller};
 
-/// The callers that are let in.
+/// Rule that determines which callers are admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallerRule {
@@ -25,21 +25,21 @@ pub enum CallerRule {
     Token,
 }
 
-/// Lets in whom its [`CallerRule`] lets in. Who it is is looked up once for each connection, and is in the record of what it
-/// calls.
+/// Middleware that admits callers by a [`CallerRule`]. The caller is looked up once for each connection and is recorded
+/// in the audit log.
 pub struct CallerMiddleware {
     rule: CallerRule,
     local: SocketAddr,
     /// True if this process runs as the administrator.
     is_administrator: bool,
-    /// The hash of the token, so that how long a comparison takes says nothing of it.
+    /// Hash of the token, so that the duration of a comparison reveals nothing about it.
     token: [u8; 32],
 }
 
 type CallerLookup = Result<LocalCaller, CallerLookupError>;
 
 impl CallerMiddleware {
-    /// The check before the endpoint that listens at `local`.
+    /// Creates the middleware for the endpoint that listens at `local`.
     #[must_use]
     pub fn new(rule: CallerRule, local: SocketAddr, token: &str) -> Self {
         Self { rule, local, is_administrator: super::is_administrator(), token: Sha256::digest(token).into() }
@@ -77,7 +77,7 @@ impl CallerMiddleware {
         scheme.eq_ignore_ascii_case("bearer") && hash == self.token
     }
 
-    /// The reason why the caller is not served; none for one that is.
+    /// Returns the reason why the caller is refused. `None` if it is admitted.
     fn refusal_reason(&self, known: &CallerLookup, has_token: bool) -> Option<String> {
         // Before the token: a server that got hold of it is refused all the same.
         if let Ok(caller) = known
@@ -110,8 +110,9 @@ impl CallerMiddleware {
     }
 }
 
-/// The caller of a request that a proxy may have forwarded: the proxy is then not who asks, though it is a program of the
-/// user. Forwarding headers can be forged, but only to be trusted less. A server stays a server, whatever it writes.
+/// Adjusts the caller of a request that a proxy may have forwarded. The proxy is then not the real caller, although it
+/// is a program of the user. Forwarding headers can be forged, but only lower the trust. A server started by a host
+/// stays one, whatever headers it sends.
 fn check_forwarded(known: CallerLookup, headers: &HeaderMap) -> CallerLookup {
     let is_server = known.as_ref().is_ok_and(|caller| caller.is_server);
     if is_server || !hospes_auth::is_forwarded(headers) { known } else { Err(CallerLookupError::Forwarded) }

@@ -19,15 +19,15 @@ use std::net::SocketAddr;
 pub use middleware::{CallerMiddleware, CallerRule};
 pub use process::{ProcessDescription, TerminalName};
 
-/// The first argument of this program where it starts a server and stays as the parent of all that comes of it: what has
-/// such an ancestor is a server of a host's, of this one's or of another.
+/// First argument with which this program starts a server and stays as the ancestor of all its processes. A process
+/// with such an ancestor is a server of this or another host.
 pub const HELPER_WORD: &str = "__run-child";
 
 /// Reasons why the program at the other end is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallerLookupError {
-    /// A system on which nothing tells it.
+    /// The operating system does not provide the information.
     #[error("this system does not report which program opened a connection")]
     System,
     /// A proxy has forwarded the request, for a program that may be anywhere.
@@ -39,7 +39,7 @@ pub enum CallerLookupError {
     /// No process that can be inspected holds the other end.
     #[error("no visible process owns the other end of the connection")]
     Hidden {
-        /// Whose socket it is.
+        /// Id of the user who owns the socket.
         uid: u32,
     },
 }
@@ -48,7 +48,7 @@ pub enum CallerLookupError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocalCaller {
-    /// Whose socket it is, by the number of the user.
+    /// Id of the user who owns the socket.
     pub uid: u32,
     /// The process that holds it; one of several that do, where one is a server of a host's that one.
     pub process: ProcessDescription,
@@ -63,10 +63,11 @@ impl fmt::Display for LocalCaller {
 }
 
 impl LocalCaller {
-    /// The program at the other end of a TCP connection over loopback. Reads much of `/proc`, so it blocks for milliseconds.
+    /// Returns the program at the other end of a TCP connection over loopback. It reads many files of `/proc`, which
+    /// blocks for milliseconds.
     ///
     /// # Errors
-    /// [`CallerLookupError`]: it is not known.
+    /// [`CallerLookupError`] if the program cannot be identified.
     pub fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Self, CallerLookupError> {
         #[cfg(target_os = "linux")]
         return linux::of_connection(local, remote);
@@ -78,10 +79,10 @@ impl LocalCaller {
         }
     }
 
-    /// The process with this id, of this user: who made a connection over a Unix socket, as the system says.
+    /// Returns the process with this id and user, which the system reports for a connection over a Unix socket.
     ///
     /// # Errors
-    /// [`CallerLookupError`]: there is no such process, or nothing of it can be read.
+    /// [`CallerLookupError`] if the process does not exist or cannot be read.
     pub fn of_process(pid: u32, uid: u32) -> Result<Self, CallerLookupError> {
         #[cfg(target_os = "linux")]
         return linux::of_process(pid, uid);
@@ -92,10 +93,10 @@ impl LocalCaller {
         }
     }
 
-    /// This process.
+    /// Returns this process.
     ///
     /// # Errors
-    /// [`CallerLookupError`]: nothing of it can be read.
+    /// [`CallerLookupError`] if the process cannot be read.
     pub fn this() -> Result<Self, CallerLookupError> {
         #[cfg(target_os = "linux")]
         return linux::of_process(std::process::id(), own_user());
@@ -103,8 +104,8 @@ impl LocalCaller {
         Err(CallerLookupError::System)
     }
 
-    /// The terminal that it works at now: its controlling terminal, of which it is in the foreground and which is its
-    /// standard input, output or error. None of what a person's programs start for themselves.
+    /// Returns the terminal that the process is using: its controlling terminal, if the process is in the foreground
+    /// and the terminal is its standard input, output or error. Background processes have none.
     #[must_use]
     pub fn terminal_in_use(&self) -> Option<&TerminalName> {
         #[cfg(target_os = "linux")]
@@ -120,7 +121,7 @@ impl LocalCaller {
     }
 }
 
-/// Returns whether this is the user that this program runs as, or the administrator, from whom there are no secrets.
+/// Returns true if this is the user of this program, or root.
 #[must_use]
 pub fn is_same_user(uid: u32) -> bool {
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! The description of a process.
+//! Description of a process.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,33 +9,33 @@ pub(super) const MAX_PARENTS: usize = 3;
 #[cfg(target_os = "linux")]
 const MAX_NAME: usize = 48;
 
-/// A process, as it was when it was looked at.
+/// Description of a process at the time it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProcessDescription {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// The name of its program's file; where that cannot be read, what the process calls itself.
+    /// Name of the program's file or, if it cannot be read, the name that the process gives itself.
     pub program: String,
-    /// Its controlling terminal.
+    /// Controlling terminal.
     pub terminal: Option<TerminalName>,
     /// The programs that started it, the nearest first; at most three.
     pub parents: Vec<String>,
 }
 
-/// A terminal, `pts/3`.
+/// Name of a terminal, such as `pts/3`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TerminalName(String);
 
 impl TerminalName {
-    /// Its name below `/dev`.
+    /// Returns the name below `/dev`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// The terminal with this device number, as `/proc/PID/stat` has it; none for 0.
+    /// Returns the terminal with this device number from `/proc/PID/stat`. `None` for 0.
     #[cfg(target_os = "linux")]
     pub(super) fn from_device(number: i64) -> Option<Self> {
         let number = u32::try_from(number & 0xffff_ffff).ok().filter(|number| *number != 0)?;

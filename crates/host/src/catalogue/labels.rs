@@ -1,14 +1,14 @@
-//! URIs that carry their server's label inside: `scheme://label/rest`.
+//! URIs with the server's label in place of the authority: `scheme://label/rest`.
 //!
-//! Some extensions demand of a URI that its scheme stays what it is: a document of an app begins with `ui://`, and the
-//! last segments of a skill's URI are its name. So the label goes where an authority stands, and all that stood behind
-//! `scheme://` follows it, character for character: cutting the label out again is the inverse for every URI.
+//! Some extensions require the scheme of a URI to stay unchanged: the document of an app begins with `ui://`, and the
+//! last segments of a skill's URI are its name. So the label is inserted after `scheme://`, and the rest follows
+//! unchanged. Removing the label restores the original of every URI.
 
 use std::borrow::Cow;
 
 use hospes_model::{Meta, RawJson};
 
-/// The schemes whose URIs carry the label inside.
+/// Schemes whose URIs get the label inside.
 const SCHEMES: [&str; 2] = ["ui", "skill"];
 
 /// The members of `_meta` that hold such a URI themselves.
@@ -23,20 +23,20 @@ pub(super) struct LabelledUri<'a> {
 }
 
 impl<'a> LabelledUri<'a> {
-    /// The URI, if its scheme is one of these, in any case.
+    /// Parses the URI if its scheme is one of these, ignoring case.
     pub(super) fn of(uri: &'a str) -> Option<Self> {
         let (scheme, rest) = uri.split_once("://")?;
         SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(Self { scheme, rest })
     }
 
-    /// The URI with a label; none where a path could not hold what is the authority without one.
+    /// Returns the URI with a label. `None` if the original authority cannot be part of a path.
     pub(super) fn with(&self, label: &str) -> Option<String> {
         let authority = self.rest.split(['/', '?', '#']).next().unwrap_or_default();
         // An address in brackets is the one thing that an authority may have and a path may not.
         (!authority.contains(['[', ']'])).then(|| format!("{}://{label}/{}", self.scheme, self.rest))
     }
 
-    /// The part that may be a label, and the URI without it.
+    /// Splits the URI into a possible label and the URI without it.
     pub(super) fn split_label(&self) -> Option<(&'a str, String)> {
         let (label, rest) = self.rest.split_once('/')?;
         Some((label, format!("{}://{rest}", self.scheme)))
@@ -48,7 +48,7 @@ pub(crate) fn is_labelled(uri: &str) -> bool {
     LabelledUri::of(uri).is_some()
 }
 
-/// The URIs that `_meta` of a tool names.
+/// Returns the URIs in `_meta` of a tool.
 pub(crate) fn named_in(meta: &Meta) -> Vec<String> {
     let nested = meta.get("ui").and_then(resource_uri).map(Cow::into_owned);
     let own = META_KEYS.iter().filter_map(|key| meta.read::<String>(key));
@@ -82,7 +82,7 @@ pub(crate) fn show_in(meta: &mut Meta, show: impl Fn(&str) -> String) {
     }
 }
 
-/// The member `resourceUri` as most readers take it: the last of that name.
+/// Returns the member `resourceUri`; of duplicates the last one, as most parsers do.
 fn resource_uri(ui: &RawJson) -> Option<Cow<'_, str>> {
     ui.members().filter(|member| member.key() == "resourceUri").last()?.text()
 }

@@ -1,4 +1,4 @@
-//! Lists of everything that all servers offer to one kind of application, one list per kind.
+//! Merged lists of the offers of all servers, for one kind of application.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::uris::ResourceUriMap;
 use crate::config::ToolFilter;
 use crate::server::{CatalogueItem, UpstreamListing};
 
-/// The resource that says how the servers are.
+/// URI of the resource with the status of the servers.
 pub const STATUS_URI: &str = "hospes://status";
 /// Under which URI the calling user's accounts at servers are, where servers have an account of each user.
 pub const ACCOUNTS_URI: &str = "hospes://accounts";
 
-/// Everything offered, merged.
+/// Merged offers of all servers.
 #[derive(Debug)]
 pub(crate) struct MergedCatalogue {
     pub(crate) tools: Arc<PagedList<Tool>>,
@@ -40,13 +40,13 @@ pub(crate) struct MergedCatalogue {
 pub(crate) struct CatalogueSource<'a> {
     pub(crate) server: &'a str,
     pub(crate) filter: &'a ToolFilter,
-    /// None while nothing is known of it.
+    /// Listing of the server. `None` if it is not known yet.
     pub(crate) listing: Option<&'a UpstreamListing>,
 }
 
 impl MergedCatalogue {
-    /// Merges `parts`, which are all servers in their order, and what is our `own`. Lists that are the same as before are kept, so that who
-    /// holds them sees that nothing changed. Of `only` one server, all is shown as that server calls it.
+    /// Merges `parts`, which are all servers in order, and the host's `own` items. Unchanged lists are reused, so that
+    /// holders can detect changes by identity. With `only` one server, its own names are used.
     pub(crate) fn build(
         prefixes: &ServerPrefixes,
         parts: &[CatalogueSource<'_>],
@@ -144,7 +144,8 @@ impl MergedCatalogue {
     }
 }
 
-/// The names of tools or prompts: each under its server's prefix, or as its only server calls it.
+/// Returns the shown names of tools or prompts: with the server's prefix, or the server's own names if it is the only
+/// one.
 fn named_by<'a>(
     prefixes: &ServerPrefixes,
     only: Option<&str>,
@@ -156,7 +157,7 @@ fn named_by<'a>(
     }
 }
 
-/// The targets of the URIs of all servers, and the forms in which they are shown.
+/// Returns the routes of all servers' URIs and their shown forms.
 fn uris(
     prefixes: &ServerPrefixes,
     known: &[(usize, &CatalogueSource<'_>, &UpstreamListing)],
@@ -207,7 +208,7 @@ fn kept<T: CatalogueItem>(now: PagedList<T>, before: Option<&Arc<PagedList<T>>>)
     }
 }
 
-/// The resource that reports the status of the servers.
+/// Creates the resource that reports the status of the servers.
 pub(crate) fn status_resource() -> Resource {
     Resource::new(STATUS_URI, "status")
         .with_title("Server status")
@@ -217,7 +218,7 @@ pub(crate) fn status_resource() -> Resource {
         .with_mime_type("application/json")
 }
 
-/// The resource that reports the status of the calling user's accounts.
+/// Creates the resource that reports the status of the calling user's accounts.
 pub(crate) fn accounts_resource() -> Resource {
     Resource::new(ACCOUNTS_URI, "accounts")
         .with_title("Your accounts")

@@ -1,4 +1,4 @@
-//! Everything that the servers offer, merged under names that can be mapped back to their servers.
+//! The merged catalogue: offers of all servers, under names that map back to their servers.
 
 mod labels;
 mod merged;

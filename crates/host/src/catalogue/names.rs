@@ -1,24 +1,23 @@
-//! Names under which many servers share one endpoint.
+//! Names of tools and prompts on an endpoint that many servers share.
 //!
-//! **Tools and prompts** are shown as `server__tool`, in `[A-Za-z0-9_-]` and at most [`MAX_NAME`] characters
-//! long, because that is what model APIs accept (the protocol itself allows dots and 128 characters). The
-//! prefix comes from the name the *operator* gave the server, never from what the server says of itself, and
-//! is there even when only one server is configured, so that adding a second one renames nothing.
+//! **Tools and prompts** are shown as `server__tool`, in `[A-Za-z0-9_-]` and at most [`MAX_NAME`] characters long,
+//! because that is what model APIs accept (the protocol itself allows dots and 128 characters). The prefix is derived
+//! from the *operator's* name for the server, never from the server's own data. It is present even if only one server
+//! is configured, so that adding a second one renames nothing.
 //!
-//! The rules, each of which follows from "a name depends on its server and its tool and on nothing else":
+//! The rules, all of which follow from "a name depends only on its server and its tool":
 //!
-//! 1. A [`ServerPrefix`] never contains `__` and never ends in `_`. The first `__` of a shown name is therefore
-//!    always the seam, and one server cannot take a name away from another: it can only collide with itself.
-//!    Two servers whose prefixes are equal (ignoring case) are a [`PrefixCollision`], found before anything
-//!    starts, and so are two whose names look alike.
+//! 1. A [`ServerPrefix`] never contains `__` and never ends in `_`. The first `__` of a shown name is therefore always
+//!    the separator, and no server can produce the name of another server's tool. Two servers whose prefixes are equal
+//!    (ignoring case) are a [`PrefixCollision`], found before anything starts, and so are two whose names look alike.
 //! 2. ASCII characters outside the alphabet become `_`.
-//! 3. A name that is still too long, or that held anything but printable ASCII, keeps the *end* of the tool's
-//!    name, which is what tells `…_issue_create` from `…_issue_delete`, followed by `_` and eight hexadecimal
-//!    digits of a SHA-256 over both original names.
-//! 4. Two tools that end up under one name are a [`NameCollision`] naming both, and neither is shown: whichever
-//!    came first must not decide what a call does.
+//! 3. A name that is still too long, or that held anything but printable ASCII, keeps the *end* of the tool's name,
+//!    which is what tells `…_issue_create` from `…_issue_delete`, followed by `_` and eight hexadecimal digits of a
+//!    SHA-256 over both original names.
+//! 4. Two tools with the same resulting name are a [`NameCollision`] that names both. Neither is shown, because the
+//!    order must not decide which one is called.
 //!
-//! Shown names are never parsed to find the tool; [`ShownNameMap`] remembers where each came from.
+//! Shown names are never parsed to find the tool; [`ShownNameMap`] stores the origin of each.
 //!
 //! **Resource URIs** are in [`uris`](super::uris).
 
@@ -32,7 +31,7 @@ use crate::server::confusables;
 /// The longest name shown to an application, in characters: the limit of the model APIs.
 pub const MAX_NAME: usize = 64;
 
-/// The longest prefix taken from a server's name; a longer one is cut and gets a hash.
+/// Maximum length of a prefix. A longer one is cut and gets a hash.
 pub const MAX_PREFIX: usize = 32;
 
 /// Separator between the server's prefix and the tool's name.
@@ -46,7 +45,7 @@ const HASH_DIGITS: usize = 8;
 pub struct ServerPrefix(String);
 
 impl ServerPrefix {
-    /// The prefix of the server the operator calls `server`.
+    /// Creates the prefix of the server with this configured name.
     pub fn of(server: &str) -> Self {
         let mut slug = String::with_capacity(server.len());
         for character in server.chars() {
@@ -68,7 +67,7 @@ impl ServerPrefix {
         Self(slug.to_owned())
     }
 
-    /// The prefix as text, without the separator.
+    /// Returns the prefix without the separator.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,7 +78,7 @@ impl ServerPrefix {
         self.0.to_ascii_lowercase()
     }
 
-    /// The name under which `item` (a tool or a prompt) of `server`, whose prefix this is, is shown.
+    /// Returns the shown name of `item`, a tool or prompt of `server`, whose prefix this is.
     pub fn name(&self, server: &str, item: &str) -> String {
         // A prefix has at most `MAX_PREFIX` characters, so this cannot fall below 30.
         let room = MAX_NAME - self.0.len() - SEPARATOR.len();
@@ -110,7 +109,7 @@ pub struct ServerPrefixes {
 }
 
 impl ServerPrefixes {
-    /// Gives every server its prefix, or says which two would share one, or look like one.
+    /// Assigns a prefix to every server. Fails if two servers would share one, or have names that look alike.
     pub fn assign<'a>(servers: impl IntoIterator<Item = &'a str>) -> Result<Self, PrefixCollision> {
         let mut prefixes = Self::default();
         // Sorted, so that the error names the same pair whatever order the servers are configured in.
@@ -131,12 +130,12 @@ impl ServerPrefixes {
         Ok(prefixes)
     }
 
-    /// The prefix of a server.
+    /// Returns the prefix of a server.
     pub fn of(&self, server: &str) -> Option<&ServerPrefix> {
         self.by_server.get(server)
     }
 
-    /// The server behind a prefix, whatever its case.
+    /// Returns the server with a prefix, ignoring case.
     pub fn server(&self, prefix: &str) -> Option<&str> {
         self.by_key.get(&prefix.to_ascii_lowercase()).map(String::as_str)
     }
@@ -146,13 +145,13 @@ impl ServerPrefixes {
         self.by_server.get_key_value(server).map(|(name, _)| name.as_str())
     }
 
-    /// The servers' names, sorted.
+    /// Iterates over the servers' names in sorted order.
     pub fn servers(&self) -> impl Iterator<Item = &str> {
         self.by_server.keys().map(String::as_str)
     }
 }
 
-/// Two servers whose tools could not be told apart.
+/// Error for two servers whose tools could not be distinguished.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefixCollision {
@@ -161,9 +160,9 @@ pub enum PrefixCollision {
     Same {
         /// The prefix both would have.
         prefix: ServerPrefix,
-        /// One server.
+        /// Name of one server.
         first: String,
-        /// The other.
+        /// Name of the other server.
         second: String,
     },
     /// By a person: their names look alike.
@@ -174,9 +173,9 @@ pub enum PrefixCollision {
         spelled(first, second)
     )]
     Alike {
-        /// One server.
+        /// Name of one server.
         first: String,
-        /// The other.
+        /// Name of the other server.
         second: String,
     },
 }
@@ -192,7 +191,7 @@ pub struct NameOrigin {
 }
 
 impl NameOrigin {
-    /// The tool or prompt `name` of `server`.
+    /// Creates the origin for the tool or prompt `name` of `server`.
     pub fn new(server: impl Into<String>, name: impl Into<String>) -> Self {
         Self { server: server.into(), name: name.into() }
     }
@@ -204,7 +203,7 @@ impl std::fmt::Display for NameOrigin {
     }
 }
 
-/// Two or more tools (or prompts) that would be shown under one name; none of them is.
+/// Two or more tools (or prompts) with the same shown name, none of which is shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} would all be shown as `{name}`, so none of them is listed; exclude or rename all but one", list(.origins))]
 #[non_exhaustive]
@@ -215,7 +214,7 @@ pub struct NameCollision {
     pub origins: Vec<NameOrigin>,
 }
 
-/// The stored mapping between shown names and their origins, for one kind of thing (tools, or prompts).
+/// Mapping between shown names and their origins, for either tools or prompts.
 #[derive(Debug, Clone, Default)]
 pub struct ShownNameMap {
     origins: BTreeMap<String, NameOrigin>,
@@ -223,10 +222,10 @@ pub struct ShownNameMap {
 }
 
 impl ShownNameMap {
-    /// Names everything in `items`, which are pairs of a server and what that server calls the thing.
+    /// Assigns names to `items`, which are pairs of a server and the server's name for the item.
     ///
-    /// Neither the mapping nor the collisions depend on the order of `items`. A pair given twice counts once.
-    /// An item whose server has no prefix is left out.
+    /// Neither the mapping nor the collisions depend on the order of `items`. A pair given twice counts once. An item
+    /// whose server has no prefix is left out.
     pub fn build<'a>(
         prefixes: &ServerPrefixes,
         items: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -250,8 +249,8 @@ impl ShownNameMap {
         (names, collisions)
     }
 
-    /// Names everything in `items`, which are pairs of a server and what it calls the thing, as its server does. Of things
-    /// with one name, the first counts.
+    /// Maps `items`, which are pairs of a server and the server's name for the item, to the unchanged names. Of items
+    /// with the same name, the first counts.
     pub fn unchanged<'a>(items: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut names = Self::default();
         for (server, item) in items {
@@ -268,12 +267,12 @@ impl ShownNameMap {
         self.origins.get(shown)
     }
 
-    /// The name under which a server's tool or prompt is shown.
+    /// Returns the shown name of a server's tool or prompt.
     pub fn shown(&self, server: &str, name: &str) -> Option<&str> {
         self.shown.get(&NameOrigin::new(server, name)).map(String::as_str)
     }
 
-    /// All shown names with their origins, sorted by name.
+    /// Iterates over all shown names and their origins, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NameOrigin)> {
         self.origins.iter().map(|(name, origin)| (name.as_str(), origin))
     }
@@ -304,7 +303,7 @@ fn hash(parts: &[&str]) -> String {
     digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// In what two names differ that look alike.
+/// Describes the difference between two names that look alike.
 fn spelled(first: &str, second: &str) -> String {
     let spell = |name: &str| {
         let letters = name.chars().map(|letter| match letter.is_ascii_graphic() {

@@ -1,4 +1,4 @@
-//! One merged list, cut into pages that are written once.
+//! A merged list, split into pages that are encoded once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,13 +60,13 @@ impl<T: CatalogueItem> PagedList<T> {
         self.items.get(at)
     }
 
-    /// All items, sorted.
+    /// Returns all items in sorted order.
     pub(crate) fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// The page after `cursor`. A cursor names the last item before the page, so that it stays good when the list
-    /// changes between two pages.
+    /// Returns the page after `cursor`. A cursor names the last item of the previous page, so it stays valid when the
+    /// list changes.
     pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Reply, RpcError> {
         // A cursor of these very pages has its page ready; any other is from before the list changed.
         if let Some(page) = self.pages.iter().find(|page| page.cursor.as_deref() == cursor) {

@@ -1,7 +1,7 @@
 //! Resource URIs of many servers on one endpoint.
 //!
-//! A URI means something to the person and the model that see it, so it is left alone wherever it can only
-//! mean one server's resource. Where it could not be routed back, it is *wrapped*:
+//! URIs are meaningful to people and models, so a URI stays unchanged if it can refer to only one server's resource. A
+//! URI that could not be routed back is *wrapped*:
 //!
 //! ```text
 //! file:///notes.txt   listed by `files` and by `backup`
@@ -9,31 +9,30 @@
 //!   → hospes://backup/file:///notes.txt
 //! ```
 //!
-//! The original follows the server's [`ServerPrefix`] character for character, nothing is percent-encoded again. So
-//! unwrapping is cutting the front off, exact for every URI; a template stays a template (`{path}` expands
-//! inside a wrapped one to what it would have expanded to alone); and the result is a valid URI where the
-//! original was one, since a path may contain `:` and `//`, and a query stays the query.
+//! The original follows the server's [`ServerPrefix`] unchanged, without further percent-encoding. So unwrapping
+//! removes a prefix and is exact for every URI. A template stays a template with the same expansion of its variables. A
+//! valid URI stays valid, because a path may contain `:` and `//`, and a query stays the query.
 //!
-//! Wrapped are:
+//! These URIs are wrapped:
 //! - a URI listed by more than one server, for each of them;
-//! - a template offered by more than one server, where templates that differ only in their variables' names
-//!   count as the same;
+//! - a template offered by more than one server, where templates that differ only in their variables' names count as
+//!   the same;
 //! - a template that does not begin with a literal scheme (`{+uri}` would claim every URI there is);
-//! - a URI or template that itself begins with `hospes:`, as those of another Hospes behind this one do. A
-//!   server therefore cannot list its way into the wrapped URIs of another.
+//! - a URI or template that itself begins with `hospes:`, as those of another Hospes behind this one do. A server
+//!   therefore cannot list its way into the wrapped URIs of another.
 //!
-//! A URI that comes in is routed by the first of these that names exactly one server: the wrapping, an exact
-//! listed URI, a template that matches, the only server that uses its scheme, the only server there is. A
-//! step that names several is an answer too: [`RouteError::Ambiguous`] lists the wrapped forms to use.
-//! Guessing would let a server that lists a neighbour's URI read what was meant for the neighbour.
+//! An incoming URI is routed by the first of these steps that yields exactly one server: the wrapping, an exact listed
+//! URI, a matching template, the only server that uses its scheme, the only server. If a step yields several, the
+//! result is [`RouteError::Ambiguous`] with the wrapped forms to use. Guessing would let a server that lists another
+//! server's URI receive requests meant for the other one.
 //!
-//! URIs of `ui` and `skill` may not change their scheme, so they carry the label inside, always where there are several
-//! servers: `ui://clock/app.html` of `b` is `ui://b/clock/app.html`, also while no other server has it, so that a second
-//! one renames nothing. One that comes in begins with a label, or is one that exactly one server lists, names in a tool,
-//! or has a matching template for.
+//! URIs of `ui` and `skill` must keep their scheme, so they get the label inside whenever there are several servers:
+//! `ui://clock/app.html` of `b` becomes `ui://b/clock/app.html`, even if no other server has it, so that a second one
+//! renames nothing. An incoming one is routed by its label or, without a label, to the only server that lists it, names
+//! it in a tool, or has a matching template.
 //!
-//! [`ResourceUriMap::show`] is the inverse for everything a server sends, listed or not (an updated sub-resource, a link
-//! in a result): it leaves the URI alone if routing it would come back to that server, and wraps it otherwise.
+//! [`ResourceUriMap::show`] is the inverse for everything a server sends, listed or not (an updated sub-resource, a
+//! link in a result): it leaves the URI unchanged if it would be routed back to that server, and wraps it otherwise.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -61,12 +60,12 @@ pub struct ResourceUriMap {
     named: HashMap<String, BTreeSet<String>>,
     /// True if there are several servers, so that labels are needed.
     labels: bool,
-    /// The one server whose URIs these are, all as it writes them.
+    /// The only server, whose URIs are all shown unchanged.
     alone: Option<String>,
 }
 
 impl ResourceUriMap {
-    /// All URIs are this server's, and shown as it writes them.
+    /// Creates a map for a single server, whose URIs are shown unchanged.
     #[must_use]
     pub fn alone(server: &str) -> Self {
         Self { alone: Some(server.to_owned()), ..Self::default() }
@@ -117,24 +116,25 @@ impl ResourceUriMap {
         self.labels
     }
 
-    /// The URI with its server's label, if its scheme wants that and it can.
+    /// Returns the URI with its server's label, if its scheme requires one and the URI can have it.
     fn labelled(&self, server: &str, uri: &str) -> Option<String> {
         let labelled = LabelledUri::of(uri).filter(|_| self.labels)?;
         labelled.with(self.prefixes.of(server)?.as_str())
     }
 
-    /// Returns whether a URI wants a label and cannot have one, so that it is not listed.
+    /// Returns true if a URI requires a label but cannot have one, so that it is not listed.
     pub(crate) fn is_unlabelable(&self, server: &str, uri: &str) -> bool {
         self.labels && LabelledUri::of(uri).is_some() && self.labelled(server, uri).is_none()
     }
 
-    /// The server behind the label of a URI, and the URI without it.
+    /// Returns the server named by the label of a URI, and the URI without it.
     fn unlabelled(&self, uri: &LabelledUri<'_>) -> Option<ResourceTarget<'_>> {
         let (label, own) = uri.split_label()?;
         Some(ResourceTarget { server: self.prefixes.server(label)?, uri: Cow::Owned(own) })
     }
 
-    /// The target of a URI that wants a label and has none: the one server that lists it, names it or has a template for it.
+    /// Returns the target of a URI without the label that its scheme requires: the only server that lists it, names it
+    /// or has a matching template.
     fn route_bare<'a>(
         &'a self,
         uri: &'a str,
@@ -162,7 +162,7 @@ impl ResourceUriMap {
         }
     }
 
-    /// The server an application's URI belongs to, and the URI as that server knows it.
+    /// Returns the server that an application's URI belongs to, and the URI as that server knows it.
     pub fn route<'a>(
         &'a self,
         uri: &'a str,
@@ -203,7 +203,7 @@ impl ResourceUriMap {
         }
     }
 
-    /// The server an application's template (of a completion request) belongs to, and the template as that
+    /// Returns the server that an application's template (in a completion request) belongs to, and the template as that
     /// server knows it.
     pub fn route_template<'a>(&'a self, template: &'a str) -> Result<ResourceTarget<'a>, RouteError> {
         if let Some(server) = &self.alone {
@@ -224,7 +224,7 @@ impl ResourceUriMap {
         }
     }
 
-    /// The URI under which an application sees `uri` of `server`.
+    /// Returns the URI under which an application sees `uri` of `server`.
     pub fn show(&self, server: &str, uri: &str, matches: UriTemplateMatcher<'_>) -> String {
         if let Some(labelled) = self.labelled(server, uri) {
             return labelled;
@@ -235,7 +235,7 @@ impl ResourceUriMap {
         }
     }
 
-    /// The template under which an application sees `template` of `server`.
+    /// Returns the template under which an application sees `template` of `server`.
     pub fn show_template(&self, server: &str, template: &str) -> String {
         if self.alone.is_some() {
             return template.to_owned();
@@ -279,7 +279,7 @@ impl ResourceUriMap {
     }
 }
 
-/// One server's resource.
+/// A resource of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceTarget<'a> {
@@ -296,13 +296,13 @@ pub enum RouteError {
     /// No server has such a resource.
     #[error("no server offers the resource `{uri}`")]
     Unknown {
-        /// The URI asked for.
+        /// The requested URI.
         uri: String,
     },
     /// Several servers may have it.
     #[error("several servers offer the resource `{uri}`; ask for one of {}", instead.join(", "))]
     Ambiguous {
-        /// The URI asked for.
+        /// The requested URI.
         uri: String,
         /// The URIs to use in its place, one for each server.
         instead: Vec<String>,
@@ -314,7 +314,7 @@ fn is_reserved(uri: &str) -> bool {
     scheme(uri).is_some_and(|scheme| scheme == SCHEME)
 }
 
-/// The scheme in lower case (RFC 3986, section 3.1), if the text begins with one.
+/// Returns the scheme in lower case (RFC 3986, section 3.1), if the text begins with one.
 fn scheme(uri: &str) -> Option<String> {
     let (scheme, _) = uri.split_once(':')?;
     let mut bytes = scheme.bytes();
@@ -323,7 +323,7 @@ fn scheme(uri: &str) -> Option<String> {
     valid.then(|| scheme.to_ascii_lowercase())
 }
 
-/// A template with its variables' names blanked and its operators and modifiers kept.
+/// Returns a template with blank variable names but its operators and modifiers.
 fn shape(template: &str) -> String {
     let mut shape = String::with_capacity(template.len());
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! The accounts of users at servers: the table `[accounts]`.
+//! Configuration of users' accounts at servers: the table `[accounts]`.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub const MAX_LINK_LIFETIME: Duration = Duration::from_secs(300);
 pub struct AccountsConfig {
     /// Lifetime of a link with which a user connects an account; five minutes at most.
     pub link_lifetime: Option<Duration>,
-    /// Maximum number of such links at once, for all users.
+    /// Maximum number of pending links of all users.
     pub max_links: Option<usize>,
     /// Maximum number of links of one account.
     pub max_links_per_account: Option<usize>,
     /// Maximum number of pending sign-ins of one account.
     pub max_pending_sign_ins: Option<usize>,
-    /// Maximum number of users at once.
+    /// Maximum number of concurrent users.
     pub max_users: Option<usize>,
     /// Time that a call waits for its user to sign in before it asks again.
     pub sign_in_wait: Option<Duration>,

@@ -15,12 +15,12 @@ pub struct AuthConfig {
     /// True if tokens are required. Default: true beyond loopback; on loopback true if any other setting of this table
     /// is present.
     pub enabled: Option<bool>,
-    /// The public address of the endpoint's origin, which tokens are made out for.
+    /// Public origin of the endpoint, for which tokens are issued.
     pub base_url: Option<String>,
     /// True if applications may register dynamically at the built-in authorization server.
     pub registration: Option<bool>,
-    /// Reverse proxies before this host whose word about the client's address is taken, as addresses or networks in CIDR
-    /// notation. Default: none, so that the client is who has opened the connection.
+    /// Trusted reverse proxies before this host, which report the client's address, as addresses or networks in CIDR
+    /// notation. By default none: the client is the peer of the connection.
     pub trusted_proxies: Vec<String>,
     /// Users who may sign in, each with a password or its hash.
     pub users: Vec<(String, Secret)>,
@@ -45,7 +45,7 @@ pub struct AuthConfig {
     pub dpop: Option<DpopRequirement>,
     /// True if DPoP proofs must carry a nonce of this host.
     pub dpop_nonces: bool,
-    /// Identity providers whose word about their users is taken, from applications that are `enterprise_managed`.
+    /// Identity providers trusted to identify users of applications that are `enterprise_managed`.
     pub identity_providers: Vec<String>,
     /// Further resources for which the built-in authorization server issues tokens: hosts that name it as their
     /// `issuer`. Its tokens are then signed, so that those hosts can read them.
@@ -91,13 +91,13 @@ pub struct AuthSignIn {
     pub parameters: Vec<(String, String)>,
 }
 
-/// Whom of a provider's users we let in.
+/// Users of a provider who are admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllowedUsers {
-    /// All users who can sign in there.
+    /// All users who can sign in at the provider.
     Everybody,
-    /// Those of whom each of these claims has one of its values.
+    /// Users for whom each of these claims has one of its values.
     Claims(Vec<(String, Vec<String>)>),
 }
 
@@ -107,7 +107,7 @@ pub enum AllowedUsers {
 pub enum DpopRequirement {
     /// Tokens of applications that prove possession of a key are bound. The metadata advertises this.
     Allowed,
-    /// All of them.
+    /// Proofs are required for all tokens.
     Required,
 }
 
@@ -115,9 +115,9 @@ pub enum DpopRequirement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthKeys {
-    /// These: a JSON Web Key Set.
+    /// A JSON Web Key Set.
     Set(serde_json::Value),
-    /// Those that are published there.
+    /// A URL at which the keys are published.
     At(String),
 }
 
@@ -125,9 +125,9 @@ pub enum AuthKeys {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthClient {
-    /// Its id.
+    /// Id of the client.
     pub id: String,
-    /// Its name, for people.
+    /// Name of the client, for display.
     pub name: Option<String>,
     /// Its secret, if it can keep one.
     pub secret: Option<Secret>,
@@ -136,7 +136,7 @@ pub struct AuthClient {
     /// True if it may exchange an assertion that an identity provider signed about a user, in place of that user's
     /// consent.
     pub enterprise_managed: bool,
-    /// The resources that it serves: it may ask whose the tokens for these are (introspection).
+    /// Resources that it serves. It may introspect tokens for these.
     pub serves: Vec<String>,
     /// Redirect URIs that it may use.
     pub redirect_uris: Vec<String>,
@@ -470,7 +470,7 @@ fn url(
     }
 }
 
-/// Names, each with something that must not be shown.
+/// Reads a table of names with secret values.
 fn secrets(
     table: &mut SettingsTable<'_>,
     key: &'static str,

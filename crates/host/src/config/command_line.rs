@@ -1,4 +1,4 @@
-//! A command line, and a file of environment variables, taken apart without a shell.
+//! Splitting of command lines, and parsing of environment files, without a shell.
 
 /// Error of splitting a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum SplitCommandError {
     /// A quotation mark has no partner.
     #[error("a closing quotation mark")]
     OpenQuote,
-    /// There is no word in it.
+    /// The command line is empty.
     #[error("the name of a program")]
     Empty,
     /// It would need a shell.
@@ -17,10 +17,10 @@ pub enum SplitCommandError {
 
 /// Splits a command line into the program and its arguments.
 ///
-/// Words are separated by white space. Single quotes keep everything; double quotes keep everything but `\"`
-/// and `\\`; outside quotes a backslash escapes only a quotation mark or white space, so that Windows paths
-/// need no doubling. No shell is involved: unquoted `|`, `&&`, `;`, `<` and `>` as words of their own are
-/// refused, because passing them on as arguments is never what was meant.
+/// Words are separated by white space. Text in single quotes is literal; in double quotes only `\"` and `\\` are
+/// escapes. Outside quotes a backslash escapes only a quotation mark or white space, so that Windows paths need no
+/// doubling. No shell is involved: unquoted `|`, `&&`, `;`, `<` and `>` as separate words are errors, because they are
+/// never meant as arguments.
 pub fn split_command(line: &str) -> Result<Vec<String>, SplitCommandError> {
     let mut words = Vec::new();
     let mut characters = line.chars().peekable();
@@ -103,7 +103,7 @@ pub(super) fn parse_env_file(text: &str) -> Result<Vec<(String, String)>, usize>
     Ok(variables)
 }
 
-/// Names that an operating system accepts; it is stricter shells that want letters.
+/// Returns true if operating systems accept the name; only shells are stricter.
 pub(super) fn is_env_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c == '=' || c.is_whitespace() || c.is_control())
 }

@@ -1,4 +1,4 @@
-//! TOML, JSON and YAML as one tree that remembers where everything stands.
+//! TOML, JSON and YAML documents as one tree with source positions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct ConfigEntry {
 }
 
 impl ConfigNode {
-    /// The type, for messages.
+    /// Returns the type, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
             ConfigValue::Null => "null",
@@ -63,7 +63,7 @@ impl ConfigNode {
         }
     }
 
-    /// The value under a key, if this is an object and has it.
+    /// Returns the value under a key, if this is an object that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }

@@ -18,29 +18,29 @@ impl ConfigSource {
         Self { file: Arc::clone(file), line, column }
     }
 
-    /// The place after a text.
+    /// Returns the position after a text.
     pub(super) fn end_of(file: &Arc<Path>, text: &str) -> Self {
         let count = |items: usize| u32::try_from(items + 1).unwrap_or(u32::MAX);
         let line = text.rsplit('\n').next().unwrap_or_default();
         Self::new(file, count(text.matches('\n').count()), count(line.chars().count()))
     }
 
-    /// The source of a server that no file names: given on the command line, or built in.
+    /// Creates the source of a server that no file defines: given on the command line, or built in.
     pub fn unwritten(what: &str) -> Self {
         Self { file: Path::new(what).into(), line: 0, column: 0 }
     }
 
-    /// The file, under the name with which it was requested.
+    /// Returns the file, under the name with which it was requested.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The line, from 1; 0 for what no file holds.
+    /// Returns the line, from 1, or 0 without a file.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// The column in characters, from 1; 0 for what no file holds.
+    /// Returns the column in characters, from 1, or 0 without a file.
     pub fn column(&self) -> u32 {
         self.column
     }
@@ -75,7 +75,7 @@ impl fmt::Display for SettingPath {
     }
 }
 
-/// Something that was passed over while reading a file, and should be said.
+/// A warning about something in a file that was ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigWarning {
@@ -128,7 +128,7 @@ pub enum ConfigError {
         /// The most it may have.
         limit: usize,
     },
-    /// The file is not what its name says.
+    /// The file does not have the format that its extension implies.
     #[error("{at}: not valid {format}: {message}")]
     Syntax {
         /// Location at which parsing stopped.
@@ -155,7 +155,7 @@ pub enum ConfigError {
         place: SettingPath,
         /// The types that would do.
         expected: &'static str,
-        /// The type it has.
+        /// Actual type of the value.
         found: &'static str,
     },
     /// A value has the right type and still cannot be used.
@@ -183,19 +183,19 @@ pub enum ConfigError {
     /// A key is there twice, perhaps in two spellings.
     #[error("{at}: {place} is set a second time; the first is in line {first}")]
     Repeated {
-        /// The second one.
+        /// Location of the second value.
         at: ConfigSource,
         /// The setting.
         place: SettingPath,
         /// The line of the first.
         first: u32,
     },
-    /// A server says neither what to start nor where to connect.
+    /// A server has neither a command nor a URL.
     #[error("{at}: server `{server}` has neither `command` nor `url`{hint}")]
     NoTransport {
-        /// The server's entry.
+        /// Location of the server's entry.
         at: ConfigSource,
-        /// The server.
+        /// Name of the server.
         server: String,
         /// The key that may have been meant.
         hint: String,
@@ -203,9 +203,9 @@ pub enum ConfigError {
     /// Two settings exclude each other.
     #[error("{at}: server `{server}` has {first} and {second}, which exclude each other")]
     Contradiction {
-        /// The second one.
+        /// Location of the second setting.
         at: ConfigSource,
-        /// The server.
+        /// Name of the server.
         server: String,
         /// One setting.
         first: String,
@@ -239,7 +239,7 @@ pub enum ConfigError {
         /// The environment variable that answers it.
         variable: String,
     },
-    /// `${…}` holds something that is not a reference.
+    /// `${…}` is not a valid reference.
     #[error("{at}: {place}: expected {expected} in the reference that begins with `{start}`")]
     Reference {
         /// Location of the text.
@@ -299,7 +299,7 @@ impl ConfigErrors {
         self.0
     }
 
-    /// The mistakes, in the order they were found.
+    /// Iterates over the errors in the order they were found.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
     }

@@ -1,15 +1,16 @@
 //! References to variables in configuration texts.
 //!
-//! Expanded once: what a variable holds is never looked at again. What is understood depends on whose file it
-//! is, because text that one application passes on literally must not change its meaning here:
+//! References are expanded once: the value of a variable is not expanded again. The supported references depend on the
+//! application that the file belongs to, because text that an application passes on literally must not change its
+//! meaning here:
 //!
-//! | written | means | understood in |
+//! | reference | meaning | supported in |
 //! |---|---|---|
 //! | `${NAME}`, `${env:NAME}` | environment variable; unset is an error | all but Codex |
 //! | `${NAME:-text}`, `${env:NAME:-text}` | the same, or `text` where unset or empty | all but Codex |
 //! | `${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${pathSeparator}`, `${/}` | as in VS Code | all but Codex |
 //! | `${file:path}` | content of a file, without the line break at its end | all but Codex |
-//! | `${input:id}` | the environment variable `HOSPES_INPUT_ID`; nobody is asked | all but Codex |
+//! | `${input:id}` | the environment variable `HOSPES_INPUT_ID`, without asking | all but Codex |
 //! | `$env:NAME` | environment variable, only as the whole text (mcporter) | all but Hospes' own and Codex |
 //! | `$NAME` | environment variable, anywhere in the text | Gemini: a file in a `.gemini` folder |
 //! | `{env:NAME}`, `{file:path}` | as above | OpenCode: servers under `mcp` |
@@ -23,17 +24,17 @@ use std::path::{Path, PathBuf};
 
 use super::secret::ExpandedText;
 
-/// Whose rules apply to a file.
+/// Application whose rules apply to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConfigDialect {
     /// Hospes' own TOML.
     Own,
-    /// `mcpServers` and its relatives.
+    /// `mcpServers` and similar formats.
     Common,
     Codex,
     Gemini,
     OpenCode,
-    /// YAML.
+    /// Goose's YAML format.
     Goose,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct ExpansionScope<'a> {
     pub(super) folder: &'a Path,
     /// Descriptions of the inputs the file declares.
     pub(super) inputs: &'a [(String, String)],
-    /// Pass on literally what cannot be found.
+    /// Pass on references to unset variables literally.
     pub(super) allow_unset: bool,
 }
 
@@ -61,7 +62,7 @@ pub(super) enum ExpandError {
     File(PathBuf, io::Error),
 }
 
-/// The result of expanding, and what was left as it was though it looked like a reference.
+/// Result of the expansion, and the unexpanded parts that look like references.
 #[derive(Debug)]
 pub(super) struct ExpandedReferences {
     pub(super) text: ExpandedText,
@@ -248,7 +249,7 @@ impl ExpansionScope<'_> {
         }
     }
 
-    /// A reference that means nothing: an error in our own file, left alone in others'.
+    /// Handles an invalid reference: an error in Hospes' own file, left unchanged in files of other applications.
     fn reject_malformed(&self, text: &str, expected: &str) -> Result<(), ExpandError> {
         if self.dialect != ConfigDialect::Own {
             return Ok(());
@@ -275,7 +276,7 @@ impl ExpansionScope<'_> {
     }
 }
 
-/// The environment variable that answers `${input:id}`.
+/// Returns the environment variable with the value of `${input:id}`.
 pub(super) fn input_variable(id: &str) -> String {
     let id: String =
         id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();

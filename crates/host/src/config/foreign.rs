@@ -1,9 +1,9 @@
 //! The configuration files of other applications.
 //!
-//! Servers are looked for under the first of these keys that is there: `mcpServers` (most), `servers`
-//! (VS Code), `mcp_servers` (Codex), `mcp.servers` (VS Code settings), `mcp` (OpenCode), `context_servers`
-//! (Zed), `extensions` (Goose: YAML only), any key that ends in `.mcpServers`; or at the top itself, where nothing but servers stands there.
-//! In `~/.claude.json`, those of the project in the workspace folder come first.
+//! Servers are read from the first of these keys that is present: `mcpServers` (most), `servers` (VS Code),
+//! `mcp_servers` (Codex), `mcp.servers` (VS Code settings), `mcp` (OpenCode), `context_servers` (Zed), `extensions`
+//! (Goose: YAML only), any key that ends in `.mcpServers`; or the top level, if it contains nothing but servers. In
+//! `~/.claude.json`, the servers of the project in the workspace folder take precedence.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(super) fn is_foreign_toml(file: &Path, root: &ConfigNode) -> bool {
     !ours && (has("mcp_servers") || has("mcpServers") || in_folder(file, ".codex"))
 }
 
-/// Whose rules a JSON file follows, as far as the file's place tells.
+/// Returns the dialect of a JSON file, as far as its path determines it.
 pub(super) fn dialect(file: &Path) -> ConfigDialect {
     let is_gemini =
         in_folder(file, ".gemini") || file.file_name().is_some_and(|n| n == "gemini-extension.json");
@@ -100,7 +100,7 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     }
 }
 
-/// Goose lists what it does itself among the servers.
+/// Returns true if the entry is a feature of Goose itself, which it lists among the servers.
 fn is_part_of_goose(entry: &ConfigEntry, dialect: ConfigDialect) -> bool {
     let kind = entry.node.get("type").and_then(ConfigNode::as_str);
     dialect == ConfigDialect::Goose
@@ -145,7 +145,7 @@ fn find_servers(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTabl
     })
 }
 
-/// Other keys of the file that hold servers, too.
+/// Returns other keys of the file that contain servers.
 fn other_server_tables<'n>(root: &'n ConfigNode, chosen: &str) -> impl Iterator<Item = &'n ConfigEntry> {
     let entries = root.as_object().unwrap_or_default();
     entries.iter().filter(move |entry| {
@@ -162,13 +162,13 @@ fn are_servers(node: &ConfigNode) -> bool {
     !entries.is_empty() && entries.iter().all(looks_right)
 }
 
-/// The servers Claude Code keeps for one project in the user's file.
+/// Returns the servers that Claude Code has for one project in the user's file.
 fn find_project_servers<'n>(root: &'n ConfigNode, workspace: &Path) -> Option<&'n ConfigNode> {
     let projects = root.get("projects")?.as_object()?;
     projects.iter().find(|entry| Path::new(&entry.key) == workspace)?.node.get("mcpServers")
 }
 
-/// The ids and descriptions of VS Code's `inputs`.
+/// Returns the ids and descriptions of VS Code's `inputs`.
 fn descriptions(inputs: &ConfigNode) -> Vec<(String, String)> {
     let ConfigValue::Array(items) = &inputs.value else { return Vec::new() };
     items

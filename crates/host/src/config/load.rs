@@ -1,4 +1,4 @@
-//! From files to one configuration.
+//! Loading of files to one configuration.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ use super::native::read_native;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
 
-/// The largest configuration file, in bytes. Some applications keep their whole history in one.
+/// Maximum size of a configuration file, in bytes. Some applications store their whole history in one.
 pub const MAX_FILE: usize = 16 << 20;
 
 /// The longest name of a server, in bytes.
@@ -46,7 +46,7 @@ impl Default for ConfigLoader<'_> {
 }
 
 impl<'a> ConfigLoader<'a> {
-    /// A loader that takes variables from this process's environment.
+    /// Creates a loader that reads variables from this process's environment.
     pub fn new() -> Self {
         Self {
             variables: Box::new(|name| std::env::var(name).ok()),
@@ -85,7 +85,7 @@ impl<'a> ConfigLoader<'a> {
         self
     }
 
-    /// Reads several files and merges them; a server may stand in one of them only.
+    /// Reads several files and merges them. A server may be defined in only one of them.
     pub fn load<P: AsRef<Path>>(
         &self,
         files: impl IntoIterator<Item = P>,
@@ -195,7 +195,7 @@ fn invalid_utf8_error(file: &Path, bytes: &[u8], error: &std::str::Utf8Error) ->
     ConfigError::NotText { at: ConfigSource::end_of(&file.into(), before), hint }
 }
 
-/// A setting and where it stands.
+/// A setting and its location.
 #[derive(Debug)]
 pub(super) struct LocatedSetting<T> {
     pub(super) value: T,
@@ -223,7 +223,7 @@ pub(super) struct PartialConfig {
 }
 
 impl PartialConfig {
-    /// Adds what was read of one server; the errors from index `before` on are its own.
+    /// Adds the result for one server; the errors from index `before` on belong to it.
     pub(super) fn add(&mut self, entry: &ConfigEntry, reading: Option<ParsedServer>, before: usize) {
         let errors = self.report.errors.split_off(before);
         match reading {

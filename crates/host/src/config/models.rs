@@ -1,4 +1,4 @@
-//! Models and what servers may spend on them: the tables `[models.NAME]` and `[sampling]`.
+//! Configuration of models and budgets: the tables `[models.NAME]` and `[sampling]`.
 
 use std::time::Duration;
 

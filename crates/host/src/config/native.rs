@@ -1,4 +1,4 @@
-//! Hospes' own format.
+//! Reader of Hospes' own configuration format.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -120,7 +120,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
     }
 }
 
-/// A text alone, a URL or a command line, is short for a table with nothing else in it.
+/// Expands a string to a table: a URL or a command line is short for a table with only that.
 fn expand_shorthand(entry: &ConfigEntry) -> Option<ConfigEntry> {
     let text = entry.node.as_str()?;
     let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
@@ -133,7 +133,7 @@ fn expand_shorthand(entry: &ConfigEntry) -> Option<ConfigEntry> {
 
 /// Reads an address to listen on: `127.0.0.1:7337`, `localhost:7337`, `:7337` or a port alone.
 ///
-/// What gives no address listens on loopback only.
+/// Without an address, loopback is used.
 pub fn parse_listen(text: &str) -> Option<SocketAddr> {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let text = text.trim();
@@ -232,7 +232,7 @@ pub fn is_origin(text: &str) -> bool {
     AllowedOrigins::is_valid_form(text)
 }
 
-/// The most days that can be said of anything: a hundred years.
+/// Maximum number of days of any setting: a hundred years.
 const MAX_DAYS: u64 = 36_525;
 
 fn days(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigReport) -> Option<Duration> {

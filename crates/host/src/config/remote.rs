@@ -1,4 +1,4 @@
-//! Reading what an entry says about a server at a URL.
+//! Reader of entries for servers with a URL.
 
 use url::Url;
 
@@ -183,7 +183,7 @@ impl ServerEntryReader<'_, '_, '_> {
         headers.push((entry.key.clone(), value));
     }
 
-    /// The value of a variable that a setting names instead of referring to it.
+    /// Returns the value of a variable that a setting names directly instead of by a reference.
     fn named_variable(&mut self, node: &ConfigNode, field: &str) -> Option<String> {
         let Some(name) = node.as_str() else {
             return self.report.wrong_type(node, Some(self.name), field.to_owned(), "a string");

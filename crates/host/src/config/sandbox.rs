@@ -17,12 +17,12 @@ use super::table::SettingsTable;
 pub struct SandboxConfig {
     /// Profile that is enforced.
     pub profile: SandboxProfile,
-    /// The names of our own variables that it gets, in place of the few that every child gets.
+    /// Names of the host's variables that it gets instead of the few that every child process gets.
     pub environment: Option<Vec<String>>,
 }
 
 impl ServerEntryReader<'_, '_, '_> {
-    /// The table `sandbox`.
+    /// Reads the table `sandbox`.
     pub(super) fn sandbox(&mut self) -> SandboxConfig {
         let mut sandbox = SandboxConfig::default();
         let Some(entry) = self.take("sandbox") else { return sandbox };

@@ -1,4 +1,4 @@
-//! Text that must not be shown, and text that must be shown without what is secret in it.
+//! Secret texts, and texts that are displayed without their secret parts.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ const HIDDEN: &str = "[redacted]";
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a value.
+    /// Wraps a secret value.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value itself, to be handed on and not to be printed.
+    /// Returns the value, which must not be printed.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -36,8 +36,8 @@ impl fmt::Display for Secret {
 
 /// Text from a configuration file whose references to variables have been replaced.
 ///
-/// Printing it shows the references, as written in the file and without their defaults; only
-/// [`reveal`](Self::reveal) gives what they stand for.
+/// Formatting shows the references as written in the file, without their defaults. Only [`reveal`](Self::reveal)
+/// returns the expanded text.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct ExpandedText {
     written: String,
@@ -45,7 +45,7 @@ pub struct ExpandedText {
 }
 
 impl ExpandedText {
-    /// Text in which nothing was replaced.
+    /// Creates a text without references.
     pub fn literal(text: impl Into<String>) -> Self {
         let value = text.into();
         Self { written: value.clone(), value }
@@ -59,7 +59,7 @@ impl ExpandedText {
         &self.written
     }
 
-    /// The text to use.
+    /// Returns the expanded text.
     pub fn reveal(&self) -> &str {
         &self.value
     }
@@ -89,7 +89,7 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
-    /// An address that came from somewhere else than a configuration file.
+    /// Creates a URL that does not come from a configuration file.
     pub fn new(url: Url) -> Self {
         Self { written: url.as_str().to_owned(), url }
     }
@@ -102,7 +102,7 @@ impl ServerUrl {
         &self.written
     }
 
-    /// The address to connect to.
+    /// Returns the URL to connect to.
     pub fn reveal(&self) -> &Url {
         &self.url
     }
@@ -120,8 +120,8 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// Writes a URL without its user information, the values of its query, its fragment, and without path segments
-/// that look like keys. References such as `${TOKEN}` stay. Text that is not a URL stays as it is.
+/// Redacts a URL: removes its user information, the values of its query, its fragment, and path segments that look like
+/// keys. References such as `${TOKEN}` stay. Text that is not a URL is returned unchanged.
 pub fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     // The fragment goes first, since it may hold a `?` of its own (RFC 3986, section 3.5).

@@ -1,4 +1,4 @@
-//! Reading one server's entry, in our spelling or in anybody's.
+//! Reader of one server's entry, in Hospes' own spelling or that of another application.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use super::table::{ConfigReport, SettingsTable};
 /// Result of reading an entry.
 pub(super) enum ParsedServer {
     Server(Box<ServerConfig>),
-    /// Nothing to start, and a warning that says so.
+    /// No server is defined, and a warning explains why.
     Skipped,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn read_server(
     Some(ParsedServer::Server(Box::new(server)))
 }
 
-/// The entry says neither what to start nor where to connect.
+/// Error for an entry with neither a command nor a URL.
 struct MissingTransport;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         });
     }
 
-    /// `Ok(None)` means an error that has been reported.
+    /// Reads the transport. `Ok(None)` means that an error has been reported.
     fn transport(&mut self) -> Result<Option<ServerTransport>, MissingTransport> {
         let kind = self.kind();
         let command = self.take("command");
@@ -236,7 +236,8 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         Err(MissingTransport)
     }
 
-    /// Settings that say nothing about this transport: a mistake in our file, a remark in others'.
+    /// Reports settings that have no effect for this transport: as an error in Hospes' own file, as a warning in files
+    /// of other applications.
     fn report_ineffective(&mut self, keys: &[&'static str], because: &ConfigEntry) {
         for key in keys {
             let Some(entry) = self.take(key) else { continue };
@@ -327,7 +328,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         Some(stdio)
     }
 
-    /// The program, and what of its arguments stands in the same setting.
+    /// Returns the program, and the arguments that the same setting contains.
     fn command(&mut self, entry: &'n ConfigEntry) -> Option<(ExpandedText, Vec<ExpandedText>)> {
         let own = self.scope.dialect == ConfigDialect::Own;
         let args = self.table.spellings("args");
@@ -575,8 +576,9 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 }
 
-/// `timeout` is seconds to some (Cline, Roo: up to 3600) and milliseconds to others (Gemini, OpenCode). Where
-/// the file does not tell, the size does; erring towards a longer wait.
+/// Returns true if `timeout` is in milliseconds. Some applications use seconds (Cline, Roo: up to 3600), others
+/// milliseconds (Gemini, OpenCode). If the file does not determine the unit, the size of the number does, in favour of
+/// the longer wait.
 fn is_milliseconds(entry: &ConfigEntry, dialect: ConfigDialect) -> bool {
     match (&entry.node.value, dialect) {
         (_, ConfigDialect::Gemini | ConfigDialect::OpenCode) => true,

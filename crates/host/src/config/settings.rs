@@ -36,11 +36,11 @@ pub const DEFAULT_IDLE_AFTER: Duration = Duration::from_secs(600);
 /// Maximum number of connections to one server: the setting `max_connections`. Applications that accept requests get
 /// one each.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
-/// Maximum number of processes that start at once for each processor of the machine: the setting `max_starting` is this times
-/// their number, and 4 at least.
+/// Maximum number of processes that start at once for each processor of the machine: the setting `max_starting` is this
+/// times their number, and 4 at least.
 ///
-/// A server that waits for its turn is `starting`, and its `connect_timeout` begins when its process does. One that hangs
-/// holds up the others for 10 s at most.
+/// A server that waits for its turn is `starting`, and its `connect_timeout` begins when its process does. A server
+/// that hangs delays the others by 10 s at most.
 pub const DEFAULT_STARTING_PER_CORE: usize = 2;
 /// Maximum number of different sets of client capabilities at once: the setting `max_views`.
 pub const DEFAULT_MAX_VIEWS: usize = 16;
@@ -65,12 +65,12 @@ pub struct HostSettings {
     pub connect_timeout: Duration,
     /// Maximum number of processes that start at once.
     pub max_starting: usize,
-    /// Timeout of one request, restarted by each progress notification. None for no limit except the ceiling.
+    /// Timeout of one request, restarted by each progress notification. `None` means that only the ceiling applies.
     pub request_timeout: Option<Duration>,
     /// Time that a call of a server of an older revision waits while an application of 2026-07-28 answers its
     /// questions.
     pub park_timeout: Duration,
-    /// Interval between health checks; none for never.
+    /// Interval between health checks. `None` disables them.
     pub health_check: Option<Duration>,
     /// Time after which unused connections are closed.
     pub idle_after: Duration,
@@ -82,7 +82,7 @@ pub struct HostSettings {
     pub page_size: usize,
     /// Policy for restarting servers that went away.
     pub restart: BackoffPolicy,
-    /// The folders told to servers that ask for roots outside of any call.
+    /// Folders reported to servers that request roots outside a call.
     pub roots: Vec<PathBuf>,
     /// Helper that starts child processes, confines them and ends them with the host. Without it they are started
     /// directly, and servers with a sandbox are not started.

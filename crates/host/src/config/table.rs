@@ -1,4 +1,4 @@
-//! Reading one table of settings: each key once, each with the type it must have.
+//! Reader of a table of settings, which checks that each key occurs once and has the right type.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct SettingsTable<'n> {
 }
 
 impl<'n> SettingsTable<'n> {
-    /// A table, unless the value is something else.
+    /// Returns the table, unless the value has another type.
     pub(super) fn new(
         node: &'n ConfigNode,
         server: Option<&'n str>,
@@ -46,7 +46,7 @@ impl<'n> SettingsTable<'n> {
         Some(Self { server, entries, read, path: path.to_owned(), keys, is_own: true })
     }
 
-    /// The spellings of a key in this file.
+    /// Returns the spellings of a key in this file.
     pub(super) fn spellings(&self, key: &str) -> &'static [&'static str] {
         let found = self.keys.key(key);
         debug_assert!(found.is_some(), "`{key}` has no row in `config/keys.rs`");
@@ -57,12 +57,12 @@ impl<'n> SettingsTable<'n> {
         }
     }
 
-    /// The entry under one of the spellings of a key.
+    /// Takes the entry under one of the spellings of a key.
     pub(super) fn take(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<&'n ConfigEntry> {
         self.take_spelled(key, self.spellings(key), report)
     }
 
-    /// The entry under some of the spellings of a key.
+    /// Takes the entry under one of some spellings of a key.
     pub(super) fn take_spelled(
         &mut self,
         key: &'static str,
@@ -88,7 +88,7 @@ impl<'n> SettingsTable<'n> {
         found
     }
 
-    /// A table under a key.
+    /// Reads a table under a key.
     pub(super) fn table(
         &mut self,
         key: &'static str,
@@ -132,7 +132,7 @@ impl<'n> SettingsTable<'n> {
         }
     }
 
-    /// The spelling that an unread key was most likely meant to be, as a hint.
+    /// Returns a hint with the known spelling that an unread key was most likely meant to be.
     pub(super) fn suggest_key(&self, wanted: &[&'static str]) -> String {
         self.unread()
             .find_map(|entry| {
@@ -155,7 +155,7 @@ impl<'n> SettingsTable<'n> {
         }
     }
 
-    /// A number of things, at least one.
+    /// Reads a positive integer.
     pub(super) fn count(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<usize> {
         self.check_type(key, KeyType::Count);
         let entry = self.take(key, report)?;
@@ -203,14 +203,14 @@ impl<'n> SettingsTable<'n> {
         }
     }
 
-    /// An array of strings.
+    /// Reads an array of strings.
     pub(super) fn strings(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<Vec<String>> {
         self.check_type(key, KeyType::Texts);
         let entry = self.take(key, report)?;
         self.owned_texts(entry, report)
     }
 
-    /// The strings of an array.
+    /// Returns the strings of an array.
     pub(super) fn owned_texts(
         &self,
         entry: &'n ConfigEntry,
@@ -228,7 +228,7 @@ impl<'n> SettingsTable<'n> {
         );
     }
 
-    /// The strings of an array, each with its place.
+    /// Returns the strings of an array with their locations.
     pub(super) fn texts(
         &self,
         entry: &'n ConfigEntry,
@@ -263,7 +263,7 @@ impl<'n> SettingsTable<'n> {
         format!("{}{}", self.path, entry.key)
     }
 
-    /// Expands a scalar; numbers and booleans are taken as they are written.
+    /// Expands a scalar. Numbers and booleans are used as written.
     pub(super) fn expanded(
         &self,
         node: &ConfigNode,
@@ -333,7 +333,7 @@ impl<'n> SettingsTable<'n> {
         None
     }
 
-    /// A span of time: a number in `unit`s, or text such as `90s`, `500ms`, `1m30s`.
+    /// Reads a duration: a number in `unit`s, or text such as `90s`, `500ms`, `1m30s`.
     pub(super) fn duration(
         &self,
         entry: &ConfigEntry,
@@ -390,7 +390,7 @@ impl ConfigReport {
         None
     }
 
-    /// A key that stands twice, perhaps in two spellings.
+    /// Reports a key that occurs twice, possibly in two spellings.
     pub(super) fn report_repeated_key(
         &mut self,
         second: &ConfigEntry,

@@ -1,4 +1,4 @@
-//! YAML as the same tree. Of the language's types there are those that JSON has (the core schema of YAML 1.2).
+//! YAML documents as the same tree. Only the types of JSON are supported (core schema of YAML 1.2).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn place(file: &Arc<Path>, at: &Marker) -> ConfigSource {
     ConfigSource::new(file, number(at.line()), number(at.col() + 1))
 }
 
-/// YAML 1.2.2, section 10.3.2.
+/// Resolves a plain scalar (YAML 1.2.2, section 10.3.2).
 fn resolve_plain_scalar(text: &str) -> ConfigValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => ConfigValue::Null,

@@ -11,7 +11,7 @@ pub use tokens::{DecisionToken, DecisionTokenError, DecisionTokenStore, MAX_TOKE
 use crate::callers::{CallerLookupError, LocalCaller};
 pub use crate::config::DecisionSource;
 
-/// A program of the same user that may want to decide, as the system describes it.
+/// A program of the same user that may make decisions, as identified by the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decider {
@@ -27,7 +27,7 @@ pub enum Decider {
         /// The program: `python3, process 5, started by node`.
         program: String,
     },
-    /// A program on a system that does not say which one it is.
+    /// A program on a system that cannot identify it.
     Unidentified,
 }
 
@@ -42,7 +42,7 @@ impl Decider {
         }
     }
 
-    /// This process.
+    /// Identifies this process.
     #[must_use]
     pub fn this() -> Self {
         match LocalCaller::this() {
@@ -101,7 +101,7 @@ impl Decider {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckDeciderError {
-    /// [`DecisionSource::Browser`] holds.
+    /// [`DecisionSource::Browser`] is configured.
     #[error(
         "decisions are accepted only in the browser, because the configuration sets `decisions_from = \"browser\"`; \
          the person decides on the console's page"

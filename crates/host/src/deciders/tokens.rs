@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Maximum number of tokens at once.
+/// Maximum number of tokens.
 pub const MAX_TOKENS: usize = 64;
 /// Maximum length of a token's name, in characters.
 const MAX_NAME: usize = 40;
@@ -43,7 +43,7 @@ pub enum DecisionTokenError {
     /// There is no token of that name.
     #[error("no token is named {0}")]
     Missing(String),
-    /// There are [`MAX_TOKENS`].
+    /// The limit of [`MAX_TOKENS`] is reached.
     #[error("the limit of {MAX_TOKENS} tokens is reached; remove one of them first")]
     TooMany,
     /// The secret could be guessed.
@@ -66,16 +66,16 @@ pub struct DecisionTokenStore {
 }
 
 impl DecisionTokenStore {
-    /// The tokens in this file, which need not be there.
+    /// Creates a store of the tokens in this file, which need not exist.
     #[must_use]
     pub fn at(file: impl AsRef<Path>) -> Self {
         Self { file: file.as_ref().to_owned() }
     }
 
-    /// All tokens, also those whose time is over.
+    /// Returns all tokens, including expired ones.
     ///
     /// # Errors
-    /// When the file cannot be read or holds something else.
+    /// If the file cannot be read or is malformed.
     pub fn list(&self) -> Result<Vec<DecisionToken>, DecisionTokenError> {
         let file = match fs::File::open(&self.file) {
             Ok(file) => file,
@@ -87,7 +87,7 @@ impl DecisionTokenStore {
         serde_json::from_str(&text).map_err(|error| self.failed(error.into()))
     }
 
-    /// Adds a token with this secret. Tokens whose time is over make room.
+    /// Adds a token with this secret. Expired tokens are removed.
     ///
     /// # Errors
     /// The name is invalid or taken, there are too many tokens, or the file cannot be written.
@@ -134,7 +134,7 @@ impl DecisionTokenStore {
         self.write(&tokens)
     }
 
-    /// The name of the token with this secret, while its time lasts.
+    /// Returns the name of the unexpired token with this secret.
     #[must_use]
     pub fn name_of(&self, secret: &str) -> Option<String> {
         let tokens =

@@ -1,8 +1,9 @@
-//! Elicitations of servers on their way to a person: each names its server, and what no person should be asked is refused.
+//! Checks of servers' elicitations before they reach a person. Each one names its server, and improper requests are
+//! refused.
 //!
-//! The rules are the same in every revision and for every way of asking: in the middle of a call, for a task, and as error
-//! -32042 of 2025-11-25. A server's own words stay its own: characters that would hide are written out, and a message that
-//! reads like the question of this program about a call is refused.
+//! The rules are the same in every revision and for all kinds of requests: during a call, for a task, and as error
+//! -32042 of 2025-11-25. Hidden characters in a server's texts are made visible, and a message that imitates the host's
+//! own approval prompt is refused.
 
 use hospes::client::{UrlReview, UrlWarning};
 use hospes::redact::is_secret_name;
@@ -43,7 +44,7 @@ pub(super) enum ElicitationError {
 }
 
 impl ElicitationError {
-    /// The error that the server gets.
+    /// Returns the error for the server.
     pub(super) fn to_rpc_error(&self) -> RpcError {
         RpcError::invalid_params(format!("elicitation rejected: {self}"))
     }
@@ -58,7 +59,7 @@ pub(super) fn screen(params: ElicitParams) -> Result<ElicitParams, ElicitationEr
     })
 }
 
-/// The reason the first of these requests is refused.
+/// Returns the reason why the first improper request is refused.
 pub(super) fn refusal<'r>(requests: impl Iterator<Item = &'r InputRequest>) -> Option<ElicitationError> {
     requests.into_iter().find_map(|request| match request {
         InputRequest::Elicit(params) => screen(ElicitParams::clone(params)).err(),
@@ -180,8 +181,8 @@ fn screen_form(mut form: ElicitFormParams) -> Result<ElicitFormParams, Elicitati
     Ok(form)
 }
 
-/// Writes out what would hide in the texts of a schema; whether there was anything. What an answer has to repeat cannot be
-/// written otherwise, so it is refused.
+/// Makes hidden characters in the texts of a schema visible. Returns true if there were any. Values that a response has
+/// to repeat cannot be changed, so a schema with hidden characters in them is refused.
 fn show_schema(schema: &mut Value, depth: usize) -> Result<bool, ElicitationError> {
     if depth > MAX_DEPTH {
         return Err(ElicitationError::Deep);
@@ -219,7 +220,7 @@ fn show_schema(schema: &mut Value, depth: usize) -> Result<bool, ElicitationErro
     Ok(is_changed)
 }
 
-/// The error for a name or value in which characters hide. What joins and colours emoji is no hiding.
+/// Returns the error for a name or value with hidden characters. Joiners and variation selectors of emoji do not count.
 fn hides(text: &str) -> Option<ElicitationError> {
     let hidden = |letter: char| is_hidden(letter) && !matches!(letter, '\u{fe0f}' | '\u{200d}' | '\n' | '\t');
     text.chars().any(hidden).then(|| ElicitationError::Hidden(visible_line(text)))

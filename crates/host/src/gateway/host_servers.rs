@@ -12,8 +12,8 @@ use crate::server::UpstreamListing;
 #[non_exhaustive]
 pub struct UnknownServerError(pub String);
 
-/// The servers of a [`Host`](crate::Host): how they are, what they offer, and how to start one anew. Cheap to clone; like
-/// a gateway, it keeps them running.
+/// Handle of the servers of a [`Host`](crate::Host): their status, their listings, and restarts. Cheap to clone; like a
+/// gateway, it keeps them running.
 #[derive(Clone, Debug)]
 pub struct HostServers(Arc<GatewayState>);
 
@@ -28,8 +28,7 @@ impl HostServers {
         self.0.status()
     }
 
-    /// Waits until anything about them may have changed since the last time that `seen` was given; returns what to
-    /// give the next time.
+    /// Waits until the servers may have changed since `seen` was returned. Returns the value for the next call.
     pub async fn changed(&self, seen: u64) -> u64 {
         let mut epoch = self.0.epoch.subscribe();
         let now = epoch.wait_for(|now| *now != seen).await.map(|now| *now);
@@ -37,21 +36,21 @@ impl HostServers {
         now.unwrap_or(seen)
     }
 
-    /// Returns the listing of a server, as it was last read; none if it is not known yet. Always none for a server with
+    /// Returns the listing of a server as last read, or `None` if it is not known yet. Always `None` for a server with
     /// an account for each user, because each user has a separate listing.
     ///
     /// # Errors
-    /// When there is no server of that name.
+    /// If there is no server with that name.
     pub fn listing(&self, server: &str) -> Result<Option<UpstreamListing>, UnknownServerError> {
         let slot = self.slot(server)?;
         Ok(slot.of(None).and_then(|upstream| upstream.listing()))
     }
 
-    /// Closes a server's connections, all of them, and starts it anew at once: its failures so far are forgotten. Calls
-    /// that run there end with an error.
+    /// Restarts a server: closes all its connections and starts it immediately, regardless of earlier failures. Running
+    /// calls end with an error.
     ///
     /// # Errors
-    /// When there is no server of that name.
+    /// If there is no server with that name.
     pub fn restart(&self, server: &str) -> Result<(), UnknownServerError> {
         tracing::info!(server, "server restart requested");
         self.slot(server)?.all().iter().for_each(|upstream| upstream.restart());

@@ -11,7 +11,7 @@ use crate::upstream::{UpstreamState, UpstreamStatus};
 pub struct HostStatus {
     /// The version of the host.
     pub version: String,
-    /// Its process.
+    /// Process id of the host.
     pub pid: u32,
     /// Time since the start, in milliseconds.
     pub uptime_ms: u64,
@@ -20,7 +20,7 @@ pub struct HostStatus {
     /// Servers that were not started, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<(String, String)>,
-    /// Names that several tools or prompts would have, so that none is shown.
+    /// Names shared by several tools or prompts, none of which is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collisions: Vec<String>,
     /// Problems with the audit record: it was broken when the host began to add to it, or it cannot be written now.

@@ -1,11 +1,11 @@
-//! Compares what servers offer with what is listed of them: the status says where the two differ, and why.
+//! Differences between the offers of servers and the merged lists, with reasons, for the status.
 
 use super::gateway_state::CatalogueView;
 use crate::catalogue::MergedCatalogue;
 use crate::upstream::{UpstreamEntry, UpstreamState, UpstreamStatus};
 
-/// The differences between what a server offers and what the applications of a view see of it, one sentence for each.
-/// None for a server at which each user has an account: its connections are each user's own business.
+/// Describes each difference between a server's offers and what applications of a view see of it. Returns nothing for a
+/// server with an account for each user, whose connections are private to the users.
 pub(super) fn differences(
     slot: &UpstreamEntry,
     position: usize,

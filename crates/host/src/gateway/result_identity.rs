@@ -1,5 +1,5 @@
-//! Results of servers as the results of the one server that an application is connected to: they name the host as the server
-//! (`serverInfo` in `_meta`, since 2026-07-28), and tools as the application called them.
+//! Identity in results: they name the host as the server (`serverInfo` in `_meta`, since 2026-07-28), and tools by
+//! their shown names.
 
 use std::sync::LazyLock;
 
@@ -16,8 +16,8 @@ static SERVER_INFO: LazyLock<RawJson> = LazyLock::new(|| {
     RawJson::from_serialize(&crate::server::implementation()).unwrap_or_else(|_| RawJson::empty_object())
 });
 
-/// The reply with the host as the server, where the application's revision says who that is. What is not written out yet is
-/// given the host's name when it is.
+/// Sets the host as the server in a reply, if the application's revision has that member. In replies that are not
+/// encoded yet it is added on encoding.
 pub(super) fn with_server_info(reply: Reply, down: Revision) -> Reply {
     let Reply::Raw { revision, json, bridge } = reply else { return reply };
     let has_one = || memmem::find(json.as_bytes(), meta_key::SERVER_INFO.as_bytes()).is_some();
@@ -49,13 +49,13 @@ fn stamped(json: &RawJson) -> Option<RawJson> {
     Some(json.with_member("_meta", &RawJson::parse(text).ok()?))
 }
 
-/// The text of an error with the name under which the application called the tool; none if it is no such error.
+/// Replaces the tool's name in an error text by its shown name. Returns `None` for other errors.
 pub(super) fn with_shown_name(text: &str, own: &str, shown: &str) -> Option<String> {
     let rest = text.strip_prefix(ARGUMENT_ERROR)?.strip_prefix(own)?;
     rest.starts_with(':').then(|| format!("{ARGUMENT_ERROR}{shown}{rest}"))
 }
 
-/// The outcome of a call with the shown name of the tool in its argument error, if it is one.
+/// Replaces the tool's name in an argument error by its shown name.
 pub(super) fn naming_tool(outcome: Outcome, method: &Method, own: &str, shown: &str) -> Outcome {
     if own == shown || *method != Method::ToolsCall {
         return outcome;

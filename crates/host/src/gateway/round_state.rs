@@ -1,14 +1,14 @@
-//! The way back: what the next round of a call must know to reach the connection that asked.
+//! State that a call carries between rounds, so that the next round reaches the server and connection that asked.
 
-/// State of an upstream, under the name of the upstream.
+/// Request state of an upstream server, with the name of the server.
 ///
 /// Between rounds the state travels in [`Round::carried`](hospes::Round). The transport seals it together with a digest
 /// of the call, so it cannot be redirected. The gateway also checks that it names the server the call goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RoundState<'a> {
-    /// The server that asked.
+    /// Server that sent the input request.
     pub(super) server: &'a str,
-    /// The connection that holds the call, where one does: a call of the older era cannot be taken up on another.
+    /// Connection of the pending call, for a legacy server: its call cannot continue on another connection.
     pub(super) connection: Option<u64>,
     /// State that the server's client has left for the next round.
     pub(super) inner: Option<&'a str>,
@@ -26,7 +26,7 @@ impl<'a> RoundState<'a> {
         }
     }
 
-    /// From text; none if it is not ours.
+    /// Parses the state. Returns `None` if the host has not written it.
     pub(super) fn read(text: &'a str) -> Option<Self> {
         let (length, rest) = text.split_once(' ')?;
         let length: usize = length.parse().ok()?;

@@ -21,9 +21,9 @@ struct SubscriptionSinkState {
     acknowledged: bool,
     /// Notifications that wait for the acknowledgement.
     held_back: Vec<Notification>,
-    /// Tasks whose changes are reported: those that servers had agreed to report before the acknowledgement (TSKX-16).
+    /// Tasks whose changes are reported: those that servers agreed to report before the acknowledgement (TSKX-16).
     tasks: BTreeSet<String>,
-    /// The resources whose changes are not told, as they are shown: by then their servers have said so.
+    /// Shown URIs of the resources that servers declined to report.
     untold: BTreeSet<String>,
 }
 
@@ -60,7 +60,7 @@ impl<'c> SubscriptionSink<'c> {
         }
     }
 
-    /// A server says that it will tell of these tasks; after the acknowledgement it is too late for more.
+    /// Records that a server reports these tasks. Tasks agreed after the acknowledgement are not reported.
     pub(super) fn agree(&self, tasks: impl Iterator<Item = String>) {
         let mut state = self.state();
         if !state.acknowledged {
@@ -68,7 +68,8 @@ impl<'c> SubscriptionSink<'c> {
         }
     }
 
-    /// A server does not tell of these resources, as they are shown; after the acknowledgement it is too late to say so.
+    /// Records that a server does not report these resources, given by shown URI. Has no effect after the
+    /// acknowledgement.
     pub(super) fn decline(&self, uris: impl Iterator<Item = String>) {
         let mut state = self.state();
         if !state.acknowledged {
@@ -117,7 +118,7 @@ impl<'c> SubscriptionSink<'c> {
     }
 }
 
-/// A server that has not said yet that it will tell.
+/// A server that has not agreed to or declined the subscription yet.
 pub(super) struct PendingAcknowledgement(Arc<PendingAcknowledgements>);
 
 impl Drop for PendingAcknowledgement {

@@ -1,4 +1,4 @@
-//! Whose tasks these are, and by which calls they began: servers behind the gateway cannot tell its applications apart.
+//! Owners and origins of tasks, because servers behind the gateway cannot distinguish its applications.
 //!
 //! If the host has a state database, owners are stored there as well, without the arguments of the calls. A task can
 //! therefore outlive the host process while its server continues it.
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::{StoredTaskOrigin, TaskOrigin};
 
-/// The most tasks whose owners are remembered; then the oldest are forgotten, and with them who may ask for them.
+/// Maximum number of tasks whose owners are remembered. Beyond it the oldest are removed, and their tasks can no longer
+/// be queried.
 const MAX_OWNED: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -70,8 +71,7 @@ impl TaskOwners {
         self.owned().tasks.contains_key(id)
     }
 
-    /// Returns the text to store for a task at the server with this target. Returns none if nothing is known of the
-    /// task.
+    /// Returns the text to store for a task at the server with this target. Returns `None` if the task is unknown.
     pub(super) fn kept(&self, id: &str, target: &str) -> Option<String> {
         let owned = self.owned();
         let begun = owned.tasks.get(id)?;
@@ -99,7 +99,7 @@ impl TaskOwners {
         owned.tasks.get(id).and_then(|begun| begun.owner.as_deref()) == context.principal()
     }
 
-    /// The call that began it, if it is known.
+    /// Returns the call that started a task, if known.
     pub(super) fn origin(&self, id: &str) -> Option<Arc<TaskOrigin>> {
         self.owned().tasks.get(id)?.origin.clone()
     }
@@ -113,7 +113,7 @@ impl TaskOwners {
         is_news && before.as_ref() != Some(status)
     }
 
-    /// It is ended here; whether it was not before.
+    /// Marks a task as ended by the host. Returns true if it was not before.
     pub(super) fn end(&self, id: &str) -> bool {
         let mut owned = self.owned();
         owned.tasks.get_mut(id).is_none_or(|begun| !std::mem::replace(&mut begun.is_ended, true))

@@ -8,10 +8,10 @@ use hospes_store::AuditEntryKind;
 use crate::approvals::ApprovalCallKind;
 use crate::server::UpstreamServer;
 
-/// Prefix of the name that a method or notification of an extension has for rules, so that it is never taken for a tool.
+/// Prefix of an extension's method or notification in the policy, so that it is never mistaken for a tool.
 pub(crate) const METHOD_SUBJECT: &str = "method:";
 
-/// Something that would go to a server.
+/// Target of a call to a server.
 #[derive(Debug)]
 pub(crate) struct CallTarget<'a> {
     /// The name of the server.
@@ -34,16 +34,16 @@ pub(crate) enum TargetItem<'a> {
     PromptCompletion(&'a str),
     /// Values for a part of a template.
     TemplateCompletion(&'a str),
-    /// To be told when a resource changes.
+    /// A subscription to changes of a resource.
     Subscription(&'a str),
     /// A method that only an extension has, as rules name it (`method:skills/list`), with its params.
     Method(&'a str, &'a RawJson),
-    /// A notification that only an extension has, named in the same way, with its params.
+    /// A notification of an extension, named in the same way, with its params.
     Notification(&'a str, &'a RawJson),
 }
 
 impl<'a> CallTarget<'a> {
-    /// To this server.
+    /// Creates a target at this server.
     pub(crate) fn to(server: &'a UpstreamServer, what: TargetItem<'a>) -> Self {
         Self { server: &server.name, target: &server.target, known: server.known, what }
     }
@@ -68,7 +68,7 @@ impl<'a> CallTarget<'a> {
         }
     }
 
-    /// The arguments as the rules and the person see them, as JSON.
+    /// Returns the arguments as seen by the policy and the person, as JSON.
     pub(super) fn arguments<'b>(&'b self, call: &'b Call) -> &'b str {
         match self.what {
             TargetItem::Method(_, params) | TargetItem::Notification(_, params) => params.as_str(),

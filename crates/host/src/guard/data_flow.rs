@@ -30,7 +30,7 @@ pub(super) struct DataFlowTracker {
     names: RandomState,
 }
 
-/// Whose flow it is.
+/// Session that a data flow belongs to.
 #[derive(Clone, Debug)]
 enum FlowSession {
     /// That of an older revision. Its memory is not used again while this is here, so the address is its name.
@@ -56,7 +56,7 @@ struct FlowSource {
 }
 
 impl DataFlowTracker {
-    /// A result of this server with these labels is delivered.
+    /// Records that a result of this server with these labels is delivered.
     pub(super) fn note(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
         if !labels.private && !labels.untrusted {
             return;
@@ -129,7 +129,7 @@ impl FlowSession {
         matches!(self, Self::Older(peer) if peer.strong_count() == 0)
     }
 
-    /// Whose it is; nothing of one that is over.
+    /// Returns the principal of the session. `None` if the session has ended.
     fn principal(&self) -> Option<Option<Arc<str>>> {
         match self {
             Self::Older(peer) => Some(peer.upgrade()?.principal.clone()),
@@ -199,8 +199,8 @@ fn add(sources: &mut Vec<FlowSource>, server: &str, at: Instant) {
     sources.push(FlowSource { server: server.into(), at });
 }
 
-/// Forgets the sessions that are over and what is too long ago. If there is no room then, what the longest silent session
-/// has read becomes what its whole person has; only where there are too many persons is anything forgotten.
+/// Removes ended sessions and old entries. If the limit is still exceeded, the flow of the longest inactive session is
+/// merged into that of its principal; only with too many principals is anything lost.
 fn make_room(all: &mut HashMap<FlowSession, FlowSources>, max: usize, now: Instant) {
     all.retain(|session, sources| {
         if !session.ends() {

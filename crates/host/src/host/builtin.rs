@@ -1,4 +1,4 @@
-//! Servers that are part of the program: no process, no bytes, the same calls.
+//! Built-in servers, which run in the host's process without a transport.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::server::{
     ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector, complete,
 };
 
-/// The data labels of a server that is part of the program; none of other servers. An operator's labels take precedence.
+/// Returns the data labels of a built-in server, or `None` for other servers. An operator's labels take precedence.
 #[must_use]
 pub fn labels(transport: &ServerTransport) -> Option<FlowLabels> {
     let ServerTransport::Builtin(builtin) = transport else { return None };

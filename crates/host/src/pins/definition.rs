@@ -1,9 +1,9 @@
 //! Hashes of definitions: one for each item that a server offers.
 //!
-//! Hashed is the canonical form (RFC 8785) of everything that a list passes on: names, title, description, schemas,
-//! annotations, icons, `_meta`. Of a resource the size and the time of its last change are not, which change with what it
-//! holds. JSON with more than one reading (a name twice in one object, numbers beyond what a double holds) is hashed as it
-//! came besides: of its canonical form one reader would see another.
+//! The hash covers the canonical form (RFC 8785) of everything that a list passes on: names, title, description,
+//! schemas, annotations, icons and `_meta`. The size and modification time of a resource are left out, because they
+//! change with its content. Ambiguous JSON (duplicate names, numbers beyond the range of a double) is also hashed
+//! unchanged, because readers interpret it differently.
 //!
 //! The first version of the hash left out icons and `_meta`, and did not cover resources. It is still computed, so that
 //! definitions accepted with it stay accepted. The current hash then replaces it.
@@ -25,10 +25,10 @@ use crate::server::UpstreamListing;
 /// Members that the first version did not hash.
 const UNHASHED_IN_FIRST_VERSION: [&str; 2] = ["icons", "_meta"];
 
-/// The most resources of one listing that are pinned. What others say of themselves is not passed on.
+/// Maximum number of pinned resources of one listing. Further resources are not passed on.
 pub(super) const MAX_RESOURCES: usize = 2000;
 
-/// The largest whole number that every reader of JSON reads alike: 2⁵³.
+/// Largest integer that every JSON parser reads exactly: 2⁵³.
 const MAX_SAFE_INTEGER: u64 = 1 << 53;
 
 /// Computes the definitions of all pinned items of a connection. Tools that are not listed are excluded.
@@ -118,7 +118,7 @@ fn hash_definition(
     ItemDefinition::new(kind, name, Sha256Digest::new(bytes), text)
 }
 
-/// The canonical form, and the text as it came where that has more than one reading.
+/// Returns the canonical form, and the unchanged text if it is ambiguous.
 fn canonicalize(item: &impl Serialize, passed_over: &[&str]) -> Result<(String, Option<String>), String> {
     let raw = RawJson::from_serialize(item).map_err(|error| error.to_string())?;
     let raw = raw.as_str();

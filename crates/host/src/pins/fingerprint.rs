@@ -19,11 +19,11 @@ const MAX_PROGRAM: u64 = 1 << 30;
 /// Maximum number of programs whose hashes are cached.
 const MAX_PROGRAMS: usize = 256;
 
-/// The fingerprint of a server; reads the whole of its program, if it has one, and of the scripts that its command line
-/// names: of `python server.py` the interpreter says nothing.
+/// Computes the fingerprint of a server. It hashes the program, if there is one, and the scripts on its command line,
+/// because for `python server.py` the interpreter alone is not significant.
 ///
-/// References to variables count as they are written, for what they stand for may be secret and change; of the
-/// environment and of headers the names count.
+/// References to variables are used as written, because their values may be secret and change. Of the environment and
+/// of headers, only the names are used.
 pub(crate) fn fingerprint(transport: &ServerTransport) -> ServerFingerprint {
     let shown = transport.to_string();
     match transport {
@@ -103,7 +103,7 @@ fn digest(context: Context) -> Sha256Digest {
     Sha256Digest::new(bytes)
 }
 
-/// The file that is executed, found as the system finds it.
+/// Returns the executed file, resolved as by the operating system.
 fn program(stdio: &StdioTransport) -> Option<PathBuf> {
     let command = Path::new(stdio.command.reveal());
     if command.components().count() > 1 || command.is_absolute() {
@@ -145,8 +145,8 @@ type FileStamp = (u64, Option<SystemTime>, u64, i128);
 static PROGRAM_HASHES: LazyLock<Mutex<HashMap<PathBuf, (FileStamp, Sha256Digest)>>> =
     LazyLock::new(Mutex::default);
 
-/// The hash of a program: its own where it is all there is, else that of its hash and those of its scripts. None where one
-/// of them cannot be read whole.
+/// Returns the hash of a program, combined with those of its scripts if there are any. `None` if one of the files
+/// cannot be read.
 fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Sha256Digest> {
     let program = hash(program)?;
     if scripts.is_empty() {
@@ -160,7 +160,7 @@ fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Sha256Digest> {
     Some(digest(all))
 }
 
-/// The hash of a file; none where it cannot be read whole.
+/// Returns the hash of a file. `None` if it cannot be read.
 fn hash(path: &Path) -> Option<Sha256Digest> {
     let mut file = File::open(path).ok()?;
     // Of the open file, not of the path, where another file could be put in between.

@@ -1,7 +1,7 @@
 //! Lints: suspicious properties of a definition or a command line.
 //!
-//! These are signals for a person who looks, and nothing more: text that does harm need not look like it, and none of this
-//! finds all of it. What is found is not blocked by it.
+//! Lints are hints for a reviewer. Harmful text need not look suspicious, so they cannot find all of it, and nothing is
+//! blocked because of a lint.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ const LONG_TEXT_CHARACTERS: usize = 4000;
 /// Maximum number of texts that are checked. Listings are bounded anyway; this limits the cost.
 const MAX_TEXTS: usize = 5000;
 
-/// Number of words of a command line that are looked at.
+/// Maximum number of words of a command line that are checked.
 const MAX_WORDS: usize = 256;
 
 /// Kind of a lint.
@@ -55,7 +55,7 @@ pub enum LintKind {
     NotKept,
 }
 
-/// One signal.
+/// A finding in a definition or command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Lint {
@@ -63,7 +63,7 @@ pub struct Lint {
     pub kind: LintKind,
     /// Location in the definition: `description`, `inputSchema.properties.path.default`.
     pub at: String,
-    /// A sentence for a person. What hides is made visible in it.
+    /// Description for a person, with hidden characters made visible.
     pub text: String,
 }
 
@@ -156,7 +156,7 @@ impl LintCollector {
     }
 }
 
-/// All texts with where they stand, names of members too.
+/// Collects all texts with their locations, including names of members.
 fn collect_texts<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v str, bool)>) {
     if texts.len() >= MAX_TEXTS {
         return;
@@ -254,7 +254,7 @@ fn find_instruction(text: &str) -> Option<usize> {
 /// Names that identify another server.
 struct MentionPatterns<'n> {
     neighbours: &'n NeighbourTools,
-    /// Those of their tools whose names are not everyday words, each with its server.
+    /// Their tools with distinctive names, each with its server.
     tools: Vec<(&'n str, &'n str)>,
 }
 
@@ -304,7 +304,7 @@ fn is_quoted(text: &str, name: &str) -> bool {
     ['`', '"', '\'', '“', '«'].iter().any(|mark| text.contains(&format!("{mark}{name}")))
 }
 
-/// The name of another server's tool that this one could be taken for.
+/// Returns the name of another server's tool that looks like this one.
 fn find_confusable(name: &str, neighbours: &NeighbourTools) -> Option<String> {
     let own = confusables::loose_skeleton(name);
     let all = neighbours.0.iter();
@@ -347,7 +347,7 @@ fn looks_path(text: &str) -> bool {
         || text.contains("../")
 }
 
-/// A part of a text, around a place, in one line with what hides made visible.
+/// Returns one line of text around a position, with hidden characters made visible.
 fn excerpt(text: &str, around: usize) -> String {
     // The place may be within a character, since it can come from the text in lower case.
     let around = (0..=around.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

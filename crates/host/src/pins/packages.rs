@@ -1,7 +1,7 @@
 //! Command lines that name a package, which a runner such as `npx` or `uvx` fetches and runs.
 //!
-//! The hash of a server's program covers the runner and not the package. What lies in the runner's cache is not hashed
-//! either: the first start fills the cache, so a hash over it would be another one at the second start.
+//! The hash of a server's program covers the runner and not the package. The runner's cache is not hashed either: the
+//! first start fills it, so its hash would differ at the second start.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ enum PackageEcosystem {
     Python,
 }
 
-/// A way to run a package: the words that begin it, and the flags before the package that take a value.
+/// Syntax of a package runner: the words that begin it, and the flags with a value before the package.
 struct PackageRunner {
     words: &'static [&'static str],
     shown: &'static str,
@@ -89,7 +89,7 @@ const fn python(
 }
 
 impl PackageRun {
-    /// The package that a command line names, which is a program and its arguments. A path is no package.
+    /// Returns the package that a command line names. A path is not a package.
     pub(super) fn of<'a>(program: &'a str, args: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
         let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name);
@@ -129,7 +129,7 @@ impl PackageRun {
         version.is_some_and(|(_, version)| is_version(version, parts))
     }
 
-    /// The package without its version.
+    /// Returns the name of the package without its version.
     fn name(&self) -> &str {
         // The first character may be the `@` of a scope.
         let name = match self.package.get(1..).and_then(|rest| rest.find('@')) {
@@ -158,8 +158,8 @@ impl PackageRun {
         )
     }
 
-    /// The files of the package where it is installed in this folder, as `npx` then runs them: its description, its
-    /// programs, and the versions and hashes of all that is installed beside it. None where it is not.
+    /// Returns the files of the package if it is installed in this folder, from where `npx` then runs it: its
+    /// description, its programs, and the versions and hashes of its dependencies.
     pub(super) fn installed_files(&self, folder: &Path) -> Vec<PathBuf> {
         // A name from the command line must not lead out of the folder.
         if self.ecosystem != PackageEcosystem::Npm

@@ -1,4 +1,4 @@
-//! Redacted listing of a server of which something is blocked.
+//! Redacted listing of a server with blocked items.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Scripts that an interpreter runs.
+//! Detection of the scripts that an interpreter runs.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ const CODE_EXTENSIONS: [&str; 24] = [
     "py", "pyc", "pyz", "rb", "sh", "ts", "tsx", "wasm", "zsh",
 ];
 
-/// Programs whose first argument that is a file is what they run, whatever it is called.
+/// Programs that run their first argument if it is a file, regardless of its name.
 const INTERPRETERS: [&str; 20] = [
     "bash", "bun", "dash", "deno", "dotnet", "fish", "java", "ksh", "lua", "luajit", "node", "nodejs",
     "perl", "php", "pwsh", "pypy", "python", "ruby", "sh", "zsh",
@@ -28,8 +28,8 @@ const FOLDER_ENTRY_FILES: [&str; 5] = ["__main__.py", "package.json", "index.js"
 /// Finds the code files among the arguments, in their order. Files with a script's extension, files that begin with
 /// `#!`, and the script of an interpreter count. So does the module of `python -m` in the server's folder.
 ///
-/// What such a file loads in turn is not among them, nor what `npx`, `uvx` and their like fetch by its name. A package that
-/// is installed in the folder of the server, where `npx` runs it from, is.
+/// Files that they load in turn are not included, nor packages that runners such as `npx` and `uvx` fetch by name. A
+/// package installed in the server's folder, from where `npx` runs it, is included.
 pub(super) fn find_scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBuf> {
     let Some(folder) = stdio.cwd.clone().or_else(|| std::env::current_dir().ok()) else { return Vec::new() };
     let mut is_next = is_interpreter(program);

@@ -1,4 +1,4 @@
-//! Pins as people and programs look at them.
+//! Views of pins for people and programs.
 
 use hospes_policy::visible;
 use hospes_store::pins::{
@@ -15,13 +15,13 @@ use super::lint::{Lint, NeighbourTools, command_lints, lints};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PinState {
-    /// It was never accepted.
+    /// Never accepted.
     New,
-    /// It may be used.
+    /// Accepted with this definition.
     Accepted,
-    /// It was accepted otherwise than it is now. Of a server: something about it waits.
+    /// Accepted with another definition. For a server: an item waits for a decision.
     Changed,
-    /// It was rejected.
+    /// Rejected.
     Rejected,
 }
 
@@ -69,7 +69,7 @@ pub struct PinnedServer {
     pub items: Vec<PinnedItem>,
 }
 
-/// One thing that a server offers.
+/// An item that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -105,10 +105,10 @@ pub struct PinnedItem {
 pub struct DefinitionDifference {
     /// The item.
     pub item: PinnedItem,
-    /// The definition that was accepted last; none where none was, or where it is not kept.
+    /// Definition that was last accepted. `None` if there is none or it is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// The definition now; none where it was too long to be kept.
+    /// Current definition. `None` if it was too long to be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
     /// Locations at which the two differ.
@@ -119,12 +119,12 @@ pub struct DefinitionDifference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DefinitionChange {
-    /// The place: `description`, `inputSchema.properties.path`.
+    /// Location: `description`, `inputSchema.properties.path`.
     pub at: String,
-    /// Previous value, with hidden characters made visible; none if there was no value.
+    /// Previous value, with hidden characters made visible. `None` if it was absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Current value; none if there is no value.
+    /// Current value. `None` if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -149,7 +149,7 @@ impl PinnedServer {
         }
     }
 
-    /// A server that was seen. `same` are all that were seen under its name.
+    /// Creates the view of a server. `same` are all servers seen under its name.
     pub(super) fn of(
         server: &StoredServer,
         history: &[RecordedDefinition],
@@ -248,7 +248,7 @@ impl DefinitionDifference {
     }
 }
 
-/// Finds where two values differ, as deep inside as can be told.
+/// Finds the differences between two values at the deepest possible level.
 fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<DefinitionChange>) {
     if before == after || changes.len() >= MAX_CHANGES {
         return;

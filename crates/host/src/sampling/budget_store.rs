@@ -24,7 +24,7 @@ struct BudgetStoreInner {
 /// Reasons for which nothing can be spent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BudgetStoreError {
-    /// It is too much.
+    /// The budget is exceeded.
     #[error(transparent)]
     Refused(#[from] BudgetError),
     /// The spending cannot be read or written, so nothing more may be spent.
@@ -47,7 +47,7 @@ impl BudgetStore {
         Self(Arc::new(BudgetStoreInner { budget: Mutex::new(budget), kept }))
     }
 
-    /// The budget as it was known last.
+    /// Returns the last known budget.
     pub(super) fn view(&self) -> MutexGuard<'_, Budget> {
         self.0.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ impl BudgetStore {
         self.0.kept.is_some()
     }
 
-    /// Looks what others have spent meanwhile.
+    /// Reads the spending of other processes.
     pub(super) async fn refresh(&self) -> Result<(), BudgetStoreError> {
         let Some(kept) = &self.0.kept else { return Ok(()) };
         let spending = read(kept.read().await?.as_deref())?;
@@ -90,7 +90,7 @@ impl BudgetStore {
         done.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
-    /// Changes what was spent, alone.
+    /// Changes the spending exclusively.
     async fn change<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Budget) -> T + Send + 'static,
@@ -139,7 +139,7 @@ impl BudgetReservation {
         self.otherwise = ActualUsage::Unknown;
     }
 
-    /// Counts what it took; how much money that was.
+    /// Settles a reservation. Returns the cost.
     pub(super) async fn settle(mut self, spent: ActualUsage) -> Money {
         // Whoever goes away meanwhile spends no more than that.
         self.otherwise = spent;

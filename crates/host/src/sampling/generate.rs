@@ -1,4 +1,4 @@
-//! Asking the model, for what was set aside for it.
+//! Requests to the model within a reserved budget.
 
 use std::time::Duration;
 

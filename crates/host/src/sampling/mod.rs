@@ -1,4 +1,4 @@
-//! Answers of models, for servers whose applications have none to offer.
+//! Sampling with the host's models, for servers whose applications offer none.
 //!
 //! A person sees the request, the chosen model with the reason, and the maximum cost. The person then sees the answer
 //! before the server gets it. Both can be edited or denied. A server's budget is zero until it is set.
@@ -32,7 +32,7 @@ pub use overview::{
 /// decision the request is denied.
 pub const DEFAULT_REVIEW_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Models, and what servers may spend on them.
+/// Models and the budgets of servers for them.
 #[derive(Debug)]
 pub struct Sampler {
     catalogue: ModelCatalogue,
@@ -45,7 +45,7 @@ pub struct Sampler {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SamplingCause<'a> {
     pub(crate) server: &'a str,
-    /// The tool, prompt or URI whose call it comes from.
+    /// Tool, prompt or URI whose call caused the request.
     pub(crate) subject: Option<&'a str>,
 }
 
@@ -82,7 +82,7 @@ impl Sampler {
         })
     }
 
-    /// These models, for what the budget allows. What is spent is forgotten when this is dropped, unless it is
+    /// Creates a sampler with these models and budgets. The spending is lost when this is dropped, unless it is
     /// [kept](Self::kept_in).
     #[must_use]
     pub fn new(catalogue: ModelCatalogue, budget: Budget) -> Self {
@@ -90,8 +90,8 @@ impl Sampler {
         Self { catalogue, purse, history, review_timeout: DEFAULT_REVIEW_TIMEOUT }
     }
 
-    /// Keeps what is spent in the host's state: it is known after a restart, and to other processes that share the state.
-    /// While it cannot be read or written nothing is spent.
+    /// Stores the spending in the host's state, so that it survives restarts and is shared with other processes. While
+    /// the state cannot be read or written, nothing is spent.
     #[must_use]
     pub fn kept_in(mut self, state: &StateStore) -> Self {
         let budget = self.purse.view().clone();
@@ -106,7 +106,7 @@ impl Sampler {
         self
     }
 
-    /// The models.
+    /// Returns the models.
     #[must_use]
     pub fn catalogue(&self) -> &ModelCatalogue {
         &self.catalogue

@@ -23,13 +23,13 @@ pub struct SamplingOverview {
     pub models: Vec<ModelOverview>,
     /// Time that a person has for each review of a request, in milliseconds.
     pub review_timeout_ms: u64,
-    /// Allowance of servers without their own; none if they may spend nothing.
+    /// Allowance of servers without their own. `None` if they may spend nothing.
     pub every_server: Option<AllowanceOverview>,
     /// Allowances and spending of servers and principals, by name.
     pub budgets: Vec<BudgetOverview>,
     /// True if spending persists across restarts.
     pub is_kept: bool,
-    /// History of sampling requests, the newest first: at most 50, none from before the host started.
+    /// Recent sampling requests since the host started, newest first, at most 50.
     pub lately: Vec<SamplingHistoryEntry>,
 }
 
@@ -40,9 +40,9 @@ pub struct SamplingOverview {
 pub struct ModelOverview {
     /// The name it is configured under.
     pub name: String,
-    /// Whose wire it is, such as `OpenAI`.
+    /// Name of the provider, such as `OpenAI`.
     pub provider: String,
-    /// Its name there.
+    /// Name of the model at the provider.
     pub model: String,
     /// Other names that match it.
     pub aliases: Vec<String>,
@@ -79,7 +79,7 @@ pub struct AllowanceOverview {
     pub window_ms: u64,
     /// Maximum number of requests in `per_ms`.
     pub calls: Option<u32>,
-    /// In what time, in milliseconds.
+    /// Period of the rate, in milliseconds.
     pub per_ms: Option<u64>,
 }
 
@@ -88,36 +88,36 @@ pub struct AllowanceOverview {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct BudgetOverview {
-    /// Whose it is: `server:files`.
+    /// The account, such as `server:files`.
     pub account: String,
-    /// Allowance of the account. None if it is not set; the account may then spend nothing.
+    /// Allowance of the account. `None` if it is not set; the account may then spend nothing.
     pub allowance: Option<AllowanceOverview>,
     /// Tokens that were spent within the window.
     pub spent_tokens: u64,
-    /// Tokens that are set aside for what is under way.
+    /// Tokens reserved for requests in progress.
     pub reserved_tokens: u64,
-    /// Tokens that may still be spent; nothing for as many as it likes.
+    /// Tokens that may still be spent. `None` means no limit.
     pub left_tokens: Option<u64>,
     /// Money that was spent within the window.
     pub spent_money: String,
     /// Money that is set aside.
     pub reserved_money: String,
-    /// Money that may still be spent; nothing for as much as it likes.
+    /// Money that may still be spent. `None` means no limit.
     pub left_money: Option<String>,
 }
 
-/// A model that was chosen for a request, and what became of that.
+/// A sampling request with the chosen model and its outcome.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SamplingHistoryEntry {
-    /// Counts the choices.
+    /// Sequence number.
     pub number: u64,
     /// Time of the request.
     pub at: Timestamp,
-    /// The server that asked.
+    /// Server that sent the request.
     pub server: String,
-    /// The tool, prompt or URI whose call it came from.
+    /// Tool, prompt or URI whose call caused the request.
     pub cause: Option<String>,
     /// The model; another than was chosen where the person named one.
     pub model: String,
@@ -127,9 +127,9 @@ pub struct SamplingHistoryEntry {
     pub is_named: bool,
     /// State of the request.
     pub state: SamplingEntryState,
-    /// Tokens that were sent and received, where the provider said so.
+    /// Input and output tokens, if the provider reported them.
     pub usage: Option<(u64, u64)>,
-    /// Cost of the request; none without prices.
+    /// Cost of the request. `None` without prices.
     pub cost: Option<String>,
 }
 
@@ -142,11 +142,11 @@ pub enum SamplingEntryState {
     UnderWay,
     /// The server got an answer.
     Answered,
-    /// A person or a rule said no.
+    /// Denied by a person or a rule.
     Refused,
-    /// There was no answer.
+    /// The model gave no answer.
     Failed,
-    /// The requester went away.
+    /// The requester disconnected.
     Cancelled,
 }
 
@@ -156,12 +156,12 @@ pub(super) struct SamplingHistory(Arc<SamplingHistoryInner>);
 
 #[derive(Debug, Default)]
 struct SamplingHistoryInner {
-    /// The newest last.
+    /// Recent requests, newest last.
     chosen: Mutex<VecDeque<SamplingHistoryEntry>>,
     changes: watch::Sender<u64>,
 }
 
-/// One that is under way. Dropped before it has ended, it was cancelled.
+/// A request in progress. Dropping it before its end marks it as cancelled.
 pub(super) struct SamplingInProgress {
     history: SamplingHistory,
     number: u64,
@@ -248,7 +248,7 @@ impl Sampler {
     /// Returns an overview of the models, with the budgets of these servers.
     ///
     /// # Errors
-    /// In words, when what was spent cannot be read.
+    /// A description, if the spending cannot be read.
     pub async fn overview<'s>(
         &self,
         servers: impl IntoIterator<Item = &'s str>,
@@ -267,7 +267,7 @@ impl Sampler {
         })
     }
 
-    /// Counts the changes of what was chosen or spent here.
+    /// Returns a counter of changes of requests and spending.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.history.0.changes.subscribe()

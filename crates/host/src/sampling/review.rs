@@ -22,7 +22,7 @@ pub(super) struct SamplingReviewContext<'a> {
     pub(super) context: Option<&'a IncludeContext>,
 }
 
-/// An edit names another model beside what is to be sent.
+/// The model named in an edit of the params.
 #[derive(Deserialize)]
 struct EditedModelName {
     model: Option<String>,

@@ -1,4 +1,4 @@
-//! Client capabilities and extensions of an application, as the key by which connections to servers are told apart.
+//! Client capabilities and extensions of an application, which select the connection to a server.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use hospes_model::{ClientCapabilities, ElicitationCapability, RawJson, RootsCapa
 
 use super::extension_sets::{ExtensionSetId, ExtensionSettings};
 
-/// The questions that an application said it can be asked, and the extensions that it declared.
+/// Input requests that an application supports, and the extensions that it declared.
 ///
 /// Servers of the older era read the capabilities once, when the connection opens. Each set of abilities therefore has
-/// its own connection, which declares only what the application declared. A server that was told more would send
-/// requests that cannot be answered, or offer features the application does not understand. Extensions are declared
-/// with the settings they came with.
+/// its own connection, which declares only what the application declared. With further capabilities, a server would
+/// send requests that cannot be answered, or offer features that the application does not understand. Extensions are
+/// declared with their original settings.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CapabilitySet {
     bits: u8,
@@ -35,11 +35,11 @@ const NAMES: [(u8, &str); 6] = [
 ];
 
 impl CapabilitySet {
-    /// Nothing at all.
+    /// No capabilities.
     pub const NONE: Self = Self { bits: 0, extensions: ExtensionSetId::NONE };
 
-    /// The abilities of these capabilities. Experiments are not carried: an upstream would ask what nothing here
-    /// understands.
+    /// Creates the set of these capabilities. Experimental ones are left out, because the host cannot relay their
+    /// requests.
     #[must_use]
     pub fn of(capabilities: &ClientCapabilities) -> Self {
         let sampling = capabilities.sampling.as_ref();
@@ -90,7 +90,7 @@ impl CapabilitySet {
         Self { extensions: ExtensionSetId::of(extensions), ..self }
     }
 
-    /// The extensions, with their settings.
+    /// Returns the extensions with their settings.
     pub(crate) fn extensions(self) -> ExtensionSettings {
         self.extensions.settings()
     }
@@ -100,7 +100,7 @@ impl CapabilitySet {
         self.extensions != ExtensionSetId::NONE
     }
 
-    /// Returns whether nothing can be asked of it.
+    /// Returns true if the application supports no input requests.
     pub(crate) fn answers_nothing(self) -> bool {
         self.bits == 0
     }
@@ -115,7 +115,7 @@ impl CapabilitySet {
         self.bits & bit != 0
     }
 
-    /// The capabilities to declare to a server.
+    /// Returns the capabilities to declare to a server.
     #[must_use]
     pub fn capabilities(self) -> ClientCapabilities {
         let some = |bit| self.has(bit).then(RawJson::empty_object);
@@ -139,13 +139,13 @@ impl CapabilitySet {
         capabilities
     }
 
-    /// The questions it can be asked as a number, to be remembered.
+    /// Returns the supported input requests as a number, for storage.
     #[must_use]
     pub fn bits(self) -> u8 {
         self.bits
     }
 
-    /// From a remembered number; bits that mean nothing are dropped.
+    /// Restores a set from a stored number. Unknown bits are ignored.
     #[must_use]
     pub fn from_bits(bits: u8) -> Self {
         // The number may be from the file of a version that knew more of them.

@@ -1,4 +1,4 @@
-//! Names as the eye takes them.
+//! Detection of names that look alike.
 
 use hospes_policy::is_hidden;
 use unicode_security::skeleton;

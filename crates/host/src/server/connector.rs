@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use super::capability_set::CapabilitySet;
 use super::process::ServerProcess;
 
-/// A future that owns its type no more.
+/// A boxed future.
 pub type ConnectorFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Creates connections to one server.
 pub trait UpstreamConnector: Send + Sync + 'static {
-    /// Connects. Dropping the future gives up and leaves nothing behind.
+    /// Connects to the server. Dropping the future cancels the attempt and cleans up.
     fn connect(
         &self,
         wish: ConnectOptions,
@@ -76,7 +76,7 @@ pub struct KnownProtocol {
 pub struct ConnectOptions {
     /// Capabilities that may be declared to the server, and no others.
     pub abilities: CapabilitySet,
-    /// True if the server has not been accepted yet. It is then told nothing, not even roots.
+    /// True if the server has not been accepted yet. It then receives no data, not even roots.
     pub quarantined: bool,
     /// Protocol that the server spoke last time.
     pub known: Option<KnownProtocol>,
@@ -93,7 +93,7 @@ pub type ServerLogCallback = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
 pub type ServerNotificationCallback = Arc<dyn Fn(Notification) + Send + Sync>;
 
 impl ConnectOptions {
-    /// A connection on which these abilities are declared.
+    /// Creates the options of a connection that declares these capabilities.
     #[must_use]
     pub fn new(abilities: CapabilitySet) -> Self {
         Self {
@@ -146,10 +146,10 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
-/// A connection that stands.
+/// An established connection to a server.
 #[non_exhaustive]
 pub struct UpstreamConnection {
-    /// Answers calls.
+    /// Service that answers calls.
     pub service: BoxService,
     /// Negotiated protocol revision.
     pub revision: Revision,
@@ -163,13 +163,13 @@ pub struct UpstreamConnection {
     pub instructions: Option<String>,
     /// Returns the number of calls on the connection that wait while their questions are answered elsewhere.
     pub parked: Box<dyn Fn() -> usize + Send + Sync>,
-    /// Resolves once no call is under way, but for those that listen.
+    /// Resolves once no calls except subscriptions are in progress.
     pub settled: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
     /// Returns true if the connection is closed.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
     pub closed: Box<dyn Fn() -> ConnectorFuture<'static, String> + Send + Sync>,
-    /// Closes it and waits until nothing of it is left.
+    /// Closes the connection and waits until all its resources are released.
     pub close: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
 }
 
@@ -233,7 +233,7 @@ pub struct UpstreamConnectError {
 }
 
 impl UpstreamConnectError {
-    /// A problem without a hint.
+    /// Creates an error without a hint.
     #[must_use]
     pub fn new(message: impl Into<Arc<str>>) -> Self {
         Self { message: message.into(), hint: None, sign_in: None, withheld: false, unenforceable: false }

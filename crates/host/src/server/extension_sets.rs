@@ -1,15 +1,15 @@
-//! The extensions that applications declare, each set of them kept once.
+//! Interned sets of the extensions that applications declare.
 //!
-//! A set is part of the key that tells connections apart, so it has to be small to copy and quick to compare. It is
-//! therefore represented by a number. The number of known sets is bounded. Beyond the bound the least recently used set
-//! is forgotten, and a connection that is opened for it declares none.
+//! A set is part of the key of connections, so it has to be small to copy and quick to compare. It is therefore
+//! represented by a number. The number of known sets is bounded. Beyond the bound the least recently used set is
+//! forgotten, and a connection that is opened for it declares none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hospes_model::{RawJson, ServerCapabilities, TASKS_EXTENSION};
 
-/// The most sets that are known at once.
+/// Maximum number of known sets.
 const MAX_SETS: usize = 256;
 /// The longest set that is carried, as JSON, in bytes.
 const MAX_SET_BYTES: usize = 16 * 1024;
@@ -17,7 +17,7 @@ const MAX_SET_BYTES: usize = 16 * 1024;
 /// Extensions with their settings, by identifier.
 pub(crate) type ExtensionSettings = BTreeMap<String, RawJson>;
 
-/// The extensions that a server declares, but for tasks, which are carried by themselves.
+/// Iterates over the extensions that a server declares, except tasks, which the host handles itself.
 pub(crate) fn own_extensions(capabilities: &ServerCapabilities) -> impl Iterator<Item = (&String, &RawJson)> {
     let all = capabilities.extensions.iter();
     all.filter(|(identifier, settings)| *identifier != TASKS_EXTENSION && settings.is_object())
@@ -52,11 +52,10 @@ fn table() -> MutexGuard<'static, ExtensionSetTable> {
 }
 
 impl ExtensionSetId {
-    /// No extension.
+    /// The set without extensions.
     pub(super) const NONE: Self = Self(0);
 
-    /// The extensions among these: what has an object for its settings is one. Tasks are not, which the host carries out
-    /// itself.
+    /// Interns the extensions whose settings are an object, except tasks, which the host handles itself.
     pub(crate) fn of(extensions: &ExtensionSettings) -> Self {
         let is_one = |(identifier, settings): &(&String, &RawJson)| {
             *identifier != TASKS_EXTENSION && settings.is_object()
@@ -76,7 +75,7 @@ impl ExtensionSetId {
         Self(table().number(text.into(), settings))
     }
 
-    /// The extensions with their settings.
+    /// Returns the extensions with their settings.
     pub(crate) fn settings(self) -> ExtensionSettings {
         if self == Self::NONE {
             return ExtensionSettings::new();

@@ -1,4 +1,4 @@
-//! The record of a server's processes and connections: each launch, how it ended, and what was not launched, and why.
+//! Audit entries of a server's processes and connections: starts, failed starts and ends.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,18 +19,18 @@ const MAX_COMMAND: usize = 64 * 1024;
 pub(crate) struct LaunchRecorder {
     audit: AuditLog,
     server: Arc<str>,
-    /// Whose account is used there, where each user has one.
+    /// User whose account is used, if each user has one.
     user: Option<Arc<str>>,
     /// Location of the server in the configuration.
     by: String,
     target: Arc<str>,
-    /// The server as it may be shown.
+    /// Command line or URL for display.
     shown: String,
     /// Reason for which the server was last not started. It is kept so that repeated checks record it only once.
     refused: Mutex<Option<Arc<str>>>,
 }
 
-/// One process on its way.
+/// A process whose start or end is recorded.
 #[derive(Debug)]
 struct ProcessLaunch {
     id: String,
@@ -63,10 +63,10 @@ impl LaunchRecorder {
         own
     }
 
-    /// Before anything is started.
+    /// Checks before a start that it can be recorded.
     ///
     /// # Errors
-    /// When it could not be recorded: then nothing is.
+    /// If the audit log cannot be written. The server must not be started then.
     pub(crate) async fn ready(&self) -> Result<(), UpstreamConnectError> {
         self.audit.check_writable().await.map_err(|error| {
             tracing::error!(server = %self.server, %error, "server not started because its start cannot be recorded");
@@ -160,7 +160,7 @@ impl LaunchRecorder {
         Some(entry)
     }
 
-    /// A connection to a URL was made, or was not.
+    /// Records a successful connection to a URL.
     pub(crate) fn connected(&self) {
         self.at_url("connected", AuditOutcome::Done, None);
     }
@@ -172,7 +172,7 @@ impl LaunchRecorder {
         self.at_url("not connected", AuditOutcome::Failed, Some(how));
     }
 
-    /// A connection to a URL has ended.
+    /// Records the end of a connection to a URL.
     pub(crate) fn disconnected(&self, how: &str, ending: AuditOutcome) {
         self.at_url("disconnected", ending, Some(how));
     }

@@ -9,19 +9,19 @@ use hospes_model::{Method, Prompt, Resource, ResourceTemplate, ServerCapabilitie
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct UpstreamListing {
-    /// Its tools.
+    /// Tools of the server.
     pub tools: Arc<Vec<Tool>>,
-    /// Its prompts.
+    /// Prompts of the server.
     pub prompts: Arc<Vec<Prompt>>,
-    /// Its resources.
+    /// Resources of the server.
     pub resources: Arc<Vec<Resource>>,
-    /// Its templates of resources.
+    /// Resource templates of the server.
     pub templates: Arc<Vec<ResourceTemplate>>,
     /// Entries and lists that could not be read; all others are available.
     pub problems: Vec<ListProblem>,
 }
 
-/// Something in a list that cannot be read, or a whole list.
+/// A list, or an entry of a list, that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListProblem {
@@ -45,7 +45,7 @@ impl UpstreamListing {
         self.problems.iter().filter(|problem| problem.whole).count()
     }
 
-    /// The lists that could not be read at all.
+    /// Returns the lists that could not be read at all.
     pub(crate) fn lost_kinds(&self) -> ListKinds {
         let is_lost = |of: &[Method]| {
             let mut names = of.iter().filter_map(|method| method.info()).map(|info| info.name);
@@ -72,7 +72,7 @@ pub struct ListKinds {
 }
 
 impl ListKinds {
-    /// The lists a server with these capabilities has.
+    /// Returns the lists that a server with these capabilities has.
     #[must_use]
     pub fn offered(capabilities: &ServerCapabilities) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl ListKinds {
         }
     }
 
-    /// The lists whose changes such a server tells of.
+    /// Returns the lists whose changes a server with these capabilities reports.
     #[must_use]
     pub fn watched(capabilities: &ServerCapabilities) -> Self {
         Self {

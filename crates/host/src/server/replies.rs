@@ -4,7 +4,7 @@ use hospes::Outcome;
 use hospes::client::read_list;
 use hospes_model::{Method, PeerResult, Reply, RpcError};
 
-/// The reply to a call that asks nothing.
+/// Returns the reply of a call that may not request input.
 pub(crate) fn complete(method: &Method, outcome: Outcome) -> Result<Reply, RpcError> {
     match outcome {
         Outcome::Complete(reply) => decoded(method, reply),
@@ -15,7 +15,7 @@ pub(crate) fn complete(method: &Method, outcome: Outcome) -> Result<Reply, RpcEr
     }
 }
 
-/// A reply as its method's type, where it came as text.
+/// Decodes a raw reply to the type of its method.
 pub(crate) fn decoded(method: &Method, reply: Reply) -> Result<Reply, RpcError> {
     match reply {
         Reply::Raw { revision, json, .. } => match read_list(method, revision, &json) {

@@ -1,4 +1,4 @@
-//! Identity of an application that makes calls, as far as applications can be told apart.
+//! Identity of calling applications, as far as they can be distinguished.
 
 use std::sync::{Arc, Weak};
 
@@ -7,8 +7,8 @@ use hospes_model::Implementation;
 
 /// An application that uses the host.
 ///
-/// An application of the older era is its session. One of 2026-07-28 says with each request what it is, and nothing
-/// more; two of them that say the same, for the same person, are one to everybody.
+/// A legacy application is identified by its session. An application of 2026-07-28 only describes itself in each
+/// request; two with the same description and the same user cannot be distinguished.
 #[derive(Clone, Debug)]
 pub(crate) enum ApplicationIdentity {
     /// The peer of its session.

@@ -1,4 +1,4 @@
-//! Delays before a server that went away is started again.
+//! Delays before a failed server is restarted.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use crate::config::BackoffPolicy;
 
-/// Counts failures and says how long to wait: exponentially longer, with jitter so that servers which went away
-/// together do not come back together. Only time spent in health resets the count, not a connection that succeeds
-/// and breaks at once.
+/// Exponential backoff with jitter, so that servers that failed together are not restarted together. Only time in a
+/// healthy state resets the count, not a connection that breaks immediately.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     policy: BackoffPolicy,
@@ -29,7 +28,7 @@ pub struct BackoffDecision {
 }
 
 impl Backoff {
-    /// No failures yet.
+    /// Creates a backoff without failures.
     #[must_use]
     pub fn new(policy: BackoffPolicy) -> Self {
         // The keys of `RandomState` differ from process to process, which is all that jitter needs of randomness.
@@ -43,7 +42,7 @@ impl Backoff {
         Self { policy, failures: 0, random: seed | 1 }
     }
 
-    /// The server could not be started, or went away after `up` in health.
+    /// Records a failure: the server could not be started, or disconnected after being healthy for `up`.
     pub fn failed(&mut self, up: Option<Duration>) -> BackoffDecision {
         if up.is_some_and(|up| up >= self.policy.healthy_after) {
             self.failures = 0;
@@ -62,7 +61,7 @@ impl Backoff {
         BackoffDecision { failures: self.failures, delay, quarantined }
     }
 
-    /// Between 0 and 1, by xorshift.
+    /// Returns a pseudorandom number between 0 and 1 (xorshift).
     fn fraction(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -1,4 +1,4 @@
-//! Connections of the SDK's client: to child processes and to URLs.
+//! Upstream connections that use the SDK's client: child processes and URLs.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ struct ClientConnector {
     name: Arc<str>,
     start: ConnectTarget,
     era: Option<Era>,
-    /// True if the configuration says that the server speaks HTTP+SSE.
+    /// True if the server is configured to use HTTP+SSE.
     sse: bool,
     connect_timeout: Duration,
     request_timeout: Option<Duration>,
@@ -43,9 +43,9 @@ struct ClientConnector {
 /// Target of the connection.
 #[derive(Debug)]
 enum ConnectTarget {
-    /// Always the same.
+    /// The same target for each connection.
     Target(Target),
-    /// A process, which is looked for, and what confines it, each time anew.
+    /// A child process, whose program and sandbox are resolved for each connection.
     Process {
         config: Box<ServerConfig>,
         helper: Option<SandboxHelper>,
@@ -117,8 +117,8 @@ pub(crate) fn client_connector(
     })
 }
 
-/// Returns the health check for this interval. A server that hangs, or that is reached over HTTP, shows in no other way
-/// that it is gone.
+/// Returns the health check for this interval. For a server that hangs, or over HTTP, a lost server cannot be detected
+/// otherwise.
 fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
     let interval = interval.filter(|interval| !interval.is_zero())?;
     Some(HealthCheck::every(interval).max_unanswered(2))
@@ -128,7 +128,7 @@ fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
 /// configuration, without secrets, because they reach logs, the status and the model. May block.
 ///
 /// # Errors
-/// When there is no such program, or what it may touch cannot be enforced: it must not be started.
+/// If the program does not exist, or its sandbox cannot be enforced. It must not be started then.
 pub fn target(config: &ServerConfig, helper: Option<&SandboxHelper>) -> Result<Target, UpstreamConnectError> {
     Ok(match &config.transport {
         ServerTransport::Stdio(stdio) => super::process::start(config, stdio, helper)?.0,
@@ -243,7 +243,7 @@ pub(crate) fn declaring(
     builder.capabilities(capabilities)
 }
 
-/// A client whose own failures say which server they are about: an application sees many behind one endpoint.
+/// A client that adds the server's name to its own errors, because applications see many servers behind one endpoint.
 struct NamedClientService {
     name: Arc<str>,
     client: Client,
@@ -251,7 +251,7 @@ struct NamedClientService {
     calls: Arc<watch::Sender<usize>>,
 }
 
-/// A call that is under way.
+/// Guard of a call in progress.
 struct InFlightCall(Arc<watch::Sender<usize>>);
 
 impl InFlightCall {
@@ -293,14 +293,14 @@ impl Service for NamedClientService {
     }
 }
 
-/// The error that says where a person has to go first: the gateway makes of it what the application understands.
+/// Creates the error that names the URL for signing in. The gateway converts it for the application.
 pub(crate) fn sign_in_required_error(name: &str, url: &str) -> RpcError {
     let message = format!("`{name}` requires you to sign in with your account there");
     let id = url.rsplit('/').next().unwrap_or_default();
     RpcError::url_elicitation_required(vec![ElicitUrlParams::new(message, url).with_elicitation_id(id)])
 }
 
-/// A client as a connection to the server of this name.
+/// Wraps a client as a connection to the server of this name.
 pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection {
     let calls = Arc::new(watch::Sender::new(0));
     let named =

@@ -1,10 +1,10 @@
-//! The connections of one server, and whom each of them serves.
+//! The connections of one server, and their assignment to applications.
 //!
-//! A server of the older era asks by a request of its own, and most transports do not say for which call. A connection
-//! on which questions may come therefore serves one application at a time. The first application uses the existing
-//! connection. Each further one gets its own, up to the setting `max_connections`. A connection is reused when its
-//! application has gone, or has been idle with nothing unfinished. Servers of 2026-07-28 ask inside their answers, so
-//! all applications with the same abilities share a connection.
+//! A legacy server sends requests of its own, and on most transports they are not tied to a call. A connection with
+//! such requests therefore serves one application at a time. The first application uses the existing connection. Each
+//! further one gets its own, up to the setting `max_connections`. A connection is reused when its application has gone,
+//! or has been idle with nothing unfinished. Servers of 2026-07-28 put input requests into their results, so all
+//! applications with the same capabilities share a connection.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,12 +22,12 @@ use crate::server::CapabilitySet;
 const REUSE_AFTER: Duration = Duration::from_secs(60);
 /// Time for which a task keeps its connection if its server gives no TTL, counted from the last request for it.
 const TASK_HOLD: Duration = Duration::from_secs(60 * 60);
-/// The longest that a task keeps its connection, whatever its server says.
+/// Maximum time for which a task keeps its connection, regardless of its server.
 const MAX_TASK_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most tasks that keep one connection; those beyond it do not.
 const MAX_OPEN_TASKS: usize = 1000;
 
-/// All connections of one server. The first is the primary one, which never goes.
+/// All connections of one server. The first is the primary one, which is permanent.
 #[derive(Debug)]
 pub(super) struct ConnectionPool {
     all: Vec<PooledConnection>,
@@ -38,7 +38,7 @@ struct PooledConnection {
     line: Arc<SupervisedConnection>,
     /// True if lists are read from the connection, for all applications with its abilities.
     is_common: bool,
-    /// Whose questions may come on it.
+    /// Application that answers the server's requests on this connection.
     holder: Option<ApplicationIdentity>,
     usage: Arc<ConnectionUsage>,
 }
@@ -46,10 +46,10 @@ struct PooledConnection {
 #[derive(Debug)]
 struct ConnectionUsage {
     users: AtomicUsize,
-    /// Those of them that have not begun: they wait until it is known what the server speaks.
+    /// Number of these calls that wait until the server's era is known.
     waiting: AtomicUsize,
     used: Mutex<Instant>,
-    /// Tasks that run at the server and whose end has not been fetched.
+    /// Tasks running at the server whose result has not been fetched.
     tasks: Mutex<HashMap<String, OpenTask>>,
     /// True if a call was abandoned about which the server may still ask.
     unfinished: AtomicBool,
@@ -111,12 +111,12 @@ impl TaskHold {
         tasks.insert(task.task_id.clone(), OpenTask { last: task.clone(), until, asked: now });
     }
 
-    /// A task that runs, as it was last heard of.
+    /// Returns the last known state of a running task.
     pub(crate) fn last(&self, id: &str) -> Option<Task> {
         self.0.tasks().get(id).map(|task| task.last.clone())
     }
 
-    /// Somebody still waits for the task; and says so, or only is there.
+    /// Records interest in a task. `says_so` is true if the application asked for it explicitly.
     pub(crate) fn keep(&self, id: &str, says_so: bool) {
         let now = Instant::now();
         if let Some(task) = self.0.tasks().get_mut(id) {
@@ -134,7 +134,7 @@ impl TaskHold {
 }
 
 impl ConnectionLease {
-    /// The call goes out.
+    /// Marks the call as sent.
     pub(crate) fn begin(&mut self) {
         // `Drop` comes here again, and the count must be lowered once only.
         if !self.begun {
@@ -265,7 +265,7 @@ impl ConnectionPool {
         &self.all[0].line
     }
 
-    /// The connection from which the lists for these abilities are read.
+    /// Returns the connection from which the lists for these capabilities are read.
     pub(super) fn common(
         &mut self,
         abilities: CapabilitySet,
@@ -279,7 +279,7 @@ impl ConnectionPool {
         &self.all[position].line
     }
 
-    /// The connection that this application has for itself, if it has one.
+    /// Returns the application's own connection, if it has one.
     pub(super) fn own(
         &self,
         application: &ApplicationIdentity,
@@ -289,7 +289,7 @@ impl ConnectionPool {
         own.find(|seat| seat.holder.as_ref() == Some(application)).map(|seat| &seat.line)
     }
 
-    /// The use of a connection that all applications share.
+    /// Leases a shared connection.
     pub(super) fn lease_common(
         &mut self,
         abilities: CapabilitySet,
@@ -301,8 +301,8 @@ impl ConnectionPool {
         seat.unwrap_or(&self.all[0]).lease()
     }
 
-    /// Leases a connection on which only this application can be asked. Also returns a connection that had to make room
-    /// and must be stopped: an unused one, or one whose tasks were not requested within `idle`.
+    /// Leases a connection whose requests only this application answers. Also returns a connection that had to make
+    /// room and must be stopped: an unused one, or one whose tasks were not requested within `idle`.
     pub(super) fn lease_own(
         &mut self,
         application: &ApplicationIdentity,
@@ -379,17 +379,17 @@ impl ConnectionPool {
         over.into_iter().map(|seat| seat.line).collect()
     }
 
-    /// All of them.
+    /// Iterates over all connections.
     pub(super) fn lines(&self) -> impl Iterator<Item = &Arc<SupervisedConnection>> {
         self.all.iter().map(|seat| &seat.line)
     }
 
-    /// Whose calls go over the connection of this number, if they are one application's.
+    /// Returns the application that holds the connection with this number, if any.
     pub(super) fn holder(&self, line: u64) -> Option<&ApplicationIdentity> {
         self.all.iter().find(|seat| seat.line.id == line)?.holder.as_ref()
     }
 
-    /// All of them but the primary one.
+    /// Iterates over all connections but the primary one.
     pub(super) fn others(&self) -> impl Iterator<Item = &Arc<SupervisedConnection>> {
         self.all.iter().skip(1).map(|seat| &seat.line)
     }

@@ -1,4 +1,4 @@
-//! Hears what a server tells without being asked.
+//! Notifications of servers about changed lists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::server::{CapabilitySet, ListKinds, UpstreamConnection};
 const DEBOUNCE_DELAY: Duration = Duration::from_millis(50);
 /// Wait before a stream of changes that ended is opened again. It doubles after each stream that did not even begin.
 const REOPEN_DELAY: Duration = Duration::from_secs(2);
-/// The longest such wait.
+/// Maximum such delay.
 const MAX_REOPEN_DELAY: Duration = Duration::from_secs(120);
 
 /// The stream of changes of one connection, kept open.
@@ -39,7 +39,7 @@ pub(super) struct ListChangeSubscription {
 }
 
 impl ListChangeSubscription {
-    /// Listens to the lists whose changes the server tells of; nothing is sent before it is first polled.
+    /// Creates a listener for the lists whose changes the server reports. Nothing is sent before the first poll.
     pub(super) fn new(connection: Arc<UpstreamConnection>, line: &SupervisedConnection) -> Self {
         let watched = ListKinds::watched(&connection.capabilities);
         let now = Instant::now();
@@ -58,12 +58,12 @@ impl ListChangeSubscription {
         }
     }
 
-    /// The lists have been read.
+    /// Marks the lists as read.
     pub(super) fn mark_read(&mut self) {
         self.listed = true;
     }
 
-    /// Waits until lists have to be read again, and says which. Dropping the future loses nothing.
+    /// Waits until lists have to be read again and returns them. Dropping the future loses nothing.
     pub(super) async fn next_stale_lists(&mut self) -> ListKinds {
         loop {
             // Copied out, because `event` borrows the whole of `self` for as long as both branches wait.
@@ -123,7 +123,7 @@ impl ListChangeSubscription {
         }
     }
 
-    /// These lists are to be read again.
+    /// Marks lists as outdated.
     pub(super) fn mark_stale(&mut self, kinds: ListKinds) {
         // Counted from the first change: with each one anew, a server that changes all the time would never be read.
         if !self.stale.any() {

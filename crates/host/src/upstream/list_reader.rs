@@ -30,8 +30,8 @@ impl<'a> ListReader<'a> {
         Self { service, peer: peer(abilities) }
     }
 
-    /// Reads the lists in `kinds` into `listing`. A list that cannot be read keeps what it had, and an entry that
-    /// cannot be read is left out; either is a problem told, and takes nothing else with it.
+    /// Reads the lists in `kinds` into `listing`. A list that cannot be read keeps its old content, and an entry that
+    /// cannot be read is left out. Both are reported as problems and do not affect the rest.
     pub(crate) async fn read(&self, kinds: ListKinds, listing: &mut UpstreamListing) {
         let tools = async { if kinds.tools { Some(self.tools().await) } else { None } };
         let prompts = async { if kinds.prompts { Some(self.prompts().await) } else { None } };
@@ -146,7 +146,7 @@ impl<'a> ListReader<'a> {
     }
 }
 
-/// A list as it was read.
+/// A fetched list.
 struct FetchedList<T> {
     items: Vec<T>,
     /// Problems with entries of the list.
@@ -182,7 +182,7 @@ fn settle<T>(
     }
 }
 
-/// The host itself, asking for a list.
+/// Creates the peer that represents the host itself, for list requests.
 pub(crate) fn peer(abilities: CapabilitySet) -> Arc<Peer> {
     Arc::new(Peer::new(Revision::LATEST, Some(implementation()), abilities.capabilities()))
 }

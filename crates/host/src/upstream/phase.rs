@@ -11,10 +11,10 @@ use crate::server::{DefinitionHashes, UpstreamConnectError, UpstreamConnection, 
 /// Phase of a supervised connection.
 #[derive(Clone, Debug)]
 pub(crate) enum UpstreamPhase {
-    /// Being connected.
+    /// Connecting.
     Starting {
         since: Instant,
-        /// Number of failures before.
+        /// Number of earlier failures.
         failures: u32,
         /// The connection before it went away.
         last: Option<Arc<ReadyConnection>>,
@@ -34,18 +34,18 @@ pub(crate) enum UpstreamPhase {
         quarantined: bool,
         last: Option<Arc<ReadyConnection>>,
     },
-    /// Given up because it is not wanted any more.
+    /// Stopped, because it is no longer needed.
     Stopped,
 }
 
-/// A connection with what the server offers.
+/// An established connection with the server's offers.
 #[derive(Debug)]
 pub(crate) struct ReadyConnection {
     /// A number that no other connection of this process has.
     pub(crate) id: u64,
     pub(crate) connection: Arc<UpstreamConnection>,
     pub(crate) listing: UpstreamListing,
-    /// The hashes of what is listed, where it is pinned.
+    /// Hashes of the listed items, if the server is pinned.
     pub(crate) hashes: Arc<DefinitionHashes>,
     /// Validation of results against output schemas.
     pub(crate) results: ResultValidator,
@@ -69,7 +69,7 @@ impl ReadyConnection {
 }
 
 impl UpstreamPhase {
-    /// The connection, where there is one.
+    /// Returns the connection, if it is established.
     pub(crate) fn ready(&self) -> Option<&Arc<ReadyConnection>> {
         match self {
             Self::Ready(live) => Some(live),

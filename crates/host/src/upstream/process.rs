@@ -43,10 +43,10 @@ pub(super) fn start(
     Ok((command.into(), process))
 }
 
-/// The command with its program as the file that it means, started by the helper if there is one. May block.
+/// Returns the command with its program resolved to a file, started by the helper if there is one. May block.
 ///
 /// # Errors
-/// When there is no such program, or what it may touch cannot be enforced: it must not be started.
+/// If the program does not exist, or its sandbox cannot be enforced. It must not be started then.
 pub fn confine_command(
     mut command: CommandTarget,
     sandbox: &SandboxConfig,

@@ -1,4 +1,4 @@
-//! Structured results beside what their tools say of them (TOOL-33).
+//! Validation of structured results against the output schemas of tools (TOOL-33).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use hospes_model::CallToolResult;
 
 use crate::server::UpstreamListing;
 
-/// Maximum number of tools of one connection whose misfits are remembered.
+/// Maximum number of tools of one connection whose invalid results are remembered.
 const MAX_MISFITS: usize = 32;
 
 /// The output schemas of a connection's tools, and the tools with a result that did not fit.
@@ -19,7 +19,7 @@ pub(crate) struct ResultValidator {
 }
 
 impl ResultValidator {
-    /// The schemas of these tools; nothing of what was remembered of others.
+    /// Creates a validator with the schemas of these tools.
     pub(crate) fn of(listing: &UpstreamListing) -> Self {
         let results = Self::default();
         results.schemas.learn(&listing.tools, || true);
@@ -49,7 +49,7 @@ impl ResultValidator {
         misfits.insert(tool.to_owned(), why);
     }
 
-    /// One sentence for each tool with such a result.
+    /// Describes each tool that returned an invalid result.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let misfits = self.misfits();
         misfits

@@ -30,7 +30,7 @@ pub(crate) struct RootsPolicy {
     server: Arc<str>,
     /// Folders that the host sends if the application reports no roots.
     pub(crate) own: Vec<PathBuf>,
-    /// Folders within which an application's own roots must be. None if no roots are configured for this server.
+    /// Folders to which an application's roots are limited. `None` if no roots are configured for this server.
     bound: Option<Arc<[RootFolder]>>,
     guard: Option<Arc<dyn RootsRules>>,
 }
@@ -105,8 +105,8 @@ fn is_roots_result(answer: &RawJson) -> bool {
     answer.decode::<BTreeMap<String, &RawValue>>().is_ok_and(|members| members.contains_key("roots"))
 }
 
-/// Those of an application's roots that are within what was granted, as they are without links: what leads there now may
-/// lead elsewhere later. A root of another machine is nowhere here.
+/// Returns an application's roots inside the granted folders, with links resolved, because a link may change later.
+/// Roots of another machine are left out.
 fn filter_within(bound: &[RootFolder], given: Vec<Root>) -> Vec<Root> {
     let kept = given.into_iter().take(MAX_CHECKED_ROOTS).filter_map(|root| {
         let path = Url::parse(&root.uri.to_string()).ok()?.to_file_path().ok()?;

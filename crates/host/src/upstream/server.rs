@@ -23,7 +23,7 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn start(
         server: Arc<UpstreamServer>,
         connector: Arc<dyn UpstreamConnector>,
@@ -42,7 +42,7 @@ impl Upstream {
         Self { server, max_connections, connector, memory, epoch, seats }
     }
 
-    /// The connection for the lists of applications with these abilities, opened if it has to be.
+    /// Returns the connection for the lists of applications with these capabilities. It is opened if necessary.
     pub(crate) fn line(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
         // Held until the new connection is in the pool: two callers at once would otherwise open one each.
         let mut seats = self.seats();
@@ -52,9 +52,9 @@ impl Upstream {
         Arc::clone(seats.common(abilities, || self.open(abilities)))
     }
 
-    /// The connection whose lists are shown to applications with these abilities: the one for them, and while that
-    /// offers nothing, for example because it is still starting, any other connection that is ready. So a server that is
-    /// ready for anybody is listed for everybody; calls wait for the right connection.
+    /// Returns the connection whose lists are shown to applications with these capabilities: their own one, or any
+    /// other that is ready while theirs offers nothing, for example because it is starting. So a server that is ready
+    /// for one application is listed for all; calls wait for the right connection.
     pub(crate) fn offers(&self, abilities: CapabilitySet) -> Option<Arc<ReadyConnection>> {
         let line = self.line(abilities);
         if let Some(live) = line.phase().offers() {
@@ -66,7 +66,7 @@ impl Upstream {
         ready.or_else(|| seats.lines().find_map(|line| line.phase().offers().cloned()))
     }
 
-    /// The connection that this application has for itself, if it has one.
+    /// Returns the application's own connection, if it has one.
     pub(crate) fn own(
         &self,
         application: &ApplicationIdentity,
@@ -80,7 +80,7 @@ impl Upstream {
         self.seats().holder(line).is_some_and(|holder| holder != application)
     }
 
-    /// A connection for a call of this application, opened if it has to be.
+    /// Leases a connection for a call of this application. It is opened if necessary.
     pub(crate) fn lease(
         &self,
         application: &ApplicationIdentity,
@@ -153,7 +153,7 @@ impl Upstream {
         self.seats().is_idle()
     }
 
-    /// Removes connections for abilities that no view has any more. They are not handed out again, and the caller stops
+    /// Removes connections for capabilities that no view has any more. They are not leased again, and the caller stops
     /// them.
     pub(crate) fn release(
         &self,

@@ -1,5 +1,4 @@
-//! What is remembered from one run to the next: which era and transport each server speaks and which extensions it
-//! declares, and what applications could do.
+//! Memory of the host between runs: era, transport and extensions of each server, and the capabilities of applications.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +16,10 @@ use crate::server::{CapabilitySet, ExtensionSettings, KnownProtocol};
 /// The most servers that are remembered.
 pub const MAX_REMEMBERED: usize = 1000;
 
-/// Remembers each server's era and transport, so that finding them out is paid once for each definition of a server.
+/// Stores each server's era and transport, so that they are detected only once for each definition of a server.
 ///
-/// What is kept under is a hash of the definition: a changed command line is another server. Nothing depends on the
-/// memory being right, a server that changed its era is found out again; so a file that cannot be read or written
-/// is no error.
+/// The key is a hash of the definition: a changed command line is another server. A wrong entry does no harm, because
+/// the era is then detected again, so a file that cannot be read or written is not an error.
 #[derive(Debug, Default)]
 pub struct ServerMemory {
     file: Option<PathBuf>,
@@ -64,7 +62,7 @@ impl ServerMemory {
         Self::default()
     }
 
-    /// Remembers in a file.
+    /// Creates a memory in this file.
     #[must_use]
     pub fn at(file: impl Into<PathBuf>) -> Self {
         let file = file.into();
@@ -96,7 +94,7 @@ impl ServerMemory {
         self.change(|content| content.remember(definition, known));
     }
 
-    /// The extensions that the server of this definition declared when it was last connected.
+    /// Returns the extensions that the server with this definition declared on its last connection.
     #[must_use]
     pub(crate) fn extensions(&self, definition: &str) -> ExtensionSettings {
         self.content().declared.get(definition).cloned().unwrap_or_default()
@@ -128,15 +126,15 @@ impl ServerMemory {
         is_first
     }
 
-    /// The abilities of the last application, with its extensions. Servers are started for one like it, so that there is no
-    /// second start when it comes back.
+    /// Returns the capabilities of the last application, with its extensions. Servers are started for these, so that
+    /// they need no second start when that application returns.
     #[must_use]
     pub fn abilities(&self) -> CapabilitySet {
         let content = self.content();
         CapabilitySet::from_bits(content.abilities).with_extensions(&content.extensions)
     }
 
-    /// Keeps what an application can be asked for.
+    /// Stores the capabilities of an application.
     pub fn learn_abilities(&self, abilities: CapabilitySet) {
         self.change(|content| {
             (content.abilities, content.extensions) = (abilities.bits(), abilities.extensions());
@@ -176,7 +174,7 @@ fn write(file: &Path, content: &ServerMemoryFile) -> std::io::Result<()> {
     fs::rename(beside, file)
 }
 
-/// Returns the key under which a server's era is stored. Returns none if the transport needs no detection.
+/// Returns the key under which a server's era is stored. Returns `None` if the transport needs no detection.
 #[must_use]
 pub fn definition(transport: &ServerTransport) -> Option<String> {
     let mut hasher = Sha256::new();

@@ -11,7 +11,7 @@ use crate::server::{ServerProcess, UpstreamServer};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum UpstreamState {
-    /// Being connected.
+    /// Connecting.
     Starting,
     /// Connected.
     Ready,
@@ -21,12 +21,12 @@ pub enum UpstreamState {
     Failed,
     /// Not started until a person has accepted it.
     Withheld,
-    /// Not wanted any more.
+    /// Stopped, because it is no longer needed.
     Stopped,
 }
 
 impl UpstreamState {
-    /// The word for it.
+    /// Returns the name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl UpstreamState {
     }
 }
 
-/// A server's state with what belongs to it.
+/// Status of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -92,7 +92,7 @@ pub struct UpstreamStatus {
     /// Last launch of the server's process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ServerProcess>,
-    /// Folders that the server is told of.
+    /// Folders reported to the server as roots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<String>,
     /// The extensions of the protocol that it declares, by identifier.

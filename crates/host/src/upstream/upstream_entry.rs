@@ -1,4 +1,4 @@
-//! The place of a configured server: one server for all, or one for each user.
+//! Entry of a configured server: one shared server, or one for each user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use super::status::UpstreamStatus;
 use crate::config::ToolFilter;
 use crate::server::UpstreamServer;
 
-/// Connects on behalf of a user; none if sign-in is not possible.
+/// Creates the connection on behalf of a user. Returns `None` if sign-in is not possible.
 pub(crate) type UserConnector = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;
 
 /// A configured server.
 pub(crate) struct UpstreamEntry {
     pub(crate) server: Arc<UpstreamServer>,
     pub(crate) filter: ToolFilter,
-    /// Policy for the roots that the server is told.
+    /// Policy for the roots reported to the server.
     pub(crate) roots: RootsPolicy,
     /// True if the host does not start without the server.
     pub(crate) is_required: bool,

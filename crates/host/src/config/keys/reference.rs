@@ -1,4 +1,4 @@
-//! The reference of the documentation, rendered from the table of keys.
+//! Rendering of the reference documentation from the table of keys.
 
 use std::fmt::Write as _;
 
@@ -104,7 +104,7 @@ fn form(value: KeyType) -> String {
     form.to_owned()
 }
 
-/// Description without its capital letter and full stop, to be put in brackets.
+/// Returns the description without its initial capital and full stop, for use in parentheses.
 fn sentence_start(about: &str) -> String {
     let mut letters = about.trim_end_matches('.').chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
