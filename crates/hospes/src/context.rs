@@ -90,7 +90,7 @@ enum TaskTransition {
 }
 
 impl Context {
-    /// A context for a call from `peer`.
+    /// Creates a builder of a context for a call from `peer`.
     #[must_use]
     pub fn builder(peer: Arc<Peer>) -> ContextBuilder {
         ContextBuilder {
@@ -108,7 +108,7 @@ impl Context {
         }
     }
 
-    /// A context for a call from `peer` and nothing else.
+    /// Creates a context for a call from `peer` without further data.
     #[must_use]
     pub fn new(peer: Arc<Peer>) -> Self {
         Self::builder(peer).build()
@@ -140,33 +140,33 @@ impl Context {
         self.0.peer.principal.as_deref()
     }
 
-    /// The request's id on the wire, for logs.
+    /// Returns the request's id, for logs.
     #[must_use]
     pub fn request_id(&self) -> Option<&RequestId> {
         self.0.request_id.as_ref()
     }
 
-    /// The request's `_meta`, as it came.
+    /// Returns the request's `_meta`, unchanged.
     #[must_use]
     pub fn meta(&self) -> Option<&RawJson> {
         self.0.meta.as_ref()
     }
 
-    /// The head of the HTTP request that brought the call, where HTTP did: its headers, and what layers around the
-    /// endpoint left in its extensions.
+    /// Returns the head of the HTTP request of the call, if there is one: its headers, and extensions set by layers
+    /// around the endpoint.
     #[must_use]
     pub fn http(&self) -> Option<&http::request::Parts> {
         self.0.http.as_deref()
     }
 
-    /// The value of this type that the transport, or a layer around the HTTP endpoint, left for handlers:
-    /// [`Context::extensions`] first, then the extensions of the HTTP request.
+    /// Returns the value of this type that the transport, or a layer around the HTTP endpoint, left for handlers: from
+    /// [`Context::extensions`], else from the extensions of the HTTP request.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.extensions().get().or_else(|| self.http()?.extensions.get())
     }
 
-    /// The values that the transport left for handlers, apart from those of the [HTTP request](Context::http).
+    /// Returns the values that the transport left for handlers, apart from those of the [HTTP request](Context::http).
     #[must_use]
     pub fn extensions(&self) -> &http::Extensions {
         &self.0.extensions
@@ -234,7 +234,7 @@ impl Context {
         self.0.stream.load(Ordering::Acquire) == STREAM_CLOSE_REQUESTED
     }
 
-    /// The stream has been closed; another may be in its place.
+    /// Marks the stream as closed; another may replace it.
     #[cfg(all(feature = "server", feature = "http"))]
     pub(crate) fn mark_stream_closed(&self) {
         let _ = self.0.stream.compare_exchange(
@@ -245,13 +245,13 @@ impl Context {
         );
     }
 
-    /// The token under which progress is reported; none when the peer did not ask for it.
+    /// Returns the progress token. `None` if the peer did not request progress.
     #[must_use]
     pub fn progress_token(&self) -> Option<&ProgressToken> {
         self.0.progress_token.as_ref()
     }
 
-    /// The least severe log message wanted for this call.
+    /// Returns the minimum severity of log messages for this call.
     #[must_use]
     pub fn log_level(&self) -> Option<LoggingLevel> {
         self.0.log_level.or_else(|| self.0.peer.log_level())
@@ -386,7 +386,7 @@ impl Context {
         self.state().round.clone()
     }
 
-    /// The answer to the question `key`, as the peer sent it.
+    /// Returns the answer to the question `key`, undecoded.
     #[must_use]
     pub fn answer(&self, key: &str) -> Option<RawJson> {
         self.state().round.answers.get(key).cloned()
@@ -406,8 +406,8 @@ impl Context {
         }
     }
 
-    /// A key for a question that was given none: the same one for the same question in every round, because handlers
-    /// run again from the top.
+    /// Returns a key for a question without one. It is the same in every round, because handlers run again from the
+    /// start.
     #[must_use]
     pub fn next_key(&self) -> String {
         let mut state = self.state();
@@ -415,7 +415,7 @@ impl Context {
         format!("q{}", state.unnamed)
     }
 
-    /// The result of the step `key`, where it has run in an earlier round.
+    /// Returns the result of the step `key`, if it has run in an earlier round.
     #[must_use]
     pub fn step(&self, key: &str) -> Option<RawJson> {
         self.state().round.steps.get(key).cloned()
@@ -436,7 +436,7 @@ impl Context {
         state.spent
     }
 
-    /// The step came to nothing: the state may be used again, if nothing else has run.
+    /// Releases the state after a failed step, so that it may be used again if nothing else has run.
     pub(crate) fn release_state(&self) {
         let Some(ticket) = &self.0.state_nonce else { return };
         let mut state = self.state();
@@ -489,7 +489,7 @@ impl Context {
         !self.state().outbox.is_empty()
     }
 
-    /// Takes the next queued notification; registers `waker` when there is none.
+    /// Polls for the next queued notification; registers `waker` if there is none.
     pub(crate) fn poll_notification(&self, waker: &Waker) -> Option<Notification> {
         let mut state = self.state();
         let next = state.outbox.pop_front().or_else(|| {

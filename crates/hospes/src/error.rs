@@ -7,31 +7,32 @@ use hospes_model::RpcError;
 
 /// Error of a handler; any error converts into it.
 ///
-/// An [`RpcError`] becomes the protocol error it is; every other error becomes a tool result with `isError`, whose
-/// text the model reads. Like `anyhow::Error` this type takes in any error through `?` and is itself none.
+/// An [`RpcError`] becomes the protocol error it is; every other error becomes a tool result with `isError`, whose text
+/// the model reads. Like `anyhow::Error`, this type converts from any error through `?` and does not implement `Error`
+/// itself.
 pub struct Error(Box<dyn StdError + Send + Sync>);
 
-/// A result whose error takes in any other.
+/// A result whose error converts from any other.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// The error, whatever it is.
+    /// Creates an error from any other.
     pub fn new(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self(error.into())
     }
 
-    /// An error with a sentence for the model.
+    /// Creates an error with a message for the model.
     pub fn msg(text: impl fmt::Display) -> Self {
         Self(text.to_string().into())
     }
 
-    /// The protocol error, where it is one, looking through the causes.
+    /// Returns the protocol error, if this or one of its causes is one.
     #[must_use]
     pub fn protocol(&self) -> Option<&RpcError> {
         find_protocol(self.0.as_ref())
     }
 
-    /// The error inside.
+    /// Returns the inner error.
     #[must_use]
     pub fn as_std(&self) -> &(dyn StdError + Send + Sync + 'static) {
         self.0.as_ref()

@@ -33,7 +33,7 @@ pub struct ParamsView {
     pub input_responses: Option<RawJson>,
     /// `requestState`.
     pub request_state: Option<Box<str>>,
-    /// A member that stands twice; then all others are absent, and who serves must refuse the params.
+    /// A duplicate member. All others are then absent, and the params must be rejected.
     pub repeated: Option<&'static str>,
 }
 
@@ -45,14 +45,14 @@ impl Params {
         Self(Arc::new(ParamsInner { raw, view: OnceLock::new() }))
     }
 
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn raw(&self) -> &RawJson {
         &self.0.raw
     }
 
-    /// The members that routing needs. A member of the wrong type counts as absent here and is refused when the
-    /// whole is decoded.
+    /// Returns the members needed for routing. A member of the wrong type counts as absent here and is rejected when
+    /// the params are decoded.
     pub fn view(&self) -> &ParamsView {
         self.0.view.get_or_init(|| view(&self.0.raw))
     }

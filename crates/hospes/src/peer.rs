@@ -28,7 +28,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer that speaks `revision`.
+    /// Creates a peer with this revision.
     #[must_use]
     pub fn new(revision: Revision, info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
         Self::from_shared(revision, info.map(Arc::new), Arc::new(capabilities))
@@ -51,12 +51,12 @@ impl Peer {
         self
     }
 
-    /// The least severe log message that this session wants (`logging/setLevel`); none until it has said so.
+    /// Returns the minimum severity of log messages for this session (`logging/setLevel`). `None` until it is set.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
     }
 
-    /// Remembers what `logging/setLevel` asked for.
+    /// Sets the level requested by `logging/setLevel`.
     pub fn set_log_level(&self, level: LoggingLevel) {
         let position = LoggingLevel::ALL.iter().position(|l| *l == level);
         let position = position.and_then(|p| u8::try_from(p).ok()).unwrap_or(NO_LEVEL);

@@ -1,4 +1,4 @@
-//! Questions for the person.
+//! Elicitation: questions to the user.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::question::{self, PendingQuestions, Question};
 use super::request_checks;
 use crate::context::Context;
 
-/// A form for the person; made by [`Context::elicit`], asked by `.await`.
+/// A form for the user, created by [`Context::elicit`] and sent by `.await`.
 #[must_use = "a question is not asked unless awaited"]
 pub struct Elicit<'c, T> {
     context: &'c Context,
@@ -36,8 +36,8 @@ impl<'c, T> Elicit<'c, T> {
         Self { context, message, key: None, field, form: None, answer: PhantomData }
     }
 
-    /// Names the question. Without a name it goes by its place among the questions of the handler, so give one where
-    /// a question before it may be left out in another run.
+    /// Sets the key of the question. The default is its position among the questions of the handler, so set a key if an
+    /// earlier question may be skipped in another run.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -49,13 +49,13 @@ impl<'c, T> Elicit<'c, T> {
         self
     }
 
-    /// Asks with this form instead of the one that `T` makes.
+    /// Uses this form instead of the one derived from `T`.
     pub fn form(mut self, form: ElicitSchema) -> Self {
         self.form = Some(Ok(AnswerForm::from_schema(form)));
         self
     }
 
-    /// Asks with this JSON Schema, an object with flat properties, instead of the one that `T` makes.
+    /// Uses this JSON Schema, an object with flat properties, instead of the one derived from `T`.
     pub fn schema(mut self, schema: impl Into<RawJson>) -> Self {
         self.form = Some(AnswerForm::parse(&schema.into()));
         self
@@ -63,7 +63,7 @@ impl<'c, T> Elicit<'c, T> {
 }
 
 impl<'c, T: JsonSchema> Elicit<'c, T> {
-    /// Wants what the person did and filled in, not decoded; a refusal is then an answer like any other.
+    /// Returns the user's action and the undecoded content. A refusal is then a result like any other.
     pub fn raw(self) -> RawElicit<'c> {
         let form = self.form.unwrap_or_else(|| AnswerForm::of::<T>(&self.field));
         RawElicit {
@@ -89,7 +89,7 @@ impl<T: DeserializeOwned + JsonSchema> Question for Elicit<'_, T> {
     }
 }
 
-/// A question for the person whose answer is what they did; made by [`Elicit::raw`] and [`ElicitUrl::raw`].
+/// A question that returns the user's action, created by [`Elicit::raw`] and [`ElicitUrl::raw`].
 #[derive(Debug)]
 #[must_use = "a question is not asked unless awaited"]
 pub struct RawElicit<'c> {
@@ -135,7 +135,7 @@ impl Question for RawElicit<'_> {
     }
 }
 
-/// A URL for the person to go to; made by [`Context::elicit_url`], asked by `.await`.
+/// A URL for the user to open, created by [`Context::elicit_url`] and sent by `.await`.
 #[derive(Debug)]
 #[must_use = "a question is not asked unless awaited"]
 pub struct ElicitUrl<'c> {
@@ -155,13 +155,13 @@ impl<'c> ElicitUrl<'c> {
         self
     }
 
-    /// The id under which peers of 2025-11-25 hear that the person is done; a random one unless said.
+    /// Sets the id with which completion is reported to peers of 2025-11-25. A random one by default.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.params.elicitation_id = Some(id.into());
         self
     }
 
-    /// Wants what the person did; a refusal is then an answer like any other.
+    /// Returns the user's action. A refusal is then a result like any other.
     pub fn raw(self) -> RawElicit<'c> {
         let message = self.params.message.clone();
         RawElicit { context: self.context, message, key: self.key, what: ElicitMode::Url(self.params) }

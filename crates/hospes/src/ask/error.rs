@@ -8,18 +8,19 @@ use super::form::FormError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// Not yet: the question is on its way, and the handler runs again once it is answered. Hand it on through `?`.
+    /// The answer is pending: the question is being sent, and the handler runs again once it is answered. Return this
+    /// error with `?`.
     #[error(
         "the question is not answered yet; return this error, and the handler runs again with the answer"
     )]
     Pending,
-    /// The person said no.
+    /// The user declined.
     #[error("the user declined to answer: {question}")]
     Declined {
         /// Question that was asked.
         question: String,
     },
-    /// The person said nothing, and put the question away.
+    /// The user dismissed the question.
     #[error("the user dismissed the question: {question}")]
     Cancelled {
         /// Question that was asked.
@@ -43,7 +44,7 @@ pub enum AskError {
     /// A form may not ask for a secret: send the person to a URL instead.
     #[error("a form cannot ask for a secret, and {field:?} appears to be one; use `elicit_url`")]
     Secret {
-        /// The field.
+        /// Name of the field.
         field: String,
     },
     /// A form may have no link in it: send the person to a URL instead.
@@ -52,7 +53,7 @@ pub enum AskError {
         /// The message, or a field.
         place: String,
     },
-    /// The URL to send the person to would give something away.
+    /// The URL would disclose sensitive data.
     #[error("unsafe URL for elicitation: {why}")]
     Unsafe {
         /// Description of the problem.

@@ -1,4 +1,4 @@
-//! Forms: made from a type, filled in by a person, read back as the type.
+//! Forms derived from a type, filled in by a user, and decoded as the type.
 
 use hospes_model::{ElicitSchema, PrimitiveSchemaDefinition, RawJson, StringFormat};
 use iri_string::types::IriStr;
@@ -31,15 +31,14 @@ impl FormContentError {
     }
 }
 
-/// The form for `T`: its fields where it is a struct, none where it is `()`, else one field called `value`.
+/// Derives the form for `T`: the fields of a struct, no field for `()`, else one field named `value`.
 ///
-/// The specification allows texts, numbers, switches and choices, side by side, so that every client can draw the
-/// form (ELIC-04). Keywords of the type's schema that have no place there are left out, and checked when the answer is
-/// decoded.
+/// The specification allows strings, numbers, booleans and choices in a flat form, so that every client can show it
+/// (ELIC-04). Unsupported keywords of the type's schema are left out and checked when the content is decoded.
 ///
 /// # Errors
-/// When `T` has something that no form can show: an object within the object, a list of anything but choices, an
-/// enumeration with data.
+/// If `T` has a part that forms do not support: a nested object, a list of anything but choices, an enumeration with
+/// data.
 pub fn form_for<T: JsonSchema>() -> Result<ElicitSchema, FormError> {
     AnswerForm::of::<T>(DEFAULT_FIELD).map(|form| form.schema)
 }
@@ -108,7 +107,7 @@ impl AnswerForm {
         Self { schema, kind: AnswerShape::ByHand }
     }
 
-    /// A form from JSON Schema written by hand.
+    /// Parses a hand-written JSON Schema as a form.
     pub(super) fn parse(schema: &RawJson) -> Result<Self, FormError> {
         let error = |why: String| FormError { what: "this schema".to_owned(), why };
         let value = schema.to_value().map_err(|why| error(why.to_string()))?;
@@ -119,7 +118,7 @@ impl AnswerForm {
         }
     }
 
-    /// Checks the content and makes the answer of it. What was not asked for is left out.
+    /// Validates and decodes the content. Members that the form does not have are ignored.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         mut content: Map<String, Value>,

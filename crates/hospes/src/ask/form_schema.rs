@@ -1,7 +1,7 @@
-//! From JSON Schema to the fields that a form may have (ELIC-04, ELIC-17).
+//! Conversion of JSON Schema to the fields of a form (ELIC-04, ELIC-17).
 //!
-//! References are put in place, alternatives of constants become choices, `null` makes a field optional, and every
-//! keyword that a form has no room for is left out; what those say is checked when the answer is decoded.
+//! References are resolved, alternatives of constants become choices, `null` makes a field optional, and unsupported
+//! keywords are left out; they are checked when the content is decoded.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub(super) fn is_null(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("null")
 }
 
-/// The form for an object; `None` where the schema is of no object.
+/// Returns the form for an object schema, or `None` for other schemas.
 pub(super) fn object_form(root: &Value) -> Result<Option<ElicitSchema>, UnsupportedSchema> {
     let (schema, _) = flatten_schema(root, root, "")?;
     if schema.get("type").and_then(Value::as_str) != Some("object") && !schema.contains_key("properties") {
@@ -54,7 +54,7 @@ pub(super) fn object_form(root: &Value) -> Result<Option<ElicitSchema>, Unsuppor
     Ok(Some(form))
 }
 
-/// One field, and whether it may be left empty.
+/// Returns a field, and true if it is optional.
 pub(super) fn field(
     root: &Value,
     schema: &Value,
@@ -128,7 +128,7 @@ pub(super) fn field(
     Ok((field, optional))
 }
 
-/// The schema with references, single alternatives and `null` put away; and whether it allowed `null`.
+/// Resolves references, single alternatives and `null`. Also returns true if `null` is allowed.
 fn flatten_schema(
     root: &Value,
     schema: &Value,
@@ -197,7 +197,7 @@ fn merge_missing_members(upper: &mut Map<String, Value>, lower: &Map<String, Val
     }
 }
 
-/// The choices, in any of the ways they are written: `const`, `enum`, `enum` with `enumNames`, alternatives of these.
+/// Returns the choices in any notation: `const`, `enum`, `enum` with `enumNames`, or alternatives of these.
 fn choices(root: &Value, schema: &Map<String, Value>) -> Option<Vec<EnumOption>> {
     if let Some(Value::String(only)) = schema.get("const") {
         return Some(vec![EnumOption::new(only)]);

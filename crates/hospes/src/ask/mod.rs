@@ -1,10 +1,10 @@
-//! Asking the person, the model or the client in the middle of a call.
+//! Questions to the user, the model or the client during a call.
 //!
-//! A question that has no answer yet ends the run of the handler through `?`; the handler runs again from the top once
-//! the answers are in, whatever revision the peer speaks. So: **whatever stands before a question runs again; ask
-//! first, act after.** What must not run twice goes into [`Context::once`].
+//! A question without an answer ends the handler through `?`. The handler runs again from the start once the answers
+//! have arrived, in every revision. So **code before a question runs again: ask first, act afterwards.** Steps that
+//! must not run twice belong in [`Context::once`].
 //!
-//! Once put, a question is always asked, even if the handler continues without the answer. So `ctx.elicit("Which
+//! A question is always sent, even if the handler continues without the answer. So `ctx.elicit("Which
 //! seat?").await.unwrap_or(Seat::Aisle)` asks everyone who can be asked. Those who decline and those who cannot be
 //! asked get the aisle.
 //!
@@ -52,19 +52,19 @@ pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, SampleQuery};
 use crate::context::Context;
 
 impl Context {
-    /// Asks the person to fill in a form; its fields come from `T`.
+    /// Asks the user to fill in a form with fields derived from `T`.
     ///
-    /// `T` is a struct of texts, numbers, switches, enumerations without data and lists of these enumerations, each
-    /// possibly an `Option`. It may also be one such value, or `()` for a yes. Doc comments become the descriptions.
-    /// Content that does not fit is asked for again. A form never asks for secrets; those are for
-    /// [`elicit_url`](Self::elicit_url).
+    /// `T` is a struct of strings, numbers, booleans, enumerations without data and lists of these enumerations, each
+    /// possibly an `Option`. It may also be one such value, or `()` for a confirmation. Doc comments become the
+    /// descriptions. Invalid content is requested again. A form must not ask for secrets; use
+    /// [`elicit_url`](Self::elicit_url) for these.
     ///
-    /// **Whatever stands before a question runs again; ask first, act after.**
+    /// **Code before a question runs again: ask first, act afterwards.**
     ///
     /// # Errors
-    /// (Of the future.) [`AskError::Pending`] while there is no answer: hand it on through `?`.
-    /// [`AskError::Declined`] and [`AskError::Cancelled`] when the person would not, [`AskError::Unsupported`] when the
-    /// client cannot show forms.
+    /// (Of the future.) [`AskError::Pending`] while there is no answer: hand it on through `?`. [`AskError::Declined`]
+    /// and [`AskError::Cancelled`] when the person would not, [`AskError::Unsupported`] when the client cannot show
+    /// forms.
     ///
     /// ```
     /// # use hospes::prelude::*;
@@ -86,13 +86,14 @@ impl Context {
         Elicit::new(self, message.into())
     }
 
-    /// Sends the person to a URL, for what must not pass through the client: secrets, payments, signing in elsewhere.
+    /// Asks the user to open a URL, for data that must not pass through the client: secrets, payments, sign-in
+    /// elsewhere.
     ///
-    /// The answer only says that the person agreed to go there, not what they did; whether it is done is for the
-    /// server to find out. The URL begins with `https:` (`http:` to this machine alone), and holds nothing personal and
-    /// no credentials; one that seems to is refused (ELIC-26, ELIC-27).
+    /// The answer only means that the user agreed to open the URL; the server has to find out itself if the interaction
+    /// is complete. The URL must use `https:` (`http:` for this machine only) and must not contain personal data or
+    /// credentials; a URL that seems to is rejected (ELIC-26, ELIC-27).
     ///
-    /// **Whatever stands before a question runs again; ask first, act after.**
+    /// **Code before a question runs again: ask first, act afterwards.**
     ///
     /// # Errors
     /// (Of the future.) As for [`Context::elicit`].
@@ -100,13 +101,13 @@ impl Context {
         ElicitUrl::new(self, message.into(), url.into())
     }
 
-    /// Asks the client's model. `prompt` is a text, a message or a conversation.
+    /// Requests a completion from the client's model. `prompt` is a text, a message or a conversation.
     ///
-    /// **Whatever stands before a question runs again; ask first, act after.**
+    /// **Code before a question runs again: ask first, act afterwards.**
     ///
     /// # Errors
-    /// (Of the future.) [`AskError::Pending`] while there is no answer: hand it on through `?`.
-    /// [`AskError::Unsupported`] when the client has no model to ask.
+    /// (Of the future.) [`AskError::Pending`] while there is no answer: return it with `?`. [`AskError::Unsupported`]
+    /// if the client does not support sampling.
     ///
     /// ```
     /// # use hospes::prelude::*;
@@ -124,20 +125,20 @@ impl Context {
         SampleQuery::new(self, prompt.into_messages())
     }
 
-    /// Asks the client what the server may look at.
+    /// Requests the client's roots.
     ///
-    /// **Whatever stands before a question runs again; ask first, act after.**
+    /// **Code before a question runs again: ask first, act afterwards.**
     ///
     /// # Errors
-    /// (Of the future.) [`AskError::Pending`] while there is no answer: hand it on through `?`.
-    /// [`AskError::Unsupported`] when the client has no roots to tell.
+    /// (Of the future.) [`AskError::Pending`] while there is no answer: return it with `?`. [`AskError::Unsupported`]
+    /// if the client does not support roots.
     pub fn roots(&self) -> RootsQuery<'_> {
         RootsQuery::new(self)
     }
 
     /// Asks several questions in one round: a tuple of up to eight, or a `Vec`.
     ///
-    /// **Whatever stands before a question runs again; ask first, act after.**
+    /// **Code before a question runs again: ask first, act afterwards.**
     ///
     /// # Errors
     /// (Of the future.) The first failure among the answers; [`AskError::Pending`] while one is missing.

@@ -10,18 +10,18 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 
 impl Context {
-    /// Runs a step that must not run twice in one call, and remembers its result over the rounds of questions.
+    /// Runs a step that must not run twice in one call, and keeps its result across rounds.
     ///
-    /// The handler runs again from the top after each question; a step under a key that has run before is then not
-    /// run but gives the result it had. The result travels with the call's state, so it had better be small: an order
-    /// number, not the order. A failure is not remembered.
+    /// The handler runs again from the start after each question. A step whose key has already run then returns its
+    /// earlier result instead of running. The result is part of the request state, so it should be small: an order
+    /// number, not the order. Failures are not kept.
     ///
-    /// A client of 2026-07-28 holds the state itself, and could send an older one again, from before the step. This
-    /// process remembers which states have led to a step (the last 100,000 within their lifetime) and refuses them;
-    /// behind several processes with the same keys, make the step itself safe to repeat.
+    /// A client of 2026-07-28 holds the state and could resend one from before the step. This process remembers the
+    /// states that have led to a step (the last 100,000 within their lifetime) and rejects them. If several processes
+    /// share the keys, make the step itself idempotent.
     ///
     /// # Errors
-    /// The step's own; or the result cannot be written as JSON, or not be read back as `T`.
+    /// The error of the step; also if the result cannot be serialized, or decoded as `T`.
     ///
     /// ```
     /// # use hospes::prelude::*;

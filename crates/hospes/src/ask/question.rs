@@ -1,4 +1,4 @@
-//! Questions, alone and several in one round.
+//! Questions, single or several in one round.
 
 use hospes_model::{InputRequest, RawJson};
 use serde::de::DeserializeOwned;
@@ -7,8 +7,8 @@ use super::error::AskError;
 use crate::context::Context;
 use crate::deprecated::{DeprecatedFeature, warn_once};
 
-/// Something that can be asked in the middle of a call: what [`Context::elicit`], [`Context::sample`] and
-/// [`Context::roots`] make, and tuples and lists of these.
+/// A question that can be asked during a call: the values of [`Context::elicit`], [`Context::sample`] and
+/// [`Context::roots`], and tuples and lists of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a question",
     label = "not a question",
@@ -22,7 +22,7 @@ pub trait Question {
     /// Returns the answer. If there is none yet, adds the question to `missing` and returns `None`.
     ///
     /// # Errors
-    /// When the answer is a refusal, or the question cannot be put.
+    /// If the answer is a refusal, or the question cannot be asked.
     fn resolve(
         self,
         context: &Context,
@@ -38,7 +38,7 @@ impl PendingQuestions {
     /// Adds a question that the peer can be asked.
     ///
     /// # Errors
-    /// [`AskError::Unsupported`] when the peer did not declare what the question needs (MRTR-05).
+    /// [`AskError::Unsupported`] if the peer did not declare the required capability (MRTR-05).
     pub fn add(&mut self, context: &Context, key: String, request: InputRequest) -> Result<(), AskError> {
         request
             .check_required_capability(context.answerable_capabilities())
@@ -69,7 +69,7 @@ pub(super) fn resolve_all<Q: Question>(context: &Context, question: Q) -> Result
     Err(AskError::Pending)
 }
 
-/// The answer to `key`; one that does not have its shape is forgotten, and so asked for again (MRTR-15).
+/// Decodes the answer to `key`. An invalid answer is discarded, so that the question is asked again (MRTR-15).
 pub(super) fn decode_answer<A: DeserializeOwned>(context: &Context, key: &str) -> Option<A> {
     let raw: RawJson = context.answer(key)?;
     match raw.decode() {

@@ -1,5 +1,5 @@
-//! Checks of questions before they are asked: no secrets in a form, and no URLs that give something away (ELIC-07,
-//! ELIC-08, ELIC-26, ELIC-27).
+//! Checks of questions before they are sent: no secrets in forms, no sensitive data in URLs (ELIC-07, ELIC-08, ELIC-26,
+//! ELIC-27).
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::error::AskError;
 use crate::redact;
 
-/// Checks a form before anybody sees it.
+/// Checks a form before it is sent.
 ///
 /// # Errors
-/// [`AskError::Secret`] for a field that asks for one, [`AskError::Link`] where a URL stands to be clicked at.
+/// [`AskError::Secret`] for a field that asks for a secret, [`AskError::Link`] for a text with a clickable URL.
 pub(super) fn check_form(message: &str, form: &ElicitSchema) -> Result<(), AskError> {
     let link = |place: &str| AskError::Link { place: place.to_owned() };
     if has_link(message) {
@@ -35,11 +35,11 @@ pub(super) fn check_form(message: &str, form: &ElicitSchema) -> Result<(), AskEr
     Ok(())
 }
 
-/// Checks a URL before the person is sent there: the connection cannot be listened to, and the text itself, which
-/// passes through the client and its logs, opens nothing and says nothing about anybody.
+/// Checks a URL before it is sent: it must be encrypted, and must not contain credentials or personal data, because it
+/// passes through the client and its logs.
 ///
 /// # Errors
-/// [`AskError::Unsafe`]; it does not repeat what should not be seen.
+/// [`AskError::Unsafe`], which does not repeat sensitive parts.
 pub(super) fn check_url(url: &IriStr) -> Result<(), AskError> {
     let refuse = |why: &'static str| Err(AskError::Unsafe { why });
     let authority = url.authority_components();

@@ -1,4 +1,4 @@
-//! The question what the server may look at.
+//! The request for the client's roots.
 
 use std::future::{IntoFuture, Ready, ready};
 
@@ -8,7 +8,7 @@ use super::error::AskError;
 use super::question::{self, PendingQuestions, Question};
 use crate::context::Context;
 
-/// The question what the server may look at; made by [`Context::roots`], asked by `.await`.
+/// A request for the client's roots, created by [`Context::roots`] and sent by `.await`.
 #[derive(Debug)]
 #[must_use = "a question is not asked unless awaited"]
 pub struct RootsQuery<'c> {

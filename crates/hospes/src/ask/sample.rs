@@ -1,4 +1,4 @@
-//! The question for the client's model.
+//! Sampling: requests to the client's model.
 
 use std::future::{IntoFuture, Ready, ready};
 
@@ -12,7 +12,7 @@ use super::question::{self, PendingQuestions, Question};
 use crate::context::Context;
 use crate::message_content::check_message_content;
 
-/// The most tokens wanted where the author does not say: the specification requires a number.
+/// Default maximum number of tokens, because the specification requires one.
 pub const DEFAULT_MAX_TOKENS: u64 = 1024;
 
 /// Prompt for a model: a text, a message or a conversation.
@@ -22,7 +22,7 @@ pub const DEFAULT_MAX_TOKENS: u64 = 1024;
     note = "a prompt is a `&str`, a `String`, a `SamplingMessage`, or a `Vec` or array of `SamplingMessage`s"
 )]
 pub trait IntoMessages {
-    /// The conversation.
+    /// Returns the conversation.
     fn into_messages(self) -> Vec<SamplingMessage>;
 }
 
@@ -62,9 +62,9 @@ impl<const N: usize> IntoMessages for [SamplingMessage; N] {
     }
 }
 
-/// A question for the client's model; made by [`Context::sample`], asked by `.await`.
+/// A request to the client's model, created by [`Context::sample`] and sent by `.await`.
 ///
-/// The client decides: which model, whether at all, and what of the wishes here it heeds.
+/// The client decides if it answers, with which model, and which preferences it respects.
 #[derive(Debug)]
 #[must_use = "a question is not asked unless awaited"]
 pub struct SampleQuery<'c> {
@@ -84,31 +84,31 @@ impl<'c> SampleQuery<'c> {
         self
     }
 
-    /// The most tokens to generate; [`DEFAULT_MAX_TOKENS`] unless said.
+    /// Sets the maximum number of tokens to generate. The default is [`DEFAULT_MAX_TOKENS`].
     pub fn max_tokens(mut self, most: u64) -> Self {
         self.params.max_tokens = most;
         self
     }
 
-    /// The system prompt.
+    /// Sets the system prompt.
     pub fn system(mut self, prompt: impl Into<String>) -> Self {
         self.params.system_prompt = Some(prompt.into());
         self
     }
 
-    /// The temperature.
+    /// Sets the temperature.
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.params.temperature = Some(temperature);
         self
     }
 
-    /// A text at which to stop; may be said several times.
+    /// Adds a stop sequence.
     pub fn stop_at(mut self, text: impl Into<String>) -> Self {
         self.params.stop_sequences.push(text.into());
         self
     }
 
-    /// A part of the name of a model that would do well; may be said several times, the best first.
+    /// Adds a part of a model's name as a hint, best first.
     pub fn model_hint(mut self, name: impl Into<String>) -> Self {
         self.preferences_mut().hints.push(ModelHint::new().with_name(name));
         self
@@ -132,7 +132,7 @@ impl<'c> SampleQuery<'c> {
         self
     }
 
-    /// All wishes about the model at once.
+    /// Sets all preferences for the model.
     pub fn priorities(mut self, preferences: ModelPreferences) -> Self {
         self.params.model_preferences = Some(preferences);
         self
@@ -150,8 +150,8 @@ impl<'c> SampleQuery<'c> {
         self
     }
 
-    /// Whose context to add. Deprecated by the specification for anything but none, and kept back from clients that
-    /// did not declare `sampling.context` (SAMP-29).
+    /// Sets the servers whose context to include. Deprecated by the specification except for none, and not sent to
+    /// clients that did not declare `sampling.context` (SAMP-29).
     pub fn include_context(mut self, context: IncludeContext) -> Self {
         self.params.include_context = Some(context);
         self
@@ -200,8 +200,8 @@ impl IntoFuture for SampleQuery<'_> {
     }
 }
 
-/// The two rules on tools in a conversation (SAMP-32, SAMP-33): a message with tool results has nothing else in it,
-/// and the message after a tool use has the result of each.
+/// Checks the two rules on tools in a conversation (SAMP-32, SAMP-33): a message with tool results contains nothing
+/// else, and the message after tool uses has the result of each.
 pub(crate) fn check_conversation(messages: &[SamplingMessage]) -> Result<(), AskError> {
     let mut wanted: Vec<&str> = Vec::new();
     for message in messages {

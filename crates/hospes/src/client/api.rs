@@ -1,4 +1,4 @@
-//! The client as its users see it.
+//! The public API of the client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::client::link::json_members;
 use crate::service::IntoService;
 
 impl Client {
-    /// Connects to a command, a URL or a [`Target`], as a client that can only call.
+    /// Connects to a command, a URL or a [`Target`], without handlers for requests of the server.
     ///
     /// # Errors
-    /// A value that says what was tried, at which stage it failed, what came back and what to do next.
+    /// [`ConnectError`] with the attempts, the failed stage, the response and a hint.
     pub async fn connect(target: impl Into<Target>) -> Result<Self, ConnectError> {
         ClientBuilder::default().connect(target).await
     }
@@ -52,21 +52,21 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// When they do not understand each other.
+    /// If client and server have no revision in common.
     #[cfg(feature = "server")]
     pub async fn in_memory(server: impl IntoService) -> Result<Self, ConnectError> {
         ClientBuilder::default().in_memory(server).await
     }
 
-    /// A client that can do more than call: answer the server's questions, listen, wait longer.
+    /// Creates a builder for clients with handlers, capabilities and other limits.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
     /// Calls a tool.
     ///
-    /// `arguments` is anything that is written as a JSON object: `json!({…})`, a struct, or `()` for none. Questions
-    /// that the server asks on the way are answered by the handlers that the client was built with.
+    /// `arguments` is any value that serializes to a JSON object: `json!({…})`, a struct, or `()` for none. Input
+    /// requests of the server are answered by the client's handlers.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -91,7 +91,7 @@ impl Client {
             .with_arguments(tool, &arguments)
     }
 
-    /// Fills in a prompt.
+    /// Returns the messages of a prompt.
     pub fn prompt<'c, K, V>(
         &'c self,
         name: &'c str,
@@ -125,30 +125,30 @@ impl Client {
             .with_params(params)
     }
 
-    /// The tools, page by page as they are needed.
+    /// Lists tools, fetching pages on demand.
     pub fn tools(&self) -> PaginatedStream<'_, Tool> {
         PaginatedStream::new(self, self.check_feature(ServerFeature::Tools))
     }
 
-    /// The prompts, page by page as they are needed.
+    /// Lists prompts, fetching pages on demand.
     pub fn prompts(&self) -> PaginatedStream<'_, Prompt> {
         PaginatedStream::new(self, self.check_feature(ServerFeature::Prompts))
     }
 
-    /// The resources, page by page as they are needed.
+    /// Lists resources, fetching pages on demand.
     pub fn resources(&self) -> PaginatedStream<'_, Resource> {
         PaginatedStream::new(self, self.check_feature(ServerFeature::Resources))
     }
 
-    /// The resource templates, page by page as they are needed.
+    /// Lists resource templates, fetching pages on demand.
     pub fn resource_templates(&self) -> PaginatedStream<'_, ResourceTemplate> {
         PaginatedStream::new(self, self.check_feature(ServerFeature::Resources))
     }
 
-    /// Asks whether the server is there. (2026-07-28 has no `ping`; its servers are asked who they are instead.)
+    /// Checks that the server responds. (2026-07-28 has no `ping`; `server/discover` is used instead.)
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If the server does not respond.
     pub async fn ping(&self) -> Result<(), CallError> {
         self.core.ping(self.core.settings.times).await
     }
@@ -168,7 +168,7 @@ impl Client {
         self.core.send_log_level(level).await
     }
 
-    /// Changes the folders that the server may work in, and tells it where its revision has a message for that.
+    /// Replaces the folders that the server may work in, and notifies the server if its revision supports that.
     pub fn set_roots<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
         self.core.dispatcher.handlers.roots.set(folders);
         // Later revisions have no such notification: a server asks
@@ -178,11 +178,11 @@ impl Client {
         }
     }
 
-    /// Calls any method with any params, and returns the result as it came. For methods that the specification does not
+    /// Calls any method with any params and returns the undecoded result. For methods that the specification does not
     /// define.
     ///
     /// # Errors
-    /// As for every call.
+    /// The errors of any call.
     pub async fn raw(&self, method: &str, params: &RawJson) -> Result<RawJson, CallError> {
         let method = Method::from_name(method);
         let params = json_members(params)?;
@@ -202,22 +202,22 @@ impl Client {
         }
     }
 
-    /// Sends a notification of an extension, with params that are an object. Nobody answers it.
+    /// Sends a notification of an extension. The params must be an object.
     ///
     /// # Errors
-    /// [`CallError::NotInRevision`] for a method that the specification defines, which is sent where it belongs; and what
-    /// keeps it from being handed over.
+    /// [`CallError::NotInRevision`] for a method that the specification defines; also if it cannot be sent.
     pub async fn notify(&self, method: &str, params: &RawJson) -> Result<(), CallError> {
         self.core.notify(&Method::from_name(method), params.clone()).await
     }
 
-    /// Name and version of the server. Servers of 2026-07-28 may omit them.
+    /// Returns the name and version of the server. Servers of 2026-07-28 may omit them.
     #[must_use]
     pub fn server_info(&self) -> Option<&Implementation> {
         self.core.server.info.as_ref()
     }
 
-    /// Capabilities of the server. None if the server did not declare any; every feature may then be tried.
+    /// Returns the capabilities of the server. `None` if the server did not declare any; every feature may then be
+    /// tried.
     #[must_use]
     pub fn capabilities(&self) -> Option<&ServerCapabilities> {
         self.core.server.capabilities.as_ref()
@@ -229,26 +229,26 @@ impl Client {
         self.core.server.instructions.as_deref()
     }
 
-    /// The revisions that the server says it speaks, as it spells them.
+    /// Returns the revisions that the server declares, as received.
     #[must_use]
     pub fn supported_versions(&self) -> &[String] {
         &self.core.server.supported
     }
 
-    /// Number of parked calls and held questions of this client as a service. Parked calls wait for answers from
-    /// elsewhere; they include calls that fetch the result of a task.
+    /// Returns the number of parked calls and held requests of this client as a service. Parked calls wait for answers
+    /// from elsewhere; they include calls that fetch the result of a task.
     #[must_use]
     pub fn parked_calls(&self) -> usize {
         self.core.parked.len() + self.core.tasks.fetching.len() + self.core.dispatcher.deferred.len()
     }
 
-    /// The revision that is spoken.
+    /// Returns the negotiated revision.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.core.protocol.revision
     }
 
-    /// The era that was found; worth remembering per server, because finding it costs a question.
+    /// Returns the detected era. Remember it for each server, because detecting it costs a request.
     #[must_use]
     pub fn era(&self) -> Era {
         self.core.protocol.revision.era()
@@ -278,7 +278,7 @@ impl Client {
         self.core.dispatcher.wait_closed().await
     }
 
-    /// Ends the connection for all clones: the child and everything it started is gone, the HTTP session deleted.
+    /// Closes the connection for all clones. Ends the child process and its descendants, and deletes the HTTP session.
     pub async fn close(&self) {
         self.core.link.close().await;
     }

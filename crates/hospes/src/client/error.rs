@@ -15,7 +15,7 @@ pub enum CallError {
     /// The server answered with an error.
     #[error("the server answered: {0}")]
     Rpc(RpcError),
-    /// No answer came in time. The server was told that none is wanted any more.
+    /// No response arrived in time. The server was notified of the cancellation.
     #[error("{method} was not answered within {after:?} (setting {limit})")]
     Timeout {
         /// Method of the request.
@@ -25,10 +25,10 @@ pub enum CallError {
         /// Time that was waited.
         after: Duration,
     },
-    /// The connection is gone.
+    /// The connection is closed.
     #[error("{0}")]
     Closed(Arc<ConnectionClosed>),
-    /// The server has not said that it can do this, so it was not asked.
+    /// The server did not declare the feature, so no request was sent.
     #[error("the server does not support {0}")]
     NotOffered(&'static str),
     /// The method does not exist in the revision that is spoken.
@@ -86,10 +86,10 @@ pub enum CallError {
     /// The server forgot the session. A new one is open, but the call was not repeated: doing it twice may do harm.
     #[error("the server ended the session; this call was not repeated, the next one uses a new session")]
     SessionEnded,
-    /// The call became a task, which was cancelled before it came to anything.
+    /// The call became a task, which was cancelled.
     #[error("the task was cancelled")]
     TaskCancelled,
-    /// Too many calls wait at once.
+    /// Too many calls are in progress.
     #[error("more than {max} {what} (setting {setting})")]
     TooMany {
         /// Kind of item that is limited.
@@ -107,7 +107,7 @@ pub enum CallError {
 pub enum TimeLimit {
     /// The time without an answer or progress.
     Timeout,
-    /// The time in all, whatever progress there is.
+    /// The total time limit, regardless of progress.
     MaxTimeout,
 }
 
@@ -155,7 +155,7 @@ impl fmt::Display for ConnectionClosed {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpFailure {
-    /// At which stage.
+    /// Stage that failed.
     pub stage: ConnectStage,
     /// The status, where there was one.
     pub status: Option<u16>,
@@ -184,7 +184,7 @@ impl From<RpcError> for CallError {
 }
 
 impl CallError {
-    /// The server's own error, if that is what it is.
+    /// Returns the server's own error, if this is one.
     #[must_use]
     pub fn rpc(&self) -> Option<&RpcError> {
         match self {
@@ -193,7 +193,7 @@ impl CallError {
         }
     }
 
-    /// Returns true if the connection is gone, so that every further call fails too.
+    /// Returns true if the connection is closed, so that every further call fails too.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))
@@ -218,21 +218,21 @@ impl CallError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectStage {
-    /// The target was understood.
+    /// Parsing of the target.
     Target,
-    /// The program was started.
+    /// Start of the program.
     Spawn,
     /// The host's name was looked up.
     Dns,
-    /// A connection was opened.
+    /// Opening of the connection.
     Tcp,
-    /// It was secured.
+    /// TLS handshake.
     Tls,
-    /// HTTP was spoken.
+    /// HTTP exchange.
     Http,
-    /// `server/discover` was asked.
+    /// The request `server/discover`.
     Discover,
-    /// `initialize` was asked.
+    /// The request `initialize`.
     Initialize,
     /// A revision was agreed upon.
     Negotiate,
@@ -254,7 +254,7 @@ impl fmt::Display for ConnectStage {
     }
 }
 
-/// One thing that was tried while connecting.
+/// An attempt made while connecting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectAttempt {
@@ -281,7 +281,7 @@ pub struct ConnectError(Box<ConnectFailure>);
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ConnectFailure {
-    /// The target, as it may be shown.
+    /// Target, for display.
     pub target: String,
     /// Stage at which connecting failed.
     pub stage: ConnectStage,
@@ -305,7 +305,7 @@ pub struct ConnectFailure {
     pub noise: Option<String>,
     /// Suggested remedy.
     pub hint: Option<String>,
-    /// The error underneath.
+    /// Underlying error.
     pub source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -413,7 +413,7 @@ impl StdError for ConnectError {
     }
 }
 
-/// The beginning of a body, on one line and short enough to be shown.
+/// Returns the beginning of a body in one line, shortened for display.
 pub(crate) fn excerpt(body: &[u8]) -> Option<String> {
     const MAX_EXCERPT_CHARS: usize = 300;
     // No character is longer than four bytes, so that nothing is cut that would be shown.

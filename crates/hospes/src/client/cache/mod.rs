@@ -1,4 +1,4 @@
-//! Answers and other knowledge of the server that is kept between calls.
+//! Caches of responses and other knowledge about the server.
 
 #[cfg(feature = "validate")]
 pub(crate) mod output_schemas;

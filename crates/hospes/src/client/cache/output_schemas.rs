@@ -20,13 +20,13 @@ pub struct OutputSchemas(Mutex<HashMap<Box<str>, Arc<ToolOutputSchema>>>);
 #[derive(Debug)]
 struct ToolOutputSchema {
     schema: RawJson,
-    /// Made for the first result. None for a schema that cannot be used.
+    /// Compiled on first use. `None` for an unusable schema.
     compiled: OnceLock<Option<jsonschema::Validator>>,
 }
 
 impl OutputSchemas {
-    /// Remembers the schemas of these tools, which are a list or a page of it, unless `is_current` says that they have
-    /// changed since they were asked for.
+    /// Stores the schemas of these tools, from a list or a page of it, unless `is_current` reports that they have
+    /// changed since the request.
     pub fn learn(&self, tools: &[Tool], is_current: impl Fn() -> bool) {
         let mut outputs = self.lock();
         // Asked under the lock: what changes now waits to take out what is learned here.
@@ -52,7 +52,7 @@ impl OutputSchemas {
         }
     }
 
-    /// The tools have changed: what they said of their results may be so no more.
+    /// Discards the schemas after a change of the tools.
     pub(crate) fn invalidate(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
             self.lock().clear();
@@ -69,10 +69,10 @@ impl OutputSchemas {
         self.lock().contains_key(tool)
     }
 
-    /// Checks a result. A tool's own error, and a result of a tool without a schema, fit.
+    /// Validates a result. Errors of a tool, and results of a tool without a schema, are valid.
     ///
     /// # Errors
-    /// What is wrong with it, without the result's own values.
+    /// A description of the mismatch, without the result's values.
     pub fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), String> {
         // Taken out of the lock: a schema is compiled below, and a large result takes long to check.
         let Some(output) = self.lock().get(tool).cloned() else { return Ok(()) };
@@ -106,7 +106,7 @@ impl OutputSchemas {
     }
 }
 
-/// Nothing is fetched for a schema, and none is followed that costs too much (TOOL-43).
+/// Compiles a schema without external references and within the cost limit (TOOL-43).
 fn compile_bounded(schema: &RawJson) -> Result<jsonschema::Validator, String> {
     if !is_bounded(schema) {
         return Err("it is too large".into());

@@ -1,5 +1,4 @@
-//! Answers that may be given again: a server of 2026-07-28 says of its lists and resources how long they stay fresh and
-//! for whom.
+//! Response cache. A server of 2026-07-28 declares how long its lists and resources stay fresh, and for whom.
 //!
 //! Stale entries are not refreshed in the background; they are fetched on the next request.
 
@@ -46,7 +45,7 @@ struct ResponseCacheKey {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum CacheAudience {
-    /// The server said "public".
+    /// The server declared the response as public.
     Public,
     /// The caller only: one principal, or the client itself.
     Private(Option<Arc<str>>),
@@ -61,7 +60,7 @@ struct CachedResponse {
     used: u64,
 }
 
-/// A request whose answer may be kept.
+/// A request whose response may be cached.
 #[derive(Debug)]
 pub(crate) struct CacheableRequest {
     key: ResponseCacheKey,
@@ -85,8 +84,8 @@ struct CachingHints<'a> {
 }
 
 impl ResponseCache {
-    /// The request as far as it matters here; none where its answer must not be kept: the method has no such answers,
-    /// or it is one round of several (CACHE-05).
+    /// Returns the cache key of a request. `None` if the response must not be cached: the method has no cacheable
+    /// results, or it is one round of several (CACHE-05).
     pub(crate) fn prepare_request(
         &self,
         outgoing: &OutgoingRequest<'_>,
@@ -116,7 +115,7 @@ impl ResponseCache {
         Some(CacheableRequest { key, uri, is_page, asked_at: self.lock().changes, max_bytes })
     }
 
-    /// The answer, if it is still fresh. It says itself how much longer.
+    /// Returns the response if it is still fresh, with its remaining lifetime.
     pub(crate) fn find(&self, request: &CacheableRequest) -> Option<RawJson> {
         let mut state = self.lock();
         if state.entries.is_empty() {
@@ -140,7 +139,7 @@ impl ResponseCache {
         None
     }
 
-    /// Keeps an answer for as long as it says that it is fresh.
+    /// Stores a response for its declared lifetime.
     pub(crate) fn store(&self, request: CacheableRequest, answer: &RawJson) {
         let Ok(hints) = answer.decode::<CachingHints<'_>>() else { return };
         if hints.result_type.is_some_and(|kind| kind != "complete") {
@@ -172,7 +171,8 @@ impl ResponseCache {
         state.entries.insert(key, entry);
     }
 
-    /// The server did not know a cursor: pages that were kept belong to a list that is no more (CACHE-11).
+    /// Discards the pages of a list after the server rejected a cursor, because they belong to an older list
+    /// (CACHE-11).
     pub(crate) fn forget_pages(&self, request: &CacheableRequest) {
         if request.is_page {
             let method = &request.key.method;
@@ -180,7 +180,7 @@ impl ResponseCache {
         }
     }
 
-    /// Something has changed: what it concerns is stale at once (CACHE-10).
+    /// Invalidates the entries that a change notification affects (CACHE-10).
     pub(crate) fn invalidate(&self, change: &Notification) {
         match change {
             Notification::ToolsListChanged => self.forget(|key, _| key.method == Method::ToolsList),
@@ -196,7 +196,7 @@ impl ResponseCache {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         self.forget(|_, _| true);
     }

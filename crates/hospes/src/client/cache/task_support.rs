@@ -26,7 +26,7 @@ struct TaskSupportState {
 }
 
 impl TaskSupportCache {
-    /// Remembers what a list, or a page of it, says, unless the tools have changed since it was asked for.
+    /// Stores the task support from a list, or a page of it, unless the tools have changed since the request.
     pub(crate) fn record(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
         let support = &mut self.lock().support;
         // Asked under the lock: what changes now waits to take out what is learned here.
@@ -47,7 +47,7 @@ impl TaskSupportCache {
         self.lock().support.get(tool).cloned()
     }
 
-    /// The tools have changed: what was said of them may be so no more.
+    /// Discards the stored support after a change of the tools.
     pub(crate) fn invalidate(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
             let mut known = self.lock();

@@ -55,7 +55,7 @@ impl ForwardedParams {
         }
     }
 
-    /// The members of params.
+    /// Returns the members of the params.
     pub(crate) fn members(&self) -> &[u8] {
         match &self.raw {
             Some(raw) => strip_braces(raw.as_bytes()),
@@ -70,7 +70,7 @@ fn strip_braces(object: &[u8]) -> &[u8] {
     inside.unwrap_or_default().trim_ascii()
 }
 
-/// The members of an object except some, written out.
+/// Encodes the members of an object except some.
 fn omit_members(object: &RawJson, left_out: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.as_bytes().len());
     for member in object.members().filter(|member| !left_out.contains(&&*member.key())) {

@@ -1,5 +1,5 @@
-//! Hearing of changes: `subscriptions/listen` to a modern server; to an older one `resources/subscribe`, and what its
-//! session tells anyway.
+//! Subscriptions to changes: `subscriptions/listen` for modern servers; `resources/subscribe` and session notifications
+//! for legacy ones.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -39,10 +39,10 @@ pub struct Subscription {
 }
 
 impl Client {
-    /// Listens for changes; resolves once the server has said which it will tell.
+    /// Subscribes to changes. Resolves once the server has acknowledged the subscription.
     ///
     /// # Errors
-    /// When the server refuses, or is gone.
+    /// If the server refuses, or the connection is closed.
     pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
         let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter))
             .map_err(|error| CallError::Arguments(Arc::new(error)))?;
@@ -74,10 +74,10 @@ impl Client {
         }
     }
 
-    /// Listens for changes of one resource.
+    /// Subscribes to changes of one resource.
     ///
     /// # Errors
-    /// When the server refuses, or is gone.
+    /// If the server refuses, or the connection is closed.
     pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, CallError> {
         let mut filter = SubscriptionFilter::new();
         filter.resource_subscriptions.push(uri.into());
@@ -92,7 +92,7 @@ impl Subscription {
         &self.honoured
     }
 
-    /// The next change; none when the stream has ended.
+    /// Waits for the next change. Returns `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<Notification> {
         match self.early.pop_front() {
             Some(early) => Some(early),
@@ -100,7 +100,7 @@ impl Subscription {
         }
     }
 
-    /// Error that ended the stream, unless the server ended it regularly.
+    /// Returns the error that ended the stream, unless the server ended it regularly.
     #[must_use]
     pub fn error(&self) -> Option<&RpcError> {
         self.ended.as_ref()
@@ -148,7 +148,7 @@ impl ClientCore {
         }
     }
 
-    /// Opens a listen stream and tells what comes until the server ends it.
+    /// Opens a listen stream and delivers its notifications until the server ends it.
     async fn listen_to_stream(
         &self,
         params: &SubscriptionsListenParams,
@@ -225,7 +225,7 @@ impl ClientCore {
         filter
     }
 
-    /// The lists whose changes the server said it will tell.
+    /// Returns the lists whose changes the server declares to report.
     fn declared_list_changes(&self) -> SubscriptionFilter {
         let mut lists = SubscriptionFilter::new();
         (lists.tools_list_changed, lists.prompts_list_changed, lists.resources_list_changed) =
@@ -233,7 +233,7 @@ impl ClientCore {
         self.restrict_filter(lists)
     }
 
-    /// With the resources of which the server does not tell after all.
+    /// Subscribes to the resources, and returns those that the server does not report.
     async fn subscribe_resources(
         self: &Arc<Self>,
         filter: &SubscriptionFilter,
@@ -358,7 +358,7 @@ async fn run_change_listener(core: Weak<ClientCore>, params: SubscriptionsListen
     }
 }
 
-/// Registered listener of a session. When it is dropped, it unsubscribes from resources that no other listener wants.
+/// Registered listener of a session. On drop, it unsubscribes from resources without other listeners.
 struct ChangeListenerGuard {
     core: Weak<ClientCore>,
     listener: Arc<ChangeListener>,
@@ -390,7 +390,7 @@ impl Drop for ChangeListenerGuard {
     }
 }
 
-/// The id of the stream belongs to this leg only.
+/// Removes the stream's id, which belongs to this connection only.
 fn strip_subscription_id(mut notification: Notification) -> Notification {
     let meta: Option<&mut Meta> = match &mut notification {
         Notification::ResourceUpdated(params) => Some(&mut params.meta),

@@ -1,4 +1,4 @@
-//! Lists that come in pages.
+//! Paginated lists.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::client::link::{MAX_PAGES, OutgoingParams, OutgoingRequest, write_json
 /// A page: its items, and where the next one begins.
 type ListingPage<T> = (Vec<T>, Option<String>);
 
-/// A list of the server: a stream of its items that asks for pages as it goes, or all of them at once.
+/// A list of the server: a stream of its items that fetches pages on demand, or all items together.
 ///
 /// ```no_run
 /// # async fn f(client: hospes::client::Client) -> hospes::Result<()> {
@@ -92,10 +92,10 @@ impl<'c, T: Listed> PaginatedStream<'c, T> {
         self
     }
 
-    /// The whole list.
+    /// Fetches the whole list.
     ///
     /// # Errors
-    /// When one of the pages cannot be had.
+    /// If one of the pages cannot be fetched.
     pub async fn all(mut self) -> Result<Vec<T>, CallError> {
         let mut all = Vec::new();
         while let Some(item) = self.next().await {
@@ -106,7 +106,7 @@ impl<'c, T: Listed> PaginatedStream<'c, T> {
         Ok(all)
     }
 
-    /// The next item; none at the end.
+    /// Returns the next item, or `None` at the end.
     pub async fn next(&mut self) -> Option<Result<T, CallError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

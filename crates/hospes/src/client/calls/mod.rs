@@ -1,4 +1,4 @@
-//! Calls of the server: their builder, lists, subscriptions, and the client as a service.
+//! Calls to the server: their builder, lists, subscriptions, and the client as a service.
 
 mod forwarded_params;
 pub(crate) mod listen;

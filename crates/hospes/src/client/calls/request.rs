@@ -1,4 +1,4 @@
-//! One call, before it is awaited.
+//! Builder of a call, which is sent when awaited.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -87,7 +87,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         self
     }
 
-    /// With `name` and `arguments`.
+    /// Sets `name` and `arguments`.
     pub(crate) fn with_arguments<A: Serialize>(mut self, name: &'c str, arguments: &A) -> Self {
         self.name = Some(name);
         self.named = true;
@@ -105,7 +105,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         self
     }
 
-    /// With members written out, of which one names what it is about.
+    /// Sets encoded members, one of which names the subject.
     pub(crate) fn with_members(mut self, name: &'c str, text: Vec<u8>) -> Self {
         self.name = Some(name);
         self.text = text;
@@ -134,20 +134,20 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         self
     }
 
-    /// Asks the server even if an answer to the same question is kept that is still fresh (of a resource, say).
+    /// Bypasses the response cache.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self
     }
 
-    /// Called with each report of progress.
+    /// Sets a callback for progress notifications.
     pub fn on_progress(mut self, listener: impl FnMut(&ProgressParams) + Send + 'c) -> Self {
         self.on_progress = Some(Box::new(listener));
         self
     }
 
-    /// One more member of the request's `_meta`, such as `traceparent`, whose value has to have W3C's form (as those of
-    /// `tracestate` and `baggage`): the call fails otherwise.
+    /// Adds a member to the request's `_meta`. Values of `traceparent`, `tracestate` and `baggage` must have the W3C
+    /// syntax, or the call fails.
     pub fn meta(mut self, key: &str, value: &impl Serialize) -> Self {
         if !self.meta.is_empty() {
             self.meta.push(b',');

@@ -1,10 +1,10 @@
-//! A client as a [`Service`]: what a gateway is made of.
+//! A client as a [`Service`], the basis of a gateway.
 //!
 //! Calls and results pass through unchanged. Members that belong to one connection (ids, tokens, descriptions of client
-//! and server) are written anew for the other. A question of the server goes to the client that made the call. A server
-//! of 2026-07-28 sends its state with the question; the state travels down and up again. A server of an older revision
-//! keeps waiting for the answer to its request. Its call is therefore *parked* for at most the setting `park_timeout`,
-//! and the state is a handle to it. Questions such a server asks between calls wait for the next call.
+//! and server) are rewritten for the other. An input request of the server goes to the client that made the call. A
+//! server of 2026-07-28 sends its request state with it, which is passed on in both directions. A legacy server waits
+//! for the response to its request. Its call is therefore *parked* for at most the setting `park_timeout`, and the
+//! state is a handle to it. Requests of such a server between calls wait for the next call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::round::Round;
 use crate::service::{Call, Outcome, Service};
 use crate::tasks::TaskPreference;
 
-/// Stands in place of a handle where a call is to be made again from the start.
+/// Placeholder for a handle if a call is to be repeated from the start.
 const RETRY_HANDLE: &str = "again";
 /// Delay before the next round if a server returns `input_required` without questions.
 const EMPTY_ROUND_DELAY: Duration = Duration::from_millis(200);
@@ -56,7 +56,7 @@ impl Client {
     /// Forwards a call of another client, as the client does as a [`Service`].
     ///
     /// # Errors
-    /// Whatever fails on the way; what the server itself refuses is [`Outcome::Failed`], or [`CallError::Rpc`].
+    /// Failures of the connection. Errors of the server itself are [`Outcome::Failed`] or [`CallError::Rpc`].
     pub async fn forward(&self, call: Call) -> Result<Outcome, CallError> {
         // The futures below differ in size by much, and most calls need only the small one.
         match &call.method {
@@ -80,7 +80,7 @@ impl ClientCore {
         self.link.tell(method, body, &self.protocol).await
     }
 
-    /// The server as it would describe itself.
+    /// Returns a description of the server in the form of `server/discover`.
     fn describe(&self) -> DiscoverResult {
         let server = &self.server;
         let versions = vec![Revision::LATEST.to_string()];
@@ -104,7 +104,7 @@ impl ClientCore {
         }
     }
 
-    /// The parked call that the answers in `call` are for, if it is one.
+    /// Returns the parked call that the responses in `call` belong to, if there is one.
     fn resume_parked(&self, call: &Call) -> Option<Result<ParkedCall, CallError>> {
         if !self.protocol.revision.is_legacy() {
             return None;
@@ -344,7 +344,7 @@ impl ClientCore {
         }
     }
 
-    /// Older servers have one level for the whole session: the most verbose that any call wants.
+    /// Raises the log level of a legacy session to the most verbose level that any call requests.
     async fn raise_log_level(&self, wanted: Option<LoggingLevel>) {
         let Some(wanted) = wanted else { return };
         let offered = self.server.capabilities.as_ref().is_some_and(|has| has.logging.is_some());
@@ -371,7 +371,7 @@ fn write_answers(round: &Round) -> Vec<u8> {
     write_round_params(&answers.collect(), round.carried.as_deref())
 }
 
-/// The URL elicitations that an error of 2025-11-25 names, as questions; the call is made again afterwards.
+/// Converts the URL elicitations in an error of 2025-11-25 to input requests. The call is repeated afterwards.
 fn url_elicitation_outcome(call: &Call, error: &RpcError) -> Option<Outcome> {
     let wanted = error.url_elicitations()?;
     if !call.context.answerable_capabilities().elicits_urls() || wanted.is_empty() {
@@ -385,7 +385,7 @@ fn url_elicitation_outcome(call: &Call, error: &RpcError) -> Option<Outcome> {
     Some(Outcome::InputRequired(PendingInput::new(questions.collect(), round)))
 }
 
-/// An error if one of the URL elicitations was not accepted.
+/// Returns an error if one of the URL elicitations was not accepted.
 fn check_url_answers(round: &Round) -> Option<CallError> {
     let accepted = |key: &String| {
         let answer = round.answers.get(key).and_then(|answer| answer.decode::<ElicitResult>().ok());

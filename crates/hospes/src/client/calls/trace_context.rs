@@ -1,5 +1,5 @@
-//! The members of `_meta` by which a trace is continued: the only ones without a prefix that the specification has, and
-//! with values that others define (META-08).
+//! Trace context members of `_meta`: the only unprefixed ones in the specification, with values defined by W3C
+//! (META-08).
 
 use hospes_model::meta_key::{BAGGAGE, TRACEPARENT, TRACESTATE};
 
@@ -17,7 +17,7 @@ pub(crate) fn is_valid_member(key: &str, json: &[u8]) -> bool {
     serde_json::from_slice::<String>(json).is_ok_and(|text| fits(&text))
 }
 
-/// `version-trace-parent-flags`, in lower-case hexadecimal; later versions may append to it.
+/// Checks `version-trace-parent-flags` in lower-case hexadecimal; later versions may append to it.
 fn is_traceparent(text: &str) -> bool {
     let hex = |part: &str, digits: usize| {
         part.len() == digits && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
@@ -31,7 +31,7 @@ fn is_traceparent(text: &str) -> bool {
     sound && (version != "00" || parts.next().is_none())
 }
 
-/// `key=value,…` of what each vendor knows.
+/// Checks `key=value,…`.
 fn is_tracestate(text: &str) -> bool {
     let key = |key: &str| {
         let bytes = key.as_bytes();
@@ -51,7 +51,7 @@ fn is_tracestate(text: &str) -> bool {
         && members.iter().all(|member| member.split_once('=').is_some_and(|(k, v)| key(k) && value(v)))
 }
 
-/// `key=value;property,…`, where keys are tokens and values percent-encoded.
+/// Checks `key=value;property,…`, where keys are tokens and values percent-encoded.
 fn is_baggage(text: &str) -> bool {
     let token = |key: &str| {
         !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

@@ -1,4 +1,4 @@
-//! A connection and what is known of the server behind it.
+//! State of a connection, and the known facts about its server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,13 +34,13 @@ const MAX_ROUND_DELAY: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerDescription {
     pub(crate) info: Option<Implementation>,
-    /// None where the server has not said what it can do; then everything is tried.
+    /// Capabilities of the server. `None` if it has not declared any; then everything is tried.
     pub(crate) capabilities: Option<ServerCapabilities>,
     pub(crate) instructions: Option<String>,
     pub(crate) supported: Vec<String>,
 }
 
-/// Called with progress.
+/// Callback for progress notifications.
 pub(crate) type ProgressCallback<'a> = Box<dyn FnMut(&ProgressParams) + Send + 'a>;
 
 /// A connection.
@@ -60,7 +60,7 @@ pub(crate) struct ClientCore {
 }
 
 impl ClientCore {
-    /// A request with the client's own limits.
+    /// Creates a request with the client's own limits.
     pub(crate) fn new_request<'a>(&self, method: &'a Method) -> OutgoingRequest<'a> {
         let mut outgoing = OutgoingRequest::new(method, self.settings.times);
         if !self.protocol.revision.is_legacy() {
@@ -92,7 +92,7 @@ impl ClientCore {
         self.send_request(&outgoing, &mut None).await.map(drop)
     }
 
-    /// Sends a request and waits for its result, as it came.
+    /// Sends a request and waits for its undecoded result.
     pub(crate) async fn send_request(
         &self,
         outgoing: &OutgoingRequest<'_>,
@@ -131,7 +131,7 @@ impl ClientCore {
         }
     }
 
-    /// A server's error as the newest revision has it.
+    /// Converts a server's error to the newest revision.
     pub(crate) fn upgrade_error(&self, method: &Method, error: CallError) -> CallError {
         match error {
             CallError::Rpc(error) => CallError::Rpc(decode_error(method, self.protocol.revision, error)),
@@ -139,8 +139,7 @@ impl ClientCore {
         }
     }
 
-    /// Sends a request, answers the questions that come instead of a result, and sends it again until there is one. That
-    /// a tool was used goes to the log.
+    /// Sends a request, answers input requests, and repeats it until there is a result. Tool calls are logged.
     pub(crate) async fn complete_request(
         &self,
         outgoing: OutgoingRequest<'_>,
@@ -267,12 +266,12 @@ impl ClientCore {
         Ok(())
     }
 
-    /// The request, where its answer may be kept.
+    /// Returns the cache key of the request, if its response may be cached.
     pub(crate) fn cacheable_request(&self, outgoing: &OutgoingRequest<'_>) -> Option<CacheableRequest> {
         self.dispatcher.cache.prepare_request(outgoing, self.protocol.revision, self.settings.cache_bytes)
     }
 
-    /// An answer of before, if it is still fresh and good enough.
+    /// Returns a cached response that is still fresh and sufficient.
     pub(crate) fn find_cached(
         &self,
         outgoing: &OutgoingRequest<'_>,
@@ -281,7 +280,7 @@ impl ClientCore {
         if outgoing.refresh { None } else { self.dispatcher.cache.find(cacheable?) }
     }
 
-    /// A refused cursor says that a list is no longer what it was.
+    /// Invalidates a list after the server rejected its cursor.
     pub(crate) fn invalidate_refused_cursor(&self, cacheable: Option<&CacheableRequest>, error: &RpcError) {
         if let Some(cacheable) = cacheable
             && error.code == code::INVALID_PARAMS
@@ -290,7 +289,7 @@ impl ClientCore {
         }
     }
 
-    /// The members of `params` that a round of questions leaves behind.
+    /// Answers the input requests of a round. Returns the members to add to the params.
     async fn answer_round(&self, asked: InputRequiredResult) -> Result<Vec<u8>, CallError> {
         let answers = self.dispatcher.handlers.answer_all(asked.input_requests).await?;
         let encoded = answers
@@ -300,7 +299,7 @@ impl ClientCore {
         Ok(write_round_params(&answers, asked.request_state.as_deref()))
     }
 
-    /// The result as the method's type.
+    /// Decodes a result by its method.
     pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<PeerResult, CallError> {
         self.decode_list(method, raw, self.dispatcher.tool_change_count())
     }
@@ -336,7 +335,7 @@ pub(crate) fn encode_input_response(answer: &InputResponse) -> Result<RawJson, C
     answer.encode(Revision::LATEST).map_err(|error| CallError::Arguments(Arc::new(error)))
 }
 
-/// The members `inputResponses` and `requestState`, as far as there is something to say.
+/// Encodes the members `inputResponses` and `requestState`, if not empty.
 pub(crate) fn write_round_params(answers: &BTreeMap<&str, RawJson>, state: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     if !answers.is_empty() {
@@ -365,8 +364,8 @@ pub(crate) fn unexpected_task_error(method: &Method) -> CallError {
     malformed(method, "the server created a task that was not requested")
 }
 
-/// A result of type `input_required` that has neither questions nor a state asks for nothing (MRTR-03): to send the
-/// request again could do twice what it does, and would never end.
+/// Rejects an `input_required` result with neither input requests nor a state (MRTR-03), because repeating the request
+/// could repeat its effects endlessly.
 pub(crate) fn check_input_required(
     method: &Method,
     asked: InputRequiredResult,

@@ -1,4 +1,4 @@
-//! The handle of a connection.
+//! Handle that keeps a connection open.
 
 use std::sync::Arc;
 

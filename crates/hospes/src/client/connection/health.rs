@@ -18,7 +18,7 @@ impl ClientCore {
         self.send_request(&OutgoingRequest::new(&method, limits), &mut None).await.map(drop)
     }
 
-    /// Checks the connection's health, if that is wanted, until it ends.
+    /// Runs the health check, if enabled, until the connection ends.
     pub(crate) fn spawn_health_check(self: &Arc<Self>) {
         if let Some(check) = self.settings.health_check {
             tokio::spawn(run_health_check(Arc::downgrade(self), check));

@@ -1,4 +1,4 @@
-//! Lists of which some entries cannot be read: the others are kept.
+//! Lenient decoding of lists: invalid entries are left out.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,16 +7,16 @@ use hospes_model::{Meta, Method, PeerResult, PeerResultError, RawJson, Reply, Re
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The key in a list's `_meta` under which [`read_list`] says which entries were left out, one sentence each. It is
+/// Key in a list's `_meta` under which [`read_list`] describes the entries that were left out, one sentence each. It is
 /// never sent.
 pub const UNREADABLE_ENTRIES: &str = "hospes/unreadable";
 /// Maximum number of omitted entries that are named.
 const MAX_NAMED_ENTRIES: usize = 20;
 
-/// Reads one page of a list as [`PeerResult::decode`] does; where that fails because of single entries, without them.
+/// Decodes a page of a list as [`PeerResult::decode`] does, without invalid entries.
 ///
 /// # Errors
-/// When what is wrong is not an entry.
+/// If the result is invalid apart from entries.
 pub fn read_list(method: &Method, from: Revision, json: &RawJson) -> Result<PeerResult, PeerResultError> {
     PeerResult::decode(method, from, json).or_else(|error| {
         let read =
@@ -25,7 +25,7 @@ pub fn read_list(method: &Method, from: Revision, json: &RawJson) -> Result<Peer
     })
 }
 
-/// The member of a result that holds the list.
+/// Returns the member of a result that contains the list.
 fn list_member(method: &Method) -> Option<&'static str> {
     match method {
         Method::ToolsList => Some("tools"),

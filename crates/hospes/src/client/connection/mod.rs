@@ -1,4 +1,4 @@
-//! A connection: its settings, how it is opened, and what is known of the server behind it.
+//! Connections: settings, establishment, and state.
 
 pub(crate) mod builder;
 pub(crate) mod connect;

@@ -1,4 +1,4 @@
-//! Upstream calls that wait while another client answers their questions.
+//! Calls that wait while another client answers their input requests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ impl ParkedCall {
         Self { call, asked: Vec::new(), reply, principal }
     }
 
-    /// One more question that was asked on it; the key that its answer comes under.
+    /// Adds an input request received on the call. Returns the key of its response.
     pub(crate) fn add_question(&mut self, id: RequestId, request: InputRequest) -> String {
         let reply = self.reply.clone();
         self.add_question_for(id, request, reply)
@@ -82,8 +82,7 @@ impl ParkedCall {
         decoded.filter_map(Result::err).next()
     }
 
-    /// Hands the answers on, and the refusals too: what becomes of its call is for the server to decide. The questions
-    /// that have neither.
+    /// Passes responses and refusals on to the server. Returns the input requests that have neither.
     pub(crate) fn answer_questions(
         &mut self,
         answers: &BTreeMap<String, RawJson>,
@@ -164,7 +163,7 @@ impl ParkedCalls {
         Ok(call)
     }
 
-    /// Number of parked calls.
+    /// Returns the number of parked calls.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }

@@ -8,7 +8,7 @@ use hospes_model::{GetTaskResult, Notification, ResourceUpdatedParams, Subscript
 
 use crate::client::cache::response_cache::covers_uri;
 
-/// The most different resources whose change waits for one listener.
+/// Maximum number of changed resources queued for one listener.
 const MAX_CHANGED_RESOURCES: usize = 4096;
 
 /// The listeners of one connection.
@@ -19,7 +19,7 @@ pub(crate) struct ChangeListeners {
     wanted: Mutex<HashMap<String, usize>>,
 }
 
-/// One listener. A change that it has not fetched yet is not told twice.
+/// A listener. A change that it has not fetched yet is queued only once.
 #[derive(Debug)]
 pub(crate) struct ChangeListener {
     filter: SubscriptionFilter,
@@ -55,7 +55,7 @@ impl ChangeListeners {
         (listener, new)
     }
 
-    /// Removes a listener. Returns the resources that have no listener any more.
+    /// Removes a listener. Returns the resources without remaining listeners.
     pub(crate) fn remove_listener(&self, listener: &Arc<ChangeListener>) -> Vec<String> {
         // This lock is released before `wanted` is taken, because
         // `listen` holds `wanted` while it takes this one.
@@ -74,7 +74,7 @@ impl ChangeListeners {
             .collect()
     }
 
-    /// Every resource that has a listener; a new session must subscribe to them.
+    /// Returns every resource with a listener, to which a new session must subscribe.
     pub(crate) fn wanted_resources(&self) -> Vec<String> {
         locked(&self.wanted).keys().cloned().collect()
     }
@@ -86,7 +86,7 @@ impl ChangeListeners {
         }
     }
 
-    /// Nothing will be told any more.
+    /// Closes all listeners.
     pub(crate) fn close_all(&self) {
         for listener in locked(&self.listeners).drain(..) {
             let mut news = locked(&listener.news);
@@ -116,7 +116,7 @@ impl ChangeListener {
         wake(news);
     }
 
-    /// The next change; none when the connection is gone.
+    /// Polls for the next change. `None` when the connection is closed.
     pub(crate) fn poll_change(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Notification>> {
         let mut news = locked(&self.news);
         if std::mem::take(&mut news.tools) {

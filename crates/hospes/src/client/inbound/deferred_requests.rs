@@ -1,7 +1,8 @@
 //! Requests of a server that arrive while no call is in flight.
 //!
-//! A gateway declares what the application behind it can do, and can pass a question on only along with a call. What an
-//! older server asks in between (many want the roots right after the handshake) waits here for the next call.
+//! A gateway declares the capabilities of the application behind it, and can pass a request on only with a call.
+//! Requests of a legacy server in between (many request the roots right after the handshake) wait here for the next
+//! call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,20 +77,20 @@ impl DeferredRequests {
         taken.into_iter().map(hand_on).collect()
     }
 
-    /// The server no longer wants an answer.
+    /// Removes a request that the server has cancelled.
     pub(crate) fn remove_cancelled(&self, id: &RequestId) {
         if let Some(mut question) = remove(&self.0, id) {
             question.is_refused = false;
         }
     }
 
-    /// Discards all questions without an answer, because the connection is gone.
+    /// Removes all requests without a response, because the connection is closed.
     pub(crate) fn clear(&self) {
         let mut all = std::mem::take(&mut *lock(&self.0));
         all.iter_mut().for_each(|question| question.is_refused = false);
     }
 
-    /// Number of held questions.
+    /// Returns the number of held requests.
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).len()
     }
@@ -105,7 +106,7 @@ impl Drop for DeferredRequest {
     }
 }
 
-/// The question of this id; it is dropped by the caller, once the lock is let go.
+/// Removes and returns the request with this id, so that the caller can drop it outside the lock.
 fn remove(all: &Mutex<VecDeque<DeferredRequest>>, id: &RequestId) -> Option<DeferredRequest> {
     let mut all = lock(all);
     let at = all.iter().position(|question| question.id == *id)?;

@@ -30,9 +30,9 @@ const MAX_REASON_CHARS: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ListKind {
-    /// Its tools.
+    /// List of tools.
     Tools,
-    /// Its prompts.
+    /// List of prompts.
     Prompts,
     /// Its resources and resource templates.
     Resources,
@@ -159,7 +159,7 @@ impl InboundDispatcher {
         self.outputs.invalidate(change);
     }
 
-    /// Number of changes to the list of tools so far.
+    /// Returns the number of changes of the list of tools so far.
     pub(crate) fn tool_change_count(&self) -> u64 {
         self.tool_changes.load(Ordering::Acquire)
     }
@@ -188,7 +188,7 @@ impl InboundDispatcher {
         }
     }
 
-    /// A new connection takes the place of one that is gone.
+    /// Resets the state for a new connection.
     pub(crate) fn clear_closed(&self) {
         self.closed.send_replace(None);
     }

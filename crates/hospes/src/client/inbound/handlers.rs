@@ -1,4 +1,4 @@
-//! Handlers of the server's questions. They are used for requests of the server and for `input_required` results alike.
+//! Handlers of the server's input requests, both separate requests and `input_required` results.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -37,7 +37,7 @@ pub(crate) type ElicitationCompleteCallback = Arc<dyn Fn(&str) + Send + Sync>;
 /// removed.
 const MAX_OPEN_URLS: usize = 256;
 
-/// Answers for the server.
+/// Handlers that answer the server's requests.
 #[derive(Default)]
 pub(crate) struct ServerRequestHandlers {
     pub(crate) sampler: Option<SamplingCallback>,
@@ -50,7 +50,7 @@ pub(crate) struct ServerRequestHandlers {
     /// Limits on the rate of sampling requests and of elicitations.
     pub(crate) rate_limiter: QuestionRateLimiter,
     pub(crate) on_elicitation_complete: Option<ElicitationCompleteCallback>,
-    /// The URL elicitations that may still be told to be complete (2025-11-25).
+    /// Ids of URL elicitations whose completion may still be reported (2025-11-25).
     open_urls: Mutex<VecDeque<String>>,
 }
 
@@ -85,7 +85,7 @@ impl QuestionRateLimiter {
 }
 
 impl ServerRequestHandlers {
-    /// The client's roots; an error where it has none to speak of.
+    /// Returns the client's roots, or an error if it has none.
     async fn list_roots(&self) -> Result<ListRootsResult, RpcError> {
         let mut roots = self.roots.list_accessible().await;
         if let (Some(roots), Some(tell_if)) = (&mut roots, &self.roots.tell_if)
@@ -121,7 +121,7 @@ impl ServerRequestHandlers {
             || (self.declared.has_own_extensions() && self.extension.is_none())
     }
 
-    /// The answer to one question.
+    /// Answers one input request.
     pub(crate) async fn answer(&self, question: InputRequest) -> Result<InputResponse, RpcError> {
         match question {
             InputRequest::CreateMessage(params) => {
@@ -240,7 +240,7 @@ impl ServerRequestHandlers {
         Ok(true)
     }
 
-    /// The answers to all questions of a round.
+    /// Answers all input requests of a round.
     pub(crate) async fn answer_all(
         &self,
         questions: InputRequests,
@@ -263,8 +263,8 @@ fn to_rpc_error(error: &Error) -> RpcError {
     error.protocol().cloned().unwrap_or_else(|| RpcError::internal(error.to_string()))
 }
 
-/// An accepted form is complete: fields left out take their defaults (ELIC-16), and what does not fit is not sent
-/// (ELIC-14). Only an accepted form has content.
+/// Completes an accepted form: missing fields take their defaults (ELIC-16), and invalid content is not sent (ELIC-14).
+/// Only accepted forms have content.
 fn complete_form(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResult, RpcError> {
     if result.action != ElicitAction::Accept {
         result.content = None;

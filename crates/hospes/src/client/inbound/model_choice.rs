@@ -1,8 +1,8 @@
-//! Selection of a model by the server's preferences.
+//! Choice of a model by the server's preferences.
 
 use hospes_model::ModelPreferences;
 
-/// A model that the client could ask, and how good it is at what servers may care for, each from 0 to 1.
+/// A model that the client could use, with ratings for the server's priorities, each from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelCandidate {
@@ -17,7 +17,7 @@ pub struct ModelCandidate {
 }
 
 impl ModelCandidate {
-    /// A model of which only the name is known; it is middling in everything.
+    /// Creates a candidate with only a name; all its ratings are average.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), cheapness: 0.5, speed: 0.5, intelligence: 0.5 }
     }
@@ -40,11 +40,11 @@ impl ModelCandidate {
     }
 }
 
-/// The candidate that suits a server's wishes best: of those that its first hint with a match names, the one that its
-/// priorities favour; of all, where no hint has a match. What is equal goes in the order of the candidates, which is the
-/// client's own. None only where there are no candidates.
+/// Returns the candidate that best matches a server's preferences. The first hint with a match limits the candidates;
+/// among these, the priorities decide. Ties are decided by the order of the candidates. Returns `None` only if there
+/// are no candidates.
 ///
-/// It is advice. Which model is asked, and whether any, is for the client to decide (SAMP-10, SAMP-21).
+/// The client remains free in its choice of a model (SAMP-10, SAMP-21).
 ///
 /// ```
 /// use hospes::client::{ModelCandidate, choose_model};

@@ -1,4 +1,4 @@
-//! The folders that a server may work in, as long as they are there.
+//! The client's roots, reported as long as they exist.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,7 @@ use hospes_model::Root;
 /// Roots given by the application; nothing else is reported to the server (ROOT-08).
 #[derive(Default)]
 pub(crate) struct ClientRoots {
-    /// None where the client has no roots to speak of.
+    /// Declared roots. `None` if the client does not support roots.
     given: Mutex<Option<Vec<DeclaredRoot>>>,
     /// Predicate that decides each time whether the roots are reported.
     pub(crate) tell_if: Option<RootsPredicate>,
@@ -18,8 +18,8 @@ pub(crate) struct ClientRoots {
 /// Predicate that returns true if these roots may be reported now.
 pub(crate) type RootsPredicate = Arc<dyn Fn(&[Root]) -> bool + Send + Sync>;
 
-/// A folder of this machine as it was when it was given. What takes its place later, or a link that has come to lead
-/// elsewhere, is not that folder.
+/// A folder of this machine, identified when it was declared. A folder that later takes its place, or a link with
+/// another target, is not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootFolder {
     given: PathBuf,
@@ -60,7 +60,7 @@ impl RootFolder {
         }
     }
 
-    /// The path without symbolic links of what is at `path`, if it is there and within this folder, which is there, too.
+    /// Returns the path without symbolic links, if it exists inside this folder and the folder itself still exists.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
@@ -68,22 +68,22 @@ impl RootFolder {
     }
 }
 
-/// One root.
+/// A declared root.
 #[derive(Clone, Debug)]
 struct DeclaredRoot {
     root: Root,
-    /// Folder that is checked before the server is told. None for a URI, which need not name a file of this machine.
+    /// Folder that is checked before it is reported. `None` for a URI, which need not refer to a local file.
     folder: Option<RootFolder>,
 }
 
 impl ClientRoots {
-    /// Replaces them. What is no root is left out, with a warning.
+    /// Replaces the roots. Invalid ones are left out with a warning.
     pub(crate) fn set<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
         *self.lock() =
             Some(folders.into_iter().filter_map(|folder| DeclaredRoot::new(folder.as_ref())).collect());
     }
 
-    /// Those that can be read at this moment (ROOT-11, ROOT-17); none where there never were any.
+    /// Returns the roots that are readable now (ROOT-11, ROOT-17). `None` if roots were never declared.
     pub(crate) async fn list_accessible(&self) -> Option<Vec<Root>> {
         let given = self.lock().clone()?;
         if given.iter().all(|given| given.folder.is_none()) {
@@ -112,7 +112,7 @@ impl ClientRoots {
 }
 
 impl DeclaredRoot {
-    /// A folder, or a `file:` URI. `..` is resolved before anybody sees it (ROOT-09).
+    /// Parses a folder or a `file:` URI. `..` is resolved (ROOT-09).
     fn new(folder: &Path) -> Option<Self> {
         if let Some(uri) = folder.to_str().filter(|text| text.starts_with("file:")) {
             let checked = normalize_file_uri(uri);
@@ -145,7 +145,7 @@ impl fmt::Debug for ClientRoots {
     }
 }
 
-/// A `file:` URI whose path means the same to everybody: `..` is resolved, and nothing hides a separator or an end.
+/// Normalizes a `file:` URI: `..` is resolved, and encoded separators are rejected.
 fn normalize_file_uri(uri: &str) -> Option<String> {
     let parsed = url::Url::parse(uri).ok()?;
     let path = parsed.path().to_ascii_lowercase();
@@ -163,7 +163,7 @@ fn normalize_file_uri(uri: &str) -> Option<String> {
     })
 }
 
-/// The path with `.` and `..` resolved as they are written.
+/// Resolves `.` and `..` of a path lexically.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

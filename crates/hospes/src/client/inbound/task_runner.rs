@@ -1,4 +1,4 @@
-//! Questions of a server that become tasks here (2025-11-25): it wishes for a task, polls, and fetches the answer.
+//! Server requests that run as tasks of the client (2025-11-25): the server polls and fetches the result.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -99,12 +99,12 @@ impl ClientTaskRunner {
         Some(encode_reply(&CreateTaskResult::new(task).into(), &method))
     }
 
-    /// Ends all running tasks, because the server is gone.
+    /// Ends all running tasks, because the connection is closed.
     pub(crate) fn close(&self) {
         self.tasks.close();
     }
 
-    /// Answers the methods of tasks; none for any other.
+    /// Handles the methods of tasks. Returns `None` for other methods.
     pub(crate) async fn handle_task_method(
         &self,
         method: &Method,
@@ -167,7 +167,7 @@ impl std::fmt::Debug for ClientTaskRunner {
     }
 }
 
-/// The answer to a question that belongs to a task says so too (TASK-17).
+/// Adds the related task to a response (TASK-17).
 pub(crate) fn tag_related_task(params: &RawJson, answer: RawJson) -> RawJson {
     #[derive(Deserialize)]
     struct RelatedTaskMetaPeek {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A URL that a server wants a person to visit, taken apart for showing (ELIC-29, ELIC-31).
+/// A URL that a server asks the user to open, parsed for display (ELIC-29, ELIC-31).
 ///
 /// A review fetches nothing. An application shows the whole [`url`](Self::url), highlights the [`domain`](Self::domain)
 /// and displays the [`warnings`](Self::warnings). Once the person agrees, it opens the URL in their browser, never
@@ -18,9 +18,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UrlReview {
-    /// The whole URL, in ASCII, as a browser will take it.
+    /// The whole URL in ASCII, as used by browsers.
     pub url: String,
-    /// The host, in ASCII.
+    /// Host in ASCII.
     pub domain: String,
     /// Warnings for the person.
     pub warnings: Vec<UrlWarning>,
@@ -52,7 +52,7 @@ impl fmt::Display for UrlWarning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlReviewError {
-    /// It is no URL.
+    /// The text is not a URL.
     #[error("it is not a valid URL")]
     Malformed,
     /// It is no page of the web: only `https` is, and `http`.

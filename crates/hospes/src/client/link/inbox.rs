@@ -1,4 +1,4 @@
-//! Events queued for a caller before its answer, on any transport.
+//! Queue of events for a caller before its response, on any transport.
 
 use std::collections::VecDeque;
 
@@ -55,7 +55,7 @@ impl ProgressParamsPeek {
     }
 }
 
-/// The request that the server no longer wants an answer to, and why; none where the notification names none.
+/// Returns the id of the cancelled request and the reason. `None` if the notification has no id.
 pub(crate) fn parse_cancelled(params: Option<&RawJson>) -> Option<(RequestId, Option<String>)> {
     let params: CancelledParams = params?.decode().ok()?;
     Some((params.request_id?, params.reason))

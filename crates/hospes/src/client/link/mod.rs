@@ -109,13 +109,13 @@ pub(crate) trait Link: fmt::Debug + Send + Sync {
 pub(crate) enum LinkEvent {
     /// A notification that belongs to it.
     Notification(Method, Option<RawJson>),
-    /// The server asks something on its behalf (up to 2025-11-25).
+    /// A request of the server on behalf of the call (up to 2025-11-25).
     Question(RequestId, Method, Option<RawJson>),
     /// The answer. Nothing comes after it.
     Done(Result<RawJson, CallError>),
 }
 
-/// A request under way. Dropping it cancels it.
+/// A request in progress. Dropping it cancels it.
 #[derive(Debug)]
 pub(crate) enum LinkCall {
     /// An entry of its connection's table; it costs no allocation.

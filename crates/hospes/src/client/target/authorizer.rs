@@ -11,20 +11,19 @@ use http::{HeaderMap, Method, StatusCode};
 /// Future returned by the methods of an [`Authorizer`].
 pub type AuthorizerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthorizerError>> + Send + 'a>>;
 
-/// Gives requests to a server what lets them in, and deals with refusals. One that speaks OAuth is in the crate
-/// `hospes-auth`.
+/// Authorizes requests to a server and handles rejections. The crate `hospes-auth` has an implementation for OAuth.
 ///
 /// It is called before every request over HTTP, including streams and older sessions, and after each response with
 /// status 401 or 403. Time limits of the connection's calls are suspended while it works, because a person may have to
 /// sign in. Over HTTP+SSE only the time limit of sending is suspended.
 pub trait Authorizer: Send + Sync + fmt::Debug {
-    /// The headers that let this request in; none if nothing is known to.
+    /// Returns the headers that authorize this request; empty if there are none.
     fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap>;
 
-    /// Deals with a refusal.
+    /// Handles a rejected request.
     fn handle_rejection<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision>;
 
-    /// A request for this operation that was refused before, and sent again, was let in.
+    /// Records that a request for this operation, which was rejected and retried, has been accepted.
     fn record_success(&self, operation: &str) {
         let _ = operation;
     }
@@ -34,14 +33,14 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct OutboundRequest<'a> {
-    /// Its method.
+    /// HTTP method of the request.
     pub method: &'a Method,
     /// URL that the request is sent to.
     pub url: &'a url::Url,
     /// True if no caller waits for the request: the session's own stream, a notification or an answer to the server.
     /// Tokens may be refreshed for it, but no person may be prompted.
     pub background: bool,
-    /// The server itself has said on its stream that messages go there (HTTP+SSE): it is another URL of the same server.
+    /// True if the URL was announced by the server on its stream (HTTP+SSE). It is another URL of the same server.
     pub announced: bool,
 }
 
@@ -59,7 +58,7 @@ impl<'a> OutboundRequest<'a> {
         self
     }
 
-    /// One that goes where the server has said on its stream that messages go.
+    /// Marks the URL as announced by the server on its stream.
     #[must_use]
     pub fn announced(mut self) -> Self {
         self.announced = true;
@@ -71,7 +70,7 @@ impl<'a> OutboundRequest<'a> {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct RejectedRequest<'a> {
-    /// The request.
+    /// The rejected request.
     pub request: OutboundRequest<'a>,
     /// Headers that [`Authorizer::headers`] returned for the request.
     pub sent: &'a HeaderMap,
@@ -102,7 +101,7 @@ impl fmt::Debug for RejectedRequest<'_> {
 pub enum RetryDecision {
     /// It is sent again, with headers that are asked for anew; at most 8 times.
     Retry,
-    /// The refusal stands.
+    /// The rejection stands.
     Refuse,
 }
 
@@ -114,36 +113,35 @@ pub struct AuthorizerError {
     pub what: String,
     /// URL where a person can sign in, if that would help.
     pub sign_in: Option<String>,
-    /// The status of the response that refused it, 401 or 403; none where it was not sent at all. The transport fills
-    /// it in.
+    /// Status of the rejection, 401 or 403. `None` if the request was not sent. Set by the transport.
     pub status: Option<StatusCode>,
     /// Suggested remedy.
     pub hint: Option<String>,
-    /// The error underneath.
+    /// Underlying error.
     pub source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl AuthorizerError {
-    /// With words.
+    /// Creates an error with a message.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), sign_in: None, status: None, hint: None, source: None }
     }
 
-    /// With where a person could sign in.
+    /// Sets the URL at which a user can sign in.
     #[must_use]
     pub fn sign_in(mut self, url: impl Into<String>) -> Self {
         self.sign_in = Some(url.into());
         self
     }
 
-    /// With what to do about it.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With the error underneath.
+    /// Sets the underlying error.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());

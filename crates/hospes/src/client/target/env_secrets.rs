@@ -1,4 +1,4 @@
-//! Secrets that a program was told, to be hidden wherever its words go.
+//! Secrets in a child process's environment, which are redacted in its output.
 
 use std::borrow::Cow;
 #[cfg(feature = "stdio")]
@@ -7,17 +7,18 @@ use std::fmt;
 
 /// Replacement text for a secret.
 const REDACTION_MARK: &str = "[redacted]";
-/// Shorter values are words such as `debug` and `true`; to hide them would spoil more than it saves.
+/// Minimum length of a redacted value, in bytes. Shorter values are words such as `debug` and `true`, which are better
+/// left readable.
 #[cfg(feature = "stdio")]
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The values that only one program was told.
+/// Values of environment variables that only the child process has.
 #[derive(Default)]
 pub(crate) struct EnvSecrets(Vec<String>);
 
 impl EnvSecrets {
-    /// `env` is what the program alone was told: programs that fail like to print it, and errors travel as far as to
-    /// models. Its values are hidden, except for paths, which errors are about.
+    /// Collects the values of `env`, which failing programs may print into errors that reach logs and models. Paths are
+    /// not redacted, because errors refer to them.
     #[cfg(feature = "stdio")]
     pub(crate) fn from_env(env: &[(OsString, OsString)]) -> Self {
         let values = env.iter().filter_map(|(_, value)| value.to_str());

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ProcessEvent<'n> {
-    /// It was started.
+    /// The process was started.
     Started {
         /// Its process id, or its launcher's where it has one.
         pid: Option<u32>,
@@ -14,9 +14,9 @@ pub enum ProcessEvent<'n> {
         /// Error of the operating system.
         why: &'n std::io::Error,
     },
-    /// It has ended; what it started itself may still be there.
+    /// The process has ended; its descendants may still run.
     Ended {
-        /// Its process id, as it was when it was started.
+        /// Process id at the start.
         pid: Option<u32>,
         /// Description of the exit, to follow "the server": `exited with status 3`, `was terminated by signal 9`.
         how: &'n str,

@@ -1,4 +1,4 @@
-//! Tasks of the server, of both kinds.
+//! Tasks of the server, in both revisions that have them.
 
 pub(crate) mod legacy_tasks;
 pub(crate) mod running_task;

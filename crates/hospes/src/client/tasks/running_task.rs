@@ -1,4 +1,4 @@
-//! Calls that are tasks of the server, as the one who makes them sees them.
+//! Tool calls that run as tasks of the server.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::tasks::is_tasks_not_declared;
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of consecutive listings while the list keeps changing.
 const MAX_LIST_ATTEMPTS: usize = 3;
-/// The shortest time between two polls, should a server say less.
+/// Minimum time between two polls, even if the server gives less.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Client {
@@ -40,7 +40,8 @@ impl Client {
         RunningTask::new(self.clone(), RunningTaskStage::Running(id.into()))
     }
 
-    /// The tasks that the server keeps for us (2025-11-25, and only where the server knows who we are).
+    /// Lists the tasks that the server keeps for this client (2025-11-25, and only if the server identifies the
+    /// client).
     pub fn list_tasks(&self) -> PaginatedStream<'_, Task> {
         let tasks = self.capabilities().and_then(|has| has.tasks.as_ref());
         let offered = match tasks.is_some_and(|tasks| tasks.list.is_some()) {
@@ -55,8 +56,8 @@ impl<'c> RequestBuilder<'c, CallToolResult> {
     /// Calls the tool so that it may continue as a task. The returned handle is used to await the result or to cancel
     /// the task at any time.
     ///
-    /// A server of 2026-07-28 decides whether it makes a task of the call; where it does not, the handle has the result
-    /// already. A server of 2025-11-25 is asked for one.
+    /// A server of 2026-07-28 decides if the call becomes a task; if not, the handle already has the result. A server
+    /// of 2025-11-25 is asked for a task.
     ///
     /// ```no_run
     /// # use serde_json::json;
@@ -170,8 +171,8 @@ impl RunningTask {
         Self { client, stage, last: None, answered: HashSet::new() }
     }
 
-    /// The task's id, worth keeping where a program may end before the task does; none where the call was answered at
-    /// once.
+    /// Returns the id of the task, which allows resuming it after a restart. `None` if the call was answered
+    /// immediately.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         match &self.stage {
@@ -180,16 +181,16 @@ impl RunningTask {
         }
     }
 
-    /// The task as the server last told it.
+    /// Returns the last known state of the task.
     #[must_use]
     pub fn last(&self) -> Option<&Task> {
         self.last.as_ref()
     }
 
-    /// Asks how the task stands; none where the call was answered at once.
+    /// Polls the state of the task. Returns `None` if the call was answered immediately.
     ///
     /// # Errors
-    /// When the server knows no such task (any more), or does not answer.
+    /// If the server does not know the task, or does not respond.
     pub async fn poll(&mut self) -> Result<Option<&Task>, CallError> {
         if let RunningTaskStage::Running(id) = &self.stage {
             let found = self.client.core.get_task(id).await?;
@@ -198,12 +199,12 @@ impl RunningTask {
         Ok(self.last.as_ref())
     }
 
-    /// Waits for the result, polling as often as the server likes, and answering what the task needs to know with the
-    /// handlers that the client was built with.
+    /// Waits for the result. Polls at the server's interval and answers the task's input requests with the client's
+    /// handlers.
     ///
     /// # Errors
-    /// The server's error where the task failed, [`CallError::TaskCancelled`] where it was cancelled, and all that can
-    /// go wrong with calls. If a question of the task is refused here, the task is cancelled.
+    /// The server's error if the task failed, [`CallError::TaskCancelled`] if it was cancelled, and the errors of any
+    /// call. If an input request of the task is refused, the task is cancelled.
     pub async fn result(&mut self) -> Result<CallToolResult, CallError> {
         loop {
             let id = match &self.stage {
@@ -252,10 +253,10 @@ impl RunningTask {
         }
     }
 
-    /// Asks the server to stop. It may be done before it hears that.
+    /// Asks the server to cancel the task, which may complete before.
     ///
     /// # Errors
-    /// When the server refuses: there is no such task, or (2025-11-25) it is over.
+    /// If the server refuses: there is no such task, or (2025-11-25) it has ended.
     pub async fn cancel(&mut self) -> Result<(), CallError> {
         let RunningTaskStage::Running(id) = &self.stage else { return Ok(()) };
         let core = &self.client.core;

@@ -1,4 +1,4 @@
-//! To a program that is started.
+//! Connections to child processes.
 
 use std::sync::Arc;
 

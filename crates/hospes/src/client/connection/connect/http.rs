@@ -1,4 +1,4 @@
-//! To a URL.
+//! Connections to URLs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! From a target to a client: start or reach the server, find the revision to speak, and say exactly what failed.
+//! Establishing a connection: starting or reaching the server, negotiating the revision, and describing failures.
 
 #[cfg(feature = "stdio")]
 mod child;

@@ -1,4 +1,4 @@
-//! Over a pair of byte streams: in memory, a socket, whatever can be read and written.
+//! Connections over a pair of byte streams: memory, a socket, or any reader and writer.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::client::inbound::dispatcher::InboundDispatcher;
 use crate::client::link::Link;
 use crate::client::transport::duplex::{self, DuplexTransport};
 
-/// Over streams that are there already and cannot be had anew.
+/// Connects over existing streams, which cannot be reopened.
 pub(crate) async fn connect<R, W>(
     options: ConnectOptions,
     read: R,
@@ -32,7 +32,7 @@ where
     negotiate_fixed_link(RevisionProbe::new(&settings, shown.to_owned()), link, dispatcher).await
 }
 
-/// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
+/// Connects over the streams of `dial`, which is called again if the server closes the connection when probed.
 pub(crate) async fn dial<D, Fut, R, W>(
     options: ConnectOptions,
     dial: D,
