@@ -25,6 +25,8 @@ mod tasks;
 pub(crate) mod transport;
 
 #[cfg(feature = "validate")]
+pub use crate::json_schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
+#[cfg(feature = "validate")]
 pub use cache::output_schemas::OutputSchemas;
 pub use cache::response_cache::{DEFAULT_CACHE_BYTES, MAX_CACHE_TTL, MAX_CACHED_RESPONSES};
 pub use calls::listen::Subscription;
