@@ -49,7 +49,7 @@ pub use git::{GitConfig, GitError, git};
 pub use memory::{MemoryConfig, MemoryError, memory};
 pub use time::time;
 
-pub use hospes_egress::IpNetwork;
+pub use hospes_http_client::IpNetwork;
 
 // For links in the documentation above.
 #[cfg(doc)]

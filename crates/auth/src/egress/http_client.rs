@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hospes_egress::{EgressConnector, EgressPolicy, FetchError, HostLookup};
+use hospes_http_client::{EgressConnector, EgressPolicy, FetchError, HostLookup};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -39,7 +39,7 @@ impl GuardedClient {
     /// One that goes where `egress` lets it.
     #[must_use]
     pub fn new(egress: EgressPolicy) -> Self {
-        Self::with_lookup(egress, hospes_egress::system_lookup())
+        Self::with_lookup(egress, hospes_http_client::system_lookup())
     }
 
     fn with_lookup(egress: EgressPolicy, lookup: HostLookup) -> Self {
@@ -64,7 +64,7 @@ impl GuardedClient {
     fn sender(&self) -> Result<EgressSender, FetchError> {
         let make = || {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
-            let connector = hospes_egress::build_connector(
+            let connector = hospes_http_client::build_connector(
                 Arc::clone(&self.egress),
                 Arc::clone(&self.lookup),
                 tls,
@@ -103,8 +103,11 @@ impl GuardedClient {
         *sent.headers_mut() = request.headers;
         let agent = HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION")));
         sent.headers_mut().insert(USER_AGENT, agent);
-        let answer =
-            self.sender()?.request(sent).await.map_err(|error| hospes_egress::classify_send_error(&error))?;
+        let answer = self
+            .sender()?
+            .request(sent)
+            .await
+            .map_err(|error| hospes_http_client::classify_send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         if head.status == StatusCode::OK && !is_json(&head.headers) {
             return Ok(FetchResponse { status: head.status, headers: head.headers, body: Bytes::new() });

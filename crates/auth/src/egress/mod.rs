@@ -2,5 +2,5 @@
 
 mod http_client;
 
-pub use hospes_egress::{EgressPolicy, FetchError, IpNetwork, ParseNetworkError};
+pub use hospes_http_client::{EgressPolicy, FetchError, IpNetwork, ParseNetworkError};
 pub use http_client::GuardedClient;

@@ -8,7 +8,7 @@ mod well_known;
 pub use client::{
     ApplicationType, ClientDocument, ClientInformation, ClientMetadata, RejectedRedirect, document_url,
 };
-pub use hospes_egress::is_loopback;
+pub use hospes_http_client::is_loopback;
 pub use resource::{ProtectedResourceMetadata, ResourceMetadataError, covers};
 pub use server::{AuthorizationServerMetadata, ServerMetadataError};
 pub use well_known::{resource_metadata_urls, server_metadata_urls};

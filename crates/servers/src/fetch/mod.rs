@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hospes::prelude::*;
 use hospes::{IntoServer, Server};
-use hospes_egress::{EgressPolicy, FetchError, HostLookup, IpNetwork, system_lookup};
+use hospes_http_client::{EgressPolicy, FetchError, HostLookup, IpNetwork, system_lookup};
 use http::HeaderValue;
 use tokio::time::Instant;
 use url::Url;

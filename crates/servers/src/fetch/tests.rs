@@ -7,7 +7,7 @@ use std::time::Duration;
 use hospes::Server;
 use hospes::model::Method;
 use hospes::prelude::*;
-use hospes_egress::{EgressPolicy, LookupFuture};
+use hospes_http_client::{EgressPolicy, LookupFuture};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use hospes_egress::{EgressConnector, EgressPolicy, FetchError, HostLookup};
+use hospes_http_client::{EgressConnector, EgressPolicy, FetchError, HostLookup};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, USER_AGENT,
 };
@@ -74,7 +74,7 @@ impl WebFetcher {
         let make = || {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
             let (egress, lookup) = (Arc::clone(&self.egress), Arc::clone(&self.lookup));
-            let connector = hospes_egress::build_connector(egress, lookup, tls, CONNECT_TIMEOUT);
+            let connector = hospes_http_client::build_connector(egress, lookup, tls, CONNECT_TIMEOUT);
             // Connections are not kept, because their addresses would not be checked again.
             Ok(Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(0)
@@ -108,7 +108,7 @@ impl WebFetcher {
             .build_client()?
             .request(request)
             .await
-            .map_err(|error| hospes_egress::classify_send_error(&error))?;
+            .map_err(|error| hospes_http_client::classify_send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         // Without a `Location` (as in 300 or 304) the response is treated as a page.
         if head.status.is_redirection()

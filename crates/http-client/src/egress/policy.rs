@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::addresses::{IpNetwork, embedded_ipv4, is_public};
-use crate::error::FetchError;
+use super::addresses::{IpNetwork, embedded_ipv4, is_public};
+use super::error::FetchError;
 
 /// Returns true if the URL's host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
 #[must_use]

@@ -15,8 +15,8 @@ use hyper_util::client::legacy::connect::dns::Name;
 use rustls::ClientConfig;
 use tower_service::Service;
 
-use crate::error::FetchError;
-use crate::policy::EgressPolicy;
+use super::error::FetchError;
+use super::policy::EgressPolicy;
 
 /// Future that resolves to the addresses of a name.
 pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
