@@ -58,7 +58,3 @@ pub use target::authorizer::{
 pub use target::process_event::ProcessEvent;
 pub use target::{CommandTarget, Launcher, Target, UrlTarget};
 pub use tasks::running_task::{RunningTask, TaskRequest};
-#[cfg(feature = "http")]
-pub use transport::http::proxy::proxy_to;
-#[cfg(feature = "tls")]
-pub use transport::http::trust::tls_config;

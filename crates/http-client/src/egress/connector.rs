@@ -17,13 +17,14 @@ use tower_service::Service;
 
 use super::error::FetchError;
 use super::policy::EgressPolicy;
+use crate::connector::{tcp_connector, tls_connector};
 
 /// Future that resolves to the addresses of a name.
 pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// Function that looks names up.
 pub type HostLookup = Arc<dyn Fn(String) -> LookupFuture + Send + Sync>;
 /// Connector that opens connections, with TLS or without, over HTTP/1.1.
-pub type EgressConnector = HttpsConnector<HttpConnector<EgressResolver>>;
+pub(super) type EgressConnector = HttpsConnector<HttpConnector<EgressResolver>>;
 
 /// Creates the name lookup of the operating system.
 #[must_use]
@@ -35,25 +36,19 @@ pub fn system_lookup() -> HostLookup {
 
 /// Creates a connector that opens connections only to destinations permitted by `egress`, within `time`. IP addresses
 /// in URLs are not looked up; [`EgressPolicy::check`] covers them.
-#[must_use]
-pub fn build_connector(
+pub(super) fn build_connector(
     egress: Arc<EgressPolicy>,
     lookup: HostLookup,
     tls: ClientConfig,
     time: Duration,
 ) -> EgressConnector {
-    let mut plain = HttpConnector::new_with_resolver(EgressResolver { egress, lookup });
-    plain.set_nodelay(true);
-    // The inner connector also receives https URLs, to be wrapped in TLS, and must not reject them.
-    plain.enforce_http(false);
-    plain.set_connect_timeout(Some(time));
-    let https = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    https.enable_http1().wrap_connector(plain)
+    let plain = HttpConnector::new_with_resolver(EgressResolver { egress, lookup });
+    tls_connector(tcp_connector(plain, time), tls)
 }
 
 /// Resolver that returns only addresses which the policy permits.
 #[derive(Clone)]
-pub struct EgressResolver {
+pub(super) struct EgressResolver {
     egress: Arc<EgressPolicy>,
     lookup: HostLookup,
 }
@@ -91,8 +86,7 @@ impl Service<Name> for EgressResolver {
 }
 
 /// Returns the reason why a client with [`build_connector`] got no response.
-#[must_use]
-pub fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
+pub(super) fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     // The connector and the client each wrap the error of the resolver.
     while let Some(error) = cause {

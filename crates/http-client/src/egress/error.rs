@@ -14,7 +14,7 @@ pub enum FetchError {
     /// No connection could be opened to any permitted address.
     #[error("the server could not be reached")]
     Unreachable,
-    /// The time limit of the request (10 seconds) or of connecting (5 seconds) elapsed.
+    /// The time limit of the request, or of connecting, elapsed.
     #[error("the request timed out")]
     Timeout,
     /// The response exceeds the limit.

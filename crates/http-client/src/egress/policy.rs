@@ -25,6 +25,15 @@ pub fn is_loopback(url: &Url) -> bool {
 
 /// Rules for requests to URLs from untrusted sources. Only https to the public internet is allowed by default;
 /// everything else must be allowed explicitly.
+///
+/// ```
+/// use hospes_http_client::EgressPolicy;
+///
+/// let egress = EgressPolicy::public();
+/// assert!(egress.check(&"https://example.com/".parse()?).is_ok());
+/// assert!(egress.check(&"https://169.254.169.254/latest".parse()?).is_err());
+/// # Ok::<(), url::ParseError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct EgressPolicy {
     loopback: bool,

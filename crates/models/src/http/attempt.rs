@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
+use hospes_http_client::ConnectTimeout;
 use http::header::{ACCEPT, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -11,7 +12,6 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connector::ConnectTimeout;
 use super::error_body::ProviderErrorBody;
 use super::framing::{AnswerFraming, FramingError, StreamStyle};
 use super::{AnswerReader, FailedAttempt, ProviderEndpoint, retry};

@@ -9,6 +9,7 @@ mod retry;
 use std::fmt;
 
 use bytes::Bytes;
+use hospes_http_client::is_this_machine;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::time::{Instant, sleep, timeout_at};
 use url::Url;
@@ -98,7 +99,10 @@ impl ProviderEndpoint {
             headers.insert(header, sent);
             secrets.push(value);
         }
-        if base.scheme() == "http" && !secrets.is_empty() && !is_local(&base) {
+        if base.scheme() == "http"
+            && !secrets.is_empty()
+            && !is_this_machine(base.host_str().unwrap_or_default())
+        {
             let why =
                 "a key would be sent unencrypted over the network; use https, or a server on this machine";
             return Err(SettingError::new("base_url", why));
@@ -256,17 +260,6 @@ fn parse_base(text: &str) -> Result<Url, SettingError> {
     let path = base.path().trim_end_matches('/').to_owned();
     base.set_path(&path);
     Ok(base)
-}
-
-/// Returns true if the host is this machine.
-fn is_local(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        // An embedded IPv4 address, as in `::ffff:127.0.0.1`.
-        Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
-    }
 }
 
 impl fmt::Debug for ProviderEndpoint {

@@ -262,7 +262,7 @@ impl FetchState {
         // The first request is not a redirect, so there is one request more than redirects.
         for _ in 0..=MAX_REDIRECTS {
             // If the URL is not allowed, its robots.txt is not requested either.
-            self.web.egress.check(&url)?;
+            self.web.check(&url)?;
             if is_robot && self.obeys_robots && !self.rules(&url).await?.allow(&url) {
                 return Err(Error::msg(format!(
                     "the robots.txt of {} disallows it for programs; a user can use the prompt `fetch`, or start this \

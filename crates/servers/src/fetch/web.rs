@@ -1,21 +1,16 @@
 //! A single HTTP request, with checked destination, size limit and time limit.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use hospes_http_client::{EgressConnector, EgressPolicy, FetchError, HostLookup};
+use hospes_http_client::{EgressClient, EgressPolicy, FetchError, HostLookup};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, USER_AGENT,
 };
 use http::{HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use http_body_util::{BodyExt as _, Full};
 use url::Url;
 
 /// Maximum time to open a connection.
@@ -25,16 +20,9 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Maximum number of headers of a response.
 const MAX_HEADERS: usize = 100;
 
-type WebClient = Client<EgressConnector, Empty<Bytes>>;
-
 /// Sender of the requests.
-pub(super) struct WebFetcher {
-    pub(super) egress: Arc<EgressPolicy>,
-    pub(super) lookup: HostLookup,
-    pub(super) ca_files: Vec<PathBuf>,
-    /// Created on first use, because loading all certificate authorities takes a moment.
-    client: OnceLock<Result<WebClient, FetchError>>,
-}
+#[derive(Debug)]
+pub(super) struct WebFetcher(EgressClient);
 
 /// Result of a request: a page or a redirect.
 pub(super) enum WebAnswer {
@@ -67,22 +55,13 @@ pub(super) enum WebError {
 
 impl WebFetcher {
     pub(super) fn new(egress: EgressPolicy, lookup: HostLookup, ca_files: Vec<PathBuf>) -> Self {
-        Self { egress: Arc::new(egress), lookup, ca_files, client: OnceLock::new() }
+        let client = EgressClient::new(egress, CONNECT_TIMEOUT).lookup(lookup).ca_files(ca_files);
+        Self(client.max_head(MAX_HEAD, MAX_HEADERS))
     }
 
-    fn build_client(&self) -> Result<WebClient, FetchError> {
-        let make = || {
-            let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
-            let (egress, lookup) = (Arc::clone(&self.egress), Arc::clone(&self.lookup));
-            let connector = hospes_http_client::build_connector(egress, lookup, tls, CONNECT_TIMEOUT);
-            // Connections are not kept, because their addresses would not be checked again.
-            Ok(Client::builder(TokioExecutor::new())
-                .pool_max_idle_per_host(0)
-                .http1_max_buf_size(MAX_HEAD)
-                .http1_max_headers(MAX_HEADERS)
-                .build(connector))
-        };
-        self.client.get_or_init(make).clone()
+    /// Checks whether a URL may be asked for, as far as the URL alone shows.
+    pub(super) fn check(&self, url: &Url) -> Result<(), FetchError> {
+        self.0.check(url)
     }
 
     /// Requests a URL once. If `cut` is set, a body over the limit is cut instead of rejected.
@@ -93,22 +72,14 @@ impl WebFetcher {
         max: usize,
         cut: bool,
     ) -> Result<WebAnswer, WebError> {
-        // The connector checks only names that it looks up; the scheme and addresses in the URL are checked here.
-        self.egress.check(url)?;
-        let mut request = Request::new(Empty::new());
+        let mut request = Request::new(Full::default());
         *request.method_mut() = Method::GET;
-        *request.uri_mut() =
-            url.as_str().parse().map_err(|_| FetchError::Forbidden("it is not a valid URL"))?;
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/markdown, text/*;q=0.9, */*;q=0.8"));
         // Only encodings that `BodyDecoder` supports may be offered.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        let answer = self
-            .build_client()?
-            .request(request)
-            .await
-            .map_err(|error| hospes_http_client::classify_send_error(&error))?;
+        let answer = self.0.send(url, request).await?;
         let (head, mut body) = answer.into_parts();
         // Without a `Location` (as in 300 or 304) the response is treated as a page.
         if head.status.is_redirection()
@@ -135,12 +106,6 @@ impl WebFetcher {
             kind,
             body: kept.finish(cut)?,
         }))
-    }
-}
-
-impl fmt::Debug for WebFetcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebFetcher").field("egress", &self.egress).finish_non_exhaustive()
     }
 }
 

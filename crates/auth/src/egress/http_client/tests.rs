@@ -1,6 +1,8 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use std::sync::Arc;
+
 use hospes_http_client::LookupFuture;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -55,7 +57,7 @@ fn naming(egress: EgressPolicy, answers: &'static [&'static [&'static str]], por
         let found = answers[turn].iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect();
         Box::pin(async move { Ok(found) })
     };
-    GuardedClient::with_lookup(egress, Arc::new(lookup))
+    GuardedClient(EgressClient::new(egress, CONNECT_TIMEOUT).lookup(Arc::new(lookup)))
 }
 
 #[tokio::test]

@@ -21,8 +21,6 @@ use crate::client::inbound::dispatcher::ListKind;
 use crate::client::inbound::handlers::QuestionRateLimiter;
 use crate::client::inbound::task_runner::ClientTaskRunner;
 use crate::client::target::Target;
-#[cfg(feature = "http")]
-use crate::client::target::network::ProxySetting;
 #[cfg(feature = "stdio")]
 use crate::client::target::process_event::ProcessEvent;
 use crate::error::Result;
@@ -241,14 +239,15 @@ impl ClientBuilder {
     /// connecting.
     #[cfg(feature = "http")]
     pub fn proxy(mut self, url: impl Into<String>, except: impl Into<String>) -> Self {
-        self.options.settings.network.proxy = ProxySetting::Given { url: url.into(), except: except.into() };
+        self.options.settings.network.proxy =
+            hospes_http_client::ProxySetting::Given { url: url.into(), except: except.into() };
         self
     }
 
     /// Uses no proxy, whatever the environment says.
     #[cfg(feature = "http")]
     pub fn no_proxy(mut self) -> Self {
-        self.options.settings.network.proxy = ProxySetting::None;
+        self.options.settings.network.proxy = hospes_http_client::ProxySetting::None;
         self
     }
 

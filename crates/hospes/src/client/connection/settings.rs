@@ -9,8 +9,6 @@ use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_RE
 use crate::client::cache::response_cache::DEFAULT_CACHE_BYTES;
 use crate::client::inbound::dispatcher::InboundDispatcher;
 use crate::client::link::ClientLimits;
-#[cfg(feature = "http")]
-use crate::client::target::network::NetworkSettings;
 #[cfg(feature = "stdio")]
 use crate::client::transport::child::ChildListeners;
 
@@ -99,7 +97,7 @@ pub(crate) struct ClientSettings {
     pub(crate) health_check: Option<HealthCheck>,
     pub(crate) limits: ClientLimits,
     #[cfg(feature = "http")]
-    pub(crate) network: NetworkSettings,
+    pub(crate) network: hospes_http_client::NetworkSettings,
 }
 
 impl Default for ClientSettings {
@@ -124,7 +122,7 @@ impl Default for ClientSettings {
                 max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             },
             #[cfg(feature = "http")]
-            network: NetworkSettings::default(),
+            network: hospes_http_client::NetworkSettings::default(),
         }
     }
 }

@@ -3,8 +3,6 @@
 #[cfg(feature = "http")]
 pub(crate) mod authorizer;
 pub(crate) mod env_secrets;
-#[cfg(feature = "http")]
-pub(crate) mod network;
 #[cfg(feature = "stdio")]
 pub(crate) mod process_event;
 

@@ -19,7 +19,7 @@ fn flipping(answers: &'static [&'static [&'static str]]) -> (GuardedClient, Arc<
         Box::pin(async move { Ok(found) })
     };
     let egress = EgressPolicy::public().allow_network(PUBLIC.parse().unwrap());
-    (GuardedClient::with_lookup(egress, Arc::new(lookup)), asked)
+    (GuardedClient(EgressClient::new(egress, CONNECT_TIMEOUT).lookup(Arc::new(lookup))), asked)
 }
 
 /// Starts an internal server at the port of the public one, which must not be reached; counts its connections.

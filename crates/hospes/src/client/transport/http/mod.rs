@@ -5,13 +5,10 @@ mod answer;
 mod authorize;
 mod call;
 mod pool;
-pub(crate) mod proxy;
 mod reader;
 mod session;
 mod sse;
 mod stream;
-#[cfg(feature = "tls")]
-pub(crate) mod trust;
 mod unsolicited;
 
 use std::collections::HashMap;
@@ -23,6 +20,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hospes_http_client::NetworkSettings;
 use hospes_model::{ListToolsResult, Method, Notification, RawJson, RequestId, RpcError};
 use hospes_proto::http::{HeaderParams, headers};
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
@@ -44,7 +42,6 @@ use crate::client::link::{
 };
 use crate::client::target::UrlTarget;
 use crate::client::target::authorizer::Authorizer;
-use crate::client::target::network::NetworkSettings;
 use crate::client::transport::duplex::{write_answer, write_cancelled};
 
 /// Maximum time to deliver a message that has no answer.

@@ -13,44 +13,29 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hospes_http_client::{ConnectTimeout, ConnectionIo, NetworkSettings, OriginConnector};
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper_util::client::legacy::connect::HttpConnector;
-#[cfg(feature = "tls")]
-use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tower_service::Service as _;
 
 use crate::client::error::{ConnectStage, HttpFailure};
-use crate::client::target::network::NetworkSettings;
-use crate::client::transport::http::proxy::ProxyRoute;
 
 /// Maximum time to open a connection.
-pub(super) const TCP_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time after which an idle connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of idle connections.
 const MAX_IDLE: usize = 256;
 
-#[cfg(feature = "tls")]
-type Io = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
-#[cfg(not(feature = "tls"))]
-type Io = TokioIo<TcpStream>;
-
 pub(super) type RequestBody = Full<Bytes>;
 
 /// The connections.
 pub(super) struct HttpConnectionPool {
-    /// Scheme, host and port.
-    origin: Uri,
-    /// The proxy on the way there.
-    via: Option<ProxyRoute>,
-    connector: PoolConnector,
+    /// Connector to the origin, perhaps through a proxy.
+    connector: OriginConnector,
     free: Mutex<IdleConnections>,
 }
 
@@ -60,19 +45,10 @@ struct IdleConnections {
     sweeping: bool,
 }
 
-#[derive(Clone)]
-enum PoolConnector {
-    Plain(HttpConnector),
-    #[cfg(feature = "tls")]
-    Tls(hyper_rustls::HttpsConnector<HttpConnector>),
-    #[cfg(feature = "tls")]
-    Tunnel(hyper_rustls::HttpsConnector<Tunnel<HttpConnector>>),
-}
-
 /// One connection, and the work that it needs to move.
 pub(super) struct HttpConnection {
     sender: http1::SendRequest<RequestBody>,
-    driver: Box<http1::Connection<Io, RequestBody>>,
+    driver: Box<http1::Connection<ConnectionIo, RequestBody>>,
     /// The work is over: nothing will ever come or go again.
     over: bool,
 }
@@ -90,38 +66,13 @@ impl HttpConnectionPool {
     /// # Errors
     /// Returns a description of the invalid setting.
     pub(super) fn new(origin: Uri, network: &NetworkSettings) -> Result<Self, String> {
-        let mut plain = HttpConnector::new();
-        // Otherwise a small request may wait until the server
-        // acknowledges an earlier one, which takes its time.
-        plain.set_nodelay(true);
-        plain.set_connect_timeout(Some(TCP_TIMEOUT));
-        // The same connector works below TLS, and is given `https` URLs there.
-        plain.enforce_http(false);
-        let via = ProxyRoute::to(&origin, &network.proxy)?;
-        let connector = match origin.scheme_str() {
-            #[cfg(feature = "tls")]
-            Some("https") => {
-                let tls = hyper_rustls::HttpsConnectorBuilder::new()
-                    .with_tls_config(crate::client::transport::http::trust::tls_config(&network.ca_files)?)
-                    .https_or_http()
-                    .enable_http1();
-                match &via {
-                    None => PoolConnector::Tls(tls.wrap_connector(plain)),
-                    Some(via) => {
-                        let tunnel = Tunnel::new(via.uri.clone(), plain);
-                        let tunnel = via.auth.iter().cloned().fold(tunnel, Tunnel::with_auth);
-                        PoolConnector::Tunnel(tls.wrap_connector(tunnel))
-                    }
-                }
-            }
-            _ => PoolConnector::Plain(plain),
-        };
-        Ok(Self { origin, via, connector, free: Mutex::default() })
+        let connector = OriginConnector::new(origin, network, CONNECT_TIMEOUT)?;
+        Ok(Self { connector, free: Mutex::default() })
     }
 
     /// The origin as a URL, to which others may be relative.
     pub(super) fn url(&self) -> Option<url::Url> {
-        url::Url::parse(&self.origin.to_string()).ok()
+        url::Url::parse(&self.connector.origin().to_string()).ok()
     }
 
     /// Sends a request and waits for the head of its response. A request that a kept connection could not take is sent
@@ -148,14 +99,14 @@ impl HttpConnectionPool {
 
     /// A proxy that does not open a tunnel has to be told where a request goes.
     fn address(&self, request: &mut Request<RequestBody>) {
-        let (PoolConnector::Plain(_), Some(via)) = (&self.connector, &self.via) else { return };
-        let mut there = self.origin.clone().into_parts();
+        let Some(proxy) = self.connector.forwarding_proxy() else { return };
+        let mut there = self.connector.origin().clone().into_parts();
         there.path_and_query = request.uri().path_and_query().cloned();
         // A path of ours makes a URI of any origin.
         if let Ok(there) = Uri::from_parts(there) {
             *request.uri_mut() = there;
         }
-        if let Some(auth) = &via.auth {
+        if let Some(auth) = &proxy.auth {
             request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
         }
     }
@@ -186,40 +137,24 @@ impl HttpConnectionPool {
     }
 
     async fn open(&self) -> Result<HttpConnection, HttpFailure> {
-        let io = match self.connector.clone() {
-            PoolConnector::Plain(mut plain) => {
-                let there = self.via.as_ref().map_or(&self.origin, |via| &via.uri);
-                let io = plain.call(there.clone()).await.map_err(|error| self.failed(&error))?;
-                #[cfg(feature = "tls")]
-                let io = Io::from(io);
-                io
-            }
-            #[cfg(feature = "tls")]
-            PoolConnector::Tls(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
-            #[cfg(feature = "tls")]
-            PoolConnector::Tunnel(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
-        };
+        let io = self.connector.connect().await.map_err(|error| self.failed(error.as_ref()))?;
         let (sender, driver) = http1::handshake(io)
             .await
             .map_err(|error| failure(ConnectStage::Http, format!("HTTP handshake failed: {error}")))?;
         Ok(HttpConnection { sender, driver: Box::new(driver), over: false })
     }
 
-    #[cfg(feature = "tls")]
-    async fn secure(
-        &self,
-        opening: impl Future<Output = Result<Io, Box<dyn StdError + Send + Sync>>>,
-    ) -> Result<Io, HttpFailure> {
-        match tokio::time::timeout(TCP_TIMEOUT, opening).await {
-            Ok(opened) => opened.map_err(|error| self.failed(error.as_ref())),
-            Err(_) => Err(failure(ConnectStage::Tls, "TLS connection timed out".into())),
-        }
-    }
-
     fn failed(&self, error: &(dyn StdError + 'static)) -> HttpFailure {
+        if error.is::<ConnectTimeout>() {
+            let secure = self.connector.origin().scheme_str() == Some("https");
+            return match secure {
+                true => failure(ConnectStage::Tls, "TLS connection timed out".into()),
+                false => failure(ConnectStage::Tcp, "connection timed out".into()),
+            };
+        }
         let mut failure = connect_failure(error);
-        if let Some(via) = &self.via {
-            failure.what = format!("through the proxy {}: {}", via.shown(), failure.what);
+        if let Some(proxy) = self.connector.proxy() {
+            failure.what = format!("through the proxy {}: {}", proxy.shown(), failure.what);
         }
         failure
     }
@@ -313,7 +248,7 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
 
 impl fmt::Debug for HttpConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpConnectionPool").field("origin", &self.origin).finish_non_exhaustive()
+        f.debug_struct("HttpConnectionPool").field("origin", self.connector.origin()).finish_non_exhaustive()
     }
 }
 

@@ -5,33 +5,26 @@ use std::net::IpAddr;
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 
-use crate::client::target::network::ProxySetting;
+use crate::network_settings::ProxySetting;
 
 /// A proxy on the way to a server.
 #[derive(Clone, Debug)]
-pub(super) struct ProxyRoute {
+#[non_exhaustive]
+pub struct ProxyRoute {
     /// Address of the proxy.
-    pub(super) uri: Uri,
+    pub uri: Uri,
     /// Value of the proxy's authorization header.
-    pub(super) auth: Option<HeaderValue>,
-}
-
-/// Returns the proxy that the environment names for an origin (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`):
-/// its address and its authorization header. None if the origin is reached directly, like everything on this machine.
-/// This crate's client uses the same rules; the function is for requests to other servers.
-///
-/// # Errors
-/// Which variable cannot be used, and why.
-pub fn proxy_to(origin: &Uri) -> Result<Option<(Uri, Option<HeaderValue>)>, String> {
-    Ok(ProxyRoute::to(origin, &ProxySetting::Environment)?.map(|via| (via.uri, via.auth)))
+    pub auth: Option<HeaderValue>,
 }
 
 impl ProxyRoute {
-    /// The one that leads to `origin`; none where it is reached straight.
+    /// Returns the proxy on the way to an origin. None if the origin is reached directly, like everything on this
+    /// machine. The environment names proxies in `HTTPS_PROXY`, `HTTP_PROXY` and `ALL_PROXY`, and exceptions in `NO_PROXY`.
     ///
     /// # Errors
-    /// What is wrong with a setting that matters for `origin`, by its name and without its value: that may hold a password.
-    pub(super) fn to(origin: &Uri, proxy: &ProxySetting) -> Result<Option<Self>, String> {
+    /// The setting that cannot be used, if it matters for the origin. Its value is left out, because it may contain a
+    /// password.
+    pub fn to(origin: &Uri, proxy: &ProxySetting) -> Result<Option<Self>, String> {
         Self::choose(origin, proxy, |name| std::env::var(name).ok())
     }
 
@@ -40,7 +33,7 @@ impl ProxyRoute {
         proxy: &ProxySetting,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, String> {
-        if is_loopback(origin.host().unwrap_or_default()) {
+        if is_this_machine(origin.host().unwrap_or_default()) {
             return Ok(None);
         }
         let first = |names: &[&'static str]| {
@@ -74,13 +67,15 @@ impl ProxyRoute {
     }
 
     /// The proxy as it may be shown.
-    pub(super) fn shown(&self) -> &str {
+    #[must_use]
+    pub fn shown(&self) -> &str {
         self.uri.authority().map_or("", http::uri::Authority::as_str)
     }
 }
 
-/// Returns true if the host is this machine, which no proxy can reach.
-fn is_loopback(host: &str) -> bool {
+/// Returns true if the host of a URL is this machine, which no proxy can reach.
+#[must_use]
+pub fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {
         // `::ffff:127.0.0.1` is this machine as well.

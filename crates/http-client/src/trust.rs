@@ -1,5 +1,6 @@
-//! Whose certificates are trusted.
+//! Certificate authorities that are trusted.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,8 +12,6 @@ const CERT_DIR_VARIABLE: &str = "SSL_CERT_DIR";
 
 /// Creates the TLS settings for `https` that trust these authorities, files in PEM. They are added to those of the
 /// environment (`SSL_CERT_FILE`, `SSL_CERT_DIR`), or to the built-in ones.
-/// [`ClientBuilder::ca_file`](crate::client::ClientBuilder) uses the same; the function is for requests to other
-/// servers.
 ///
 /// # Errors
 /// Which file or variable cannot be used, and why.
@@ -57,7 +56,13 @@ fn add(roots: &mut RootCertStore, file: Option<&Path>, folder: Option<&Path>) ->
     }
     let place = file.or(folder).unwrap_or_else(|| Path::new(""));
     Err(match found.errors.first() {
-        Some(error) => format!("{}: {}", place.display(), crate::error::chain(error)),
+        Some(error) => format!("{}: {}", place.display(), describe(error)),
         None => format!("no certificate found in {}", place.display()),
     })
+}
+
+/// The message of an error, then its cause if the message does not end with it.
+fn describe(error: &rustls_native_certs::Error) -> String {
+    let (text, cause) = (error.to_string(), error.source().map(ToString::to_string).unwrap_or_default());
+    if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
 }
