@@ -28,8 +28,6 @@ mod secret;
 pub mod server;
 mod single_flight;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
 pub use account_connections::{

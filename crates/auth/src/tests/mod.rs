@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hospes::Server;
 use hospes::client::{CallError, Client as McpClient, ConnectError, Target};
 use hospes::transport::http_server::{Endpoint, HttpServer};
+use hospes_auth_testkit::{PATIENCE, TestSigningKey, form_with, get, key_set};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::client::{
-    ClientAuth, GrantType, OAuthClient, OAuthClientBuilder, PreregisteredOAuthClient,
+    ClientAuth, ClientSigningKey, GrantType, OAuthClient, OAuthClientBuilder, PreregisteredOAuthClient,
     SignInHandler as Asking, StepError,
     sign_in::{RedirectListener, SignInAnswer, SignInFuture},
 };
@@ -23,7 +24,6 @@ use crate::server::{
     AuthServer, AuthServerSettings, ClientKeys, LocalSignIn, MemoryAuthStore, OwnTokenVerifier, PasswordHash,
     RegisteredClient,
 };
-use crate::testing::{PATIENCE, TestSigningKey, form_with, get, key_set};
 use crate::{ClientId, Issuer, RedirectUri, Resource, UnixClock};
 
 const CALLBACK: &str = "http://127.0.0.1:41233/callback";
@@ -35,6 +35,11 @@ fn clock() -> Arc<AtomicU64> {
 
 fn id(text: &str) -> ClientId {
     ClientId::new(text).unwrap()
+}
+
+/// The key as that of a client, which signs with it.
+fn signing_key(key: &TestSigningKey) -> ClientSigningKey {
+    ClientSigningKey::from_pem(&key.pem(), "ES256").unwrap().key_id(key.id.as_str())
 }
 
 /// An MCP server, and beside it the authorization server that makes out its tokens. Ann may sign in; `machine` has a
@@ -99,7 +104,7 @@ impl AuthTestSite {
 
     /// The client that signs, with this grant.
     fn robot(&self, grant: GrantType) -> OAuthClient {
-        let given = PreregisteredOAuthClient::new(id("robot")).auth(ClientAuth::Key(self.key.of_client()));
+        let given = PreregisteredOAuthClient::new(id("robot")).auth(ClientAuth::Key(signing_key(&self.key)));
         self.builder().client(given).grant(grant).build()
     }
 
@@ -183,7 +188,7 @@ async fn a_client_is_let_in_for_itself_by_its_secret_and_by_its_key() {
         call(&client).await.unwrap();
     }
     let wrong = PreregisteredOAuthClient::new(id("robot"))
-        .auth(ClientAuth::Key(TestSigningKey::new("robot's").of_client()));
+        .auth(ClientAuth::Key(signing_key(&TestSigningKey::new("robot's"))));
     let wrong = site.builder().client(wrong).grant(GrantType::ClientCredentials).build();
     let error = site.connect(&wrong).await.unwrap_err().to_string();
     assert!(error.contains("invalid_client"), "{error}");

@@ -1,11 +1,11 @@
 //! Tokens that are bound to a key of our client's, with and without nonces, at both servers.
 
+use hospes_auth_testkit::send;
 use http::StatusCode;
 use secrecy::ExposeSecret as _;
 
 use super::*;
 use crate::client::AccessTokenType;
-use crate::testing::send;
 
 #[tokio::test]
 async fn a_bound_token_is_got_shown_and_renewed_whoever_wants_nonces() {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+use hospes_auth_testkit::{TestSigningKey, key_set};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::fetch::{FetchFuture, HttpFetch};
 use crate::resource::{IntrospectionVerifier, JwtRules, JwtVerifier, TokenVerifier as _, VerifyTokenError};
-use crate::testing::{TestSigningKey, key_set};
 use crate::{ClientId, FetchRequest, FetchResponse, Issuer, Resource};
 
 const NOW: u64 = 1_800_000_000;

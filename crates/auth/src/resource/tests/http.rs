@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::{Context, Server};
+use hospes_auth_testkit::{AuthTestResponse, TestSigningKey, begin, get, key_set, send};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -17,7 +18,6 @@ use crate::resource::{
     AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, ScopeRules, StaticTokenVerifier,
     TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError, check_jwt,
 };
-use crate::testing::{AuthTestResponse, TestSigningKey, begin, get, key_set, send};
 use crate::{Challenge, Issuer, Resource, Scopes};
 
 const ISSUER: &str = "https://as.example";
@@ -350,7 +350,7 @@ async fn a_call_needs_the_scopes_of_its_tool() {
 }
 
 /// Opens a stream of 2024-11-05; returns it and where to post to.
-async fn sse(site: &Site, token: &str) -> (crate::testing::AuthTestStream, String) {
+async fn sse(site: &Site, token: &str) -> (hospes_auth_testkit::AuthTestStream, String) {
     let request = Request::get("/sse").header("accept", "text/event-stream").header("authorization", token);
     let mut stream = begin(site.address, request.body(Full::default()).unwrap()).await;
     assert_eq!(stream.status, StatusCode::OK);

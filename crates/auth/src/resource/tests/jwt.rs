@@ -2,13 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hospes_auth_testkit::{TestSigningKey, key_set};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::jwt::VerifyJwtError;
 use crate::resource::{JwtRules, TokenPrincipal, check_jwt};
-use crate::testing::{TestSigningKey, key_set};
 use crate::{Issuer, Resource};
 
 const NOW: u64 = 1_800_000_000;

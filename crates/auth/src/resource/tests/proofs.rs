@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use hospes_auth_testkit::TestSigningKey;
 use http::{Method, Request, Response, StatusCode};
 use jsonwebtoken::{Algorithm, EncodingKey};
 use serde_json::{Value, json};
@@ -17,7 +18,6 @@ use crate::client::ProofKey;
 use crate::clock::UnixClock;
 use crate::dpop::{ProofNonces, ProofReplayCache, ProofStoreFuture, SharedProofStore};
 use crate::resource::{BearerAuth, BearerAuthBuilder, StaticTokenVerifier, TokenPrincipal};
-use crate::testing::TestSigningKey;
 use crate::{Challenge, Issuer, Resource, RotatingKey, Scopes};
 
 const ISSUER: &str = "https://as.example";

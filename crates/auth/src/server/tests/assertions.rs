@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hospes_auth_testkit::{TestSigningKey, key_set};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -9,7 +10,6 @@ use super::{ASKED, Answer, Ask, ISSUER, RESOURCE, Site, Web};
 use crate::FetchResponse;
 use crate::resource::TokenVerifier as _;
 use crate::server::{AuthStore, ClientKeys, MemoryAuthStore, RegisteredClient};
-use crate::testing::{TestSigningKey, key_set};
 
 const ROBOT: &str = "robot";
 const KEYS: &str = "https://robot.example/jwks.json";

@@ -6,12 +6,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use hospes_auth_testkit::PATIENCE;
+
 use http::StatusCode;
 
 use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, ASKED, Ask, Site};
 use crate::server::{AuthStore, RecordKind, RegisteredClient, SqliteAuthStore};
-use crate::testing::PATIENCE;
 
 const NOW: u64 = 1_000_000;
 /// More steps than any request has.

@@ -1,9 +1,11 @@
 //! Under which id the server knows us.
 
 use base64::Engine as _;
+use hospes_auth_testkit::TestSigningKey;
 use secrecy::ExposeSecret as _;
 
 use super::*;
+use crate::client::ClientSigningKey;
 
 fn registering() -> World {
     World::new()
@@ -23,6 +25,12 @@ fn issuer(text: &str) -> Issuer {
 fn registered(world: &World) -> Vec<Value> {
     let posts = world.asked.iter().filter(|request| request.url.path() == "/register");
     posts.map(|request| serde_json::from_slice(&request.body).unwrap()).collect()
+}
+
+/// A key by which a client shows who it is.
+fn client_key() -> ClientSigningKey {
+    let key = TestSigningKey::new("k1");
+    ClientSigningKey::from_pem(&key.pem(), "ES256").unwrap().key_id(key.id.as_str())
 }
 
 /// covers: AUTC-12 AUTC-35 AUTC-36 AUTC-39 DEPR-02
@@ -280,7 +288,7 @@ fn a_secret_is_shown_in_one_way_only() {
 /// covers: AUTC-38
 #[test]
 fn a_client_with_a_key_shows_it_where_that_is_taken() {
-    let key = crate::testing::client_key();
+    let key = client_key();
     let keyed = |methods: Value| {
         World::new()
             .settings(|settings| settings.metadata_key = Some(key.clone()))
@@ -337,7 +345,7 @@ fn a_document_says_what_it_must() {
         (&web["application_type"], &web["redirect_uris"]),
         (&json!("web"), &json!(["https://h.example/cb"]))
     );
-    let signing = OAuthClientSettings { metadata_key: Some(crate::testing::client_key()), ..settings(url) };
+    let signing = OAuthClientSettings { metadata_key: Some(client_key()), ..settings(url) };
     assert!(signing.document(Vec::new(), None).is_err(), "who signs publishes keys");
     let keys = Url::parse("https://hospes.example/keys").unwrap();
     let written = serde_json::to_value(signing.document(Vec::new(), Some(&keys)).unwrap()).unwrap();

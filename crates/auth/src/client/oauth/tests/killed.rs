@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use hospes_auth_testkit::PATIENCE;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::process::{Child, Command};
 
 use super::*;
 use crate::client::{FileCredentialStore, StoreKey};
-use crate::testing::PATIENCE;
 
 /// Task and folder of the child process.
 const WORK: &str = "HOSPES_TEST_KILLED";

@@ -3,13 +3,13 @@
 use super::*;
 use std::path::Path;
 
+use hospes_auth_testkit::PATIENCE;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::ErrorCode;
 use crate::client::{
     CredentialStore, FileCredentialStore, MemoryCredentialStore, StepError, StoreKey, StoredTokens,
 };
-use crate::testing::PATIENCE;
 
 async fn signed_in(site: &Arc<Site>) -> (OAuthClient, Arc<MemoryCredentialStore>) {
     let store = Arc::new(MemoryCredentialStore::new());

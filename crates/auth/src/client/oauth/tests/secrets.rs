@@ -1,10 +1,10 @@
 //! No secret is ever printed: all logs, errors and debug output of a client's life are searched.
 
+use hospes_auth_testkit::AuthTestLog;
 use secrecy::ExposeSecret as _;
 
 use super::*;
 use crate::client::{DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, GrantType, StoreKey};
-use crate::testing::AuthTestLog;
 
 const MARK: &str = "s3cret-";
 

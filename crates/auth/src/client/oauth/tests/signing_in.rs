@@ -4,11 +4,11 @@ use std::io;
 use std::sync::mpsc;
 
 use hospes::client::{CallError, Target};
+use hospes_auth_testkit::{get, send};
 
 use super::*;
 use crate::client::sign_in::SignInHandler as _;
 use crate::client::{BrowserSignIn, DeferredSignIn};
-use crate::testing;
 
 pub(super) async fn refused(site: &Site, oauth: &OAuthClient) -> hospes::client::ConnectError {
     let target = Target::url(site.mcp()).authorizer(Arc::new(oauth.clone()));
@@ -129,7 +129,7 @@ async fn a_listener_takes_the_answer_it_waits_for_and_nothing_else() {
     for bad in
         ["/".to_owned(), "/callback".into(), "/callback?code=c&state=x".into(), good.replace("back", "bach")]
     {
-        let answer = testing::get(address, &bad).await;
+        let answer = get(address, &bad).await;
         assert_eq!(answer.status, 404, "{bad}");
         let policy = answer.header("content-security-policy");
         assert!(policy.starts_with("default-src 'none'; style-src 'sha256-") && !policy.contains("script"));
@@ -138,10 +138,10 @@ async fn a_listener_takes_the_answer_it_waits_for_and_nothing_else() {
         [("POST", address.to_string()), ("GET", "evil.example".into()), ("GET", "127.0.0.1:1".into())]
     {
         let request = Request::builder().method(method).uri(&good).header("host", host);
-        let answer = testing::send(address, request.body(Full::default()).unwrap()).await;
+        let answer = send(address, request.body(Full::default()).unwrap()).await;
         assert_eq!(answer.status, 404, "{method}");
     }
-    let answer = testing::get(address, &good).await;
+    let answer = get(address, &good).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("cache-control"), "no-store");
     for secret in ["code+read", "code read", state] {

@@ -87,7 +87,7 @@ async fn the_environment_says_whom_to_trust_and_its_proxies_are_not_asked() {
         child.env(name, &proxy);
     }
     child.env_remove("no_proxy").env_remove("NO_PROXY");
-    let output = tokio::time::timeout(crate::testing::PATIENCE, child.output()).await.unwrap().unwrap();
+    let output = tokio::time::timeout(hospes_auth_testkit::PATIENCE, child.output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("outcome: Ok(200)"), "{output:?}");
     assert_eq!(came.load(Ordering::SeqCst), 0);

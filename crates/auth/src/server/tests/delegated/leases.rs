@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use hospes_auth_testkit::AuthTestLog;
 use tokio::sync::{Notify, Semaphore};
 
 use super::{Third, check, node, site, tokens};
@@ -10,7 +11,6 @@ use crate::resource::VerifyTokenError;
 use crate::server::tests::Browser;
 use crate::server::tests::watched::{Pause, Step, Steps, Watched};
 use crate::server::{AuthStore, MemoryAuthStore, RecordKind};
-use crate::testing::AuthTestLog;
 
 /// Delays the first claim until another node has had the lease and released it.
 #[derive(Default)]

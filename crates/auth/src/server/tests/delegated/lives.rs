@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hospes_auth_testkit::PATIENCE;
 use http::StatusCode;
 use serde_json::json;
 
@@ -12,7 +13,6 @@ use crate::resource::VerifyTokenError;
 use crate::server::tests::grants::stores;
 use crate::server::tests::{APP, Browser, Site, basic, settings};
 use crate::server::{AccessTokenFormat, AuthServer, AuthStore, LocalSignIn, MemoryAuthStore};
-use crate::testing::PATIENCE;
 
 /// Two nodes, and what a token rests on runs out: it is renewed once, and checked from time to time.
 ///

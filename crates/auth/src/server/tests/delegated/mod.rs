@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hospes_auth_testkit::PATIENCE;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
@@ -19,7 +20,6 @@ use crate::fetch::{FetchFuture, HttpFetch};
 use crate::pkce::verify_challenge;
 use crate::resource::{TokenVerifier as _, VerifyTokenError};
 use crate::server::{AuthServer, AuthStore, LocalSignIn, MemoryAuthStore, SignInProvider};
-use crate::testing::PATIENCE;
 use crate::{ClientId, FetchResponse, Issuer, UnixClock};
 
 pub(in crate::server::tests) const THIRD: &str = "https://third.example";
