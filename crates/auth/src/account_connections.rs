@@ -33,7 +33,7 @@ impl AccountLink {
 
 /// Reasons an account was not connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "each has a text of its own on the page")]
 pub enum ConnectAccountError {
     /// No connection is pending for this response: it is too late, or the host was restarted.
     Unknown,
@@ -75,7 +75,7 @@ impl AccountStatus {
 
 /// Result of disconnecting an account. Its tokens are deleted here in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "each has a text of its own on the page")]
 pub enum DisconnectResult {
     /// There was none.
     Nothing,

@@ -137,7 +137,7 @@ impl FetchResponse {
 
 /// Reasons a body cannot be decoded as the expected document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a body is such a document or it is not")]
 pub enum DecodeDocumentError {
     /// The body is another kind of document.
     Other(String),

@@ -1,13 +1,31 @@
-//! Authorization of the Model Context Protocol: OAuth 2.1 for every role.
+//! What the OAuth crates of Hospes share: the client (`hospes-oauth`), the resource server (`hospes-oauth-resource`) and
+//! the authorization server (`hospes-oauth-server`).
 //!
-//! The flows are state machines without I/O: time, randomness and the answers of servers come in, what is to be done
-//! goes out. So the same rules serve the SDK's client, the host, the gateway and the tests. What does the I/O stands
-//! beside them and decides nothing.
+//! An application uses one of those crates. It needs this one for the types that all of them name: [`Issuer`],
+//! [`Resource`], [`ClientId`], [`RedirectUri`], [`Scopes`] and [`Challenge`].
+//!
+//! - [`metadata`]: the documents of resources, authorization servers and clients
+//! - [`egress`], [`HttpFetch`], [`FetchRequest`], [`FetchResponse`]: requests to URLs that others supplied
+//! - [`jwt`], [`PublishedKeys`]: signed tokens of others, and the keys that they publish
+//! - [`dpop`]: proofs, their nonces and the memory of used proofs
+//! - [`pkce`]: code verifiers and challenges
+//! - [`KeyPair`], [`RotatingKey`], [`Seed`], [`UnixClock`]: own keys, randomness and time
+//! - [`BoundedCache`], [`SingleFlight`]: caches with limits
+//! - [`AccountConnections`], [`TrustedProxies`]: what the account pages and the host agree on
+//!
+//! ```
+//! use hospes_auth::{Issuer, Scopes, metadata::server_metadata_urls};
+//!
+//! let issuer = Issuer::new("https://as.example")?;
+//! let first = &server_metadata_urls(&issuer)[0];
+//! assert_eq!(first.as_str(), "https://as.example/.well-known/oauth-authorization-server");
+//! assert!(Scopes::parse("mcp files").contains("files"));
+//! # Ok::<_, hospes_auth::InvalidIdentifier>(())
+//! ```
 
 mod account_connections;
 mod bounded_cache;
 mod challenge;
-pub mod client;
 mod client_address;
 mod clock;
 pub mod dpop;
@@ -21,14 +39,10 @@ mod key_pair;
 mod keys;
 pub mod metadata;
 pub mod pkce;
-pub mod resource;
 mod rotating_key;
 mod scopes;
 mod secret;
-pub mod server;
 mod single_flight;
-#[cfg(test)]
-mod tests;
 
 pub use account_connections::{
     AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ConnectAccountError,
@@ -37,6 +51,9 @@ pub use account_connections::{
 pub use bounded_cache::BoundedCache;
 pub use challenge::Challenge;
 pub use client_address::{InvalidProxyNetwork, TrustedProxies, is_forwarded};
+/// Style sheet of the pages that a user sees while signing in.
+pub const PAGE_STYLE: &str = include_str!("page_style.css");
+
 pub use clock::{CLOCK_SKEW, UnixClock};
 pub use error::{ErrorBody, ErrorCode, shown};
 pub use exchange::{

@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hospes::transport::http_server::HttpMiddleware;
-use hospes_auth::client::CredentialStore as Kept;
 use hospes_auth::dpop::ProofNonces;
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
-use hospes_auth::resource::{
-    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier,
-    TokenPrincipal,
-};
-use hospes_auth::server::AuthServer;
 use hospes_auth::{Issuer, Resource, Scopes, Seed, TrustedProxies};
 use hospes_host::UpstreamAccounts;
 use hospes_host::config::{AccountsConfig, AuthConfig, DpopRequirement};
+use hospes_oauth::CredentialStore as Kept;
+use hospes_oauth_resource::{
+    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier,
+    TokenPrincipal,
+};
+use hospes_oauth_server::AuthServer;
 use url::Url;
 
 pub(crate) use self::accounts::users_can_sign_in;

@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use hospes_auth::client::{
-    CredentialStore, FileCredentialStore, KeyringError, StepError, StoreKey, SystemKeyring,
-};
+use hospes_oauth::{CredentialStore, FileCredentialStore, KeyringError, StepError, StoreKey, SystemKeyring};
 
 pub(crate) use self::lazy_store::LazyStore;
 use crate::exit::{CliError, CliResult, error_chain};

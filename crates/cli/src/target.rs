@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
-use hospes_auth::client::{PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
 use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest};
 use hospes_host::upstream::confine_command;
+use hospes_oauth::{PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
 
 use crate::args::{ConnectArgs, EraArg};
 use crate::commands::{InterruptListener, auth, interrupted};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use hospes::client::UrlTarget;
 use hospes::prelude::*;
-use hospes_auth::client::{
+use hospes_auth::egress::{EgressPolicy, GuardedClient};
+use hospes_auth::{ClientId, Issuer, RedirectUri};
+use hospes_oauth::{
     ClientAuth, ClientIdentity as AuthClient, ClientSigningKey, GrantType, IdentityProvider, OAuthClient,
     PreregisteredOAuthClient, UnattendedSignIn,
 };
-use hospes_auth::egress::{EgressPolicy, GuardedClient};
-use hospes_auth::{ClientId, Issuer, RedirectUri};
 use serde_json::Value;
 
 use crate::ScenarioRun;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_auth::client::flow::{AuthorizationCause, AuthorizationFlow, FlowEffect, FlowInput};
-use hospes_auth::client::{GrantType, OAuthClientSettings};
 use hospes_auth::egress::FetchError;
 use hospes_auth::metadata::{is_loopback, is_secure};
 use hospes_auth::{Challenge, ClientId, FetchResponse, RedirectUri, Seed};
+use hospes_oauth::flow::{AuthorizationCause, AuthorizationFlow, FlowEffect, FlowInput};
+use hospes_oauth::{GrantType, OAuthClientSettings};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 

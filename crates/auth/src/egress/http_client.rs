@@ -38,7 +38,10 @@ impl GuardedClient {
     }
 
     /// Checks whether a request may be sent to this URL, as far as the URL alone shows.
-    pub(crate) fn check(&self, url: &url::Url) -> Result<(), FetchError> {
+    ///
+    /// # Errors
+    /// The reason that it may not.
+    pub fn check(&self, url: &url::Url) -> Result<(), FetchError> {
         self.0.check(url)
     }
 

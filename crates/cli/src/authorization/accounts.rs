@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use hospes_auth::client::{CredentialStore as Kept, InvalidDocument};
-use hospes_auth::server::{AuthServer, SignInProvider};
 use hospes_auth::{ClientId, Issuer, RedirectUri, Seed};
 use hospes_host::config::{AccountsConfig, AuthSignIn, HostConfig, ServerTransport};
 use hospes_host::{AccountLimits, UpstreamAccounts};
+use hospes_oauth::{CredentialStore as Kept, InvalidDocument};
+use hospes_oauth_server::{AuthServer, SignInProvider};
 
 use super::server::asked_there;
 use super::{EndpointAuthorization, fetcher, identifier, mistake};

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hospes_auth::client::StoreKey;
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
-use hospes_auth::server::{
+use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes};
+use hospes_host::config::{AllowedUsers, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret};
+use hospes_oauth::StoreKey;
+use hospes_oauth_server::{
     AccessTokenFormat, AuthServer, AuthServerSettings, AuthStore, ClientKeys, LocalSignIn, MemoryAuthStore,
     OWN_PARAMETERS, PasswordHash, RegisteredClient, SignInProvider, SqliteAuthStore, UserAdmissionRules,
 };
-use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes};
-use hospes_host::config::{AllowedUsers, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret};
 use url::Url;
 
 use super::{SCOPE, fetcher, fetching, identifier, mistake, scopes};
@@ -110,7 +110,7 @@ pub(super) fn server(
 }
 
 fn check_redirect(field: &str, uri: &RedirectUri) -> CliResult<()> {
-    if hospes_auth::server::may_configure(uri) {
+    if hospes_oauth_server::may_configure(uri) {
         return Ok(());
     }
     let expected =

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use hospes::client::{Client, Target, UrlTarget};
-use hospes_auth::client::flow::DevicePrompt;
-use hospes_auth::client::{
+use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
+use hospes_oauth::flow::DevicePrompt;
+use hospes_oauth::{
     BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, FlowError,
     GrantType, MemoryCredentialStore, OAuthClient, OAuthClientBuilder, OAuthClientSettings,
     PreregisteredOAuthClient, RepairStep, RevocationResult, StoredTokens, TokenSet,
 };
-use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
 use serde_json::{Value, json};
 
 use super::{InterruptListener, interrupted};

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
-use hospes_auth::client::RESOURCE_MISMATCH_HINT;
 use hospes_host::upstream::UpstreamState;
+use hospes_oauth::RESOURCE_MISMATCH_HINT;
 use serde_json::Value;
 
 use super::{InterruptListener, interrupted};

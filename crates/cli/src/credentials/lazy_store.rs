@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hospes_auth::client::{CredentialStore, FileCredentialStore, StepError};
+use hospes_oauth::{CredentialStore, FileCredentialStore, StepError};
 use secrecy::SecretString;
 
 use crate::exit::{CliError, CliResult};

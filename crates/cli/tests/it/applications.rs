@@ -12,11 +12,11 @@ use std::thread;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hospes::client::{Client, Target};
-use hospes_auth::client::{
+use hospes_auth::{ClientId, Scopes, UnixClock};
+use hospes_oauth::{
     AccessTokenType, ClientAuth, ClientIdentity as Registered, ClientSigningKey, GrantType, IdentityProvider,
     OAuthClient, PreregisteredOAuthClient, ProofKey,
 };
-use hospes_auth::{ClientId, Scopes, UnixClock};
 use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::ExposeSecret as _;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hospes::client::{
     Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
 };
-use hospes_auth::client::{FlowError, OAuthClient, RedirectError, RevocationResult};
 use hospes_auth::{AccountLink, AccountStatus, Challenge, ConnectAccountError, DisconnectResult, Seed};
+use hospes_oauth::{FlowError, OAuthClient, RedirectError, RevocationResult};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::watch;
 use tokio::time::Instant;

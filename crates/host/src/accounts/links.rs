@@ -144,7 +144,7 @@ impl AccountLinks {
 mod tests {
     use std::time::Duration;
 
-    use hospes_auth::client::OAuthClient;
+    use hospes_oauth::OAuthClient;
 
     use super::*;
 

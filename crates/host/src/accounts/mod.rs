@@ -12,14 +12,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use hospes_auth::client::{
-    CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
-    OAuthClientSettings, StoredTokens,
-};
 use hospes_auth::metadata::ClientDocument;
 use hospes_auth::{
     AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ClientId, ConnectAccountError,
     DisconnectResult, InvalidIdentifier, RedirectUri, UnixClock,
+};
+use hospes_oauth::{
+    CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
+    OAuthClientSettings, StoredTokens,
 };
 
 pub use crate::config::MAX_LINK_LIFETIME;
@@ -130,7 +130,7 @@ impl UpstreamAccounts {
         &self,
         issuer: &str,
         is_there: impl Fn(&str) -> bool,
-    ) -> Result<usize, hospes_auth::client::StepError> {
+    ) -> Result<usize, hospes_oauth::StepError> {
         let mut gone = 0;
         for kept in StoredTokens::all(&*self.0.store)? {
             let Some(user) = user_of(&kept.account, issuer) else { continue };

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hospes_auth::client::PreregisteredOAuthClient;
 use hospes_auth::{ClientId, Issuer};
+use hospes_oauth::PreregisteredOAuthClient;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;

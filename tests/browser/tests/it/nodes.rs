@@ -10,13 +10,13 @@ use bytes::Bytes;
 use hospes::Server;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
-use hospes_auth::resource::BearerAuth;
-use hospes_auth::server::{
+use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, UnixClock};
+use hospes_browser_tests::{OpenIdProvider, RecordingSite, TestBrowser, fetch};
+use hospes_oauth_resource::BearerAuth;
+use hospes_oauth_server::{
     AuthServer, AuthServerSettings, AuthStore, LocalSignIn, MemoryAuthStore, RegisteredClient,
     SignInProvider, SqliteAuthStore,
 };
-use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, UnixClock};
-use hospes_browser_tests::{OpenIdProvider, RecordingSite, TestBrowser, fetch};
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

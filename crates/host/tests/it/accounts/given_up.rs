@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hospes::client::Client;
-use hospes_auth::client::{
-    CredentialStore, DeferredSignIn, FlowError, MemoryCredentialStore, OAuthClient, PreregisteredOAuthClient,
-    StoredTokens as Tokens,
-};
 use hospes_auth::{ClientId, RedirectUri};
 use hospes_host::catalogue::ACCOUNTS_URI;
 use hospes_host::config::ConfigLoader;
 use hospes_host::{AccountLimits, Host, UpstreamAccounts};
 use hospes_model::Revision;
+use hospes_oauth::{
+    CredentialStore, DeferredSignIn, FlowError, MemoryCredentialStore, OAuthClient, PreregisteredOAuthClient,
+    StoredTokens as Tokens,
+};
 use serde_json::{Value, json};
 
 use crate::accounts::browser::{Browser, PATIENCE, Page};

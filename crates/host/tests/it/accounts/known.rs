@@ -3,8 +3,8 @@
 
 use hospes::client::Client;
 use hospes_auth::ClientId;
-use hospes_auth::client::StoredTokens as Tokens;
 use hospes_model::Revision;
+use hospes_oauth::StoredTokens as Tokens;
 
 use crate::accounts::site::{DOCUMENT, GIVEN, Gate, Kept, Site};
 use crate::accounts::{call, says};

@@ -13,8 +13,8 @@ mod site;
 use std::sync::Arc;
 
 use hospes::client::Client;
-use hospes_auth::client::StoredTokens as Tokens;
 use hospes_model::{CallToolResult, ElicitAction, ElicitParams, ElicitResult, Revision};
+use hospes_oauth::StoredTokens as Tokens;
 use serde_json::json;
 use tokio::sync::Notify;
 

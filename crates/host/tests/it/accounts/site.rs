@@ -7,19 +7,19 @@ use std::time::Duration;
 use hospes::client::{Client, ClientBuilder, Target, UrlTarget};
 use hospes::transport::http_server::{CallGuard, Endpoint, HttpMiddleware, HttpServer, MiddlewareFuture};
 use hospes::{Context, Server};
-use hospes_auth::client::CredentialStore;
-use hospes_auth::resource::{
-    AcceptedSchemes, AnyTokenVerifier, BearerAuth, BearerAuthError, ScopeRules, StaticTokenVerifier,
-    TokenPrincipal,
-};
-use hospes_auth::server::{
-    AuthServer, AuthServerSettings, AuthStore as Records, LocalSignIn, MemoryAuthStore, PasswordHash,
-    RegisteredClient as AsClient,
-};
 use hospes_auth::{ClientId, FetchFuture, HttpFetch, Issuer, RedirectUri, Resource, Scopes};
 use hospes_host::config::ConfigLoader;
 use hospes_host::{Host, PolicyEnforcer as Rules, UpstreamAccounts};
 use hospes_model::{ElicitParams, ElicitResult, Revision};
+use hospes_oauth::CredentialStore;
+use hospes_oauth_resource::{
+    AcceptedSchemes, AnyTokenVerifier, BearerAuth, BearerAuthError, ScopeRules, StaticTokenVerifier,
+    TokenPrincipal,
+};
+use hospes_oauth_server::{
+    AuthServer, AuthServerSettings, AuthStore as Records, LocalSignIn, MemoryAuthStore, PasswordHash,
+    RegisteredClient as AsClient,
+};
 use hospes_policy::{Policy, PolicyEnvironment};
 use http::header::AUTHORIZATION;
 use tokio::net::TcpListener;
@@ -229,7 +229,7 @@ pub(crate) struct Kept {
 impl Kept {
     pub(crate) fn new() -> Self {
         Self {
-            store: Arc::new(hospes_auth::client::MemoryCredentialStore::new()),
+            store: Arc::new(hospes_oauth::MemoryCredentialStore::new()),
             records: Arc::new(MemoryAuthStore::new()),
         }
     }

@@ -1,0 +1,156 @@
+//! Tokens that say themselves what they are: JWTs (RFC 9068).
+
+use hospes_auth::jwt::{ALGORITHMS, VerifyJwtError, verify_signed_jwt};
+use hospes_auth::{CLOCK_SKEW, ClientId, Issuer, PublishedKeysError, Resource, Scopes, fingerprint};
+use jsonwebtoken::Algorithm;
+use jsonwebtoken::jwk::JwkSet;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{TokenPrincipal, VerifyTokenError};
+
+/// Requirements for a JWT access token.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JwtRules {
+    /// Required issuer.
+    pub issuer: Issuer,
+    /// Accepted audiences: one of these, byte for byte.
+    pub audiences: Vec<Resource>,
+    /// Accepted signature algorithms. Algorithms without a public key are never accepted.
+    pub algorithms: Vec<Algorithm>,
+    /// Accepts tokens that do not declare the type `at+jwt`, as older servers make them. Default: false.
+    pub any_type: bool,
+}
+
+impl JwtRules {
+    /// Tokens made out by `issuer` for one of `audiences`.
+    #[must_use]
+    pub fn new(issuer: Issuer, audiences: Vec<Resource>) -> Self {
+        Self { issuer, audiences, algorithms: ALGORITHMS.to_vec(), any_type: false }
+    }
+}
+
+impl From<VerifyJwtError> for VerifyTokenError {
+    fn from(flaw: VerifyJwtError) -> Self {
+        match flaw {
+            VerifyJwtError::Expired => Self::Expired,
+            _ => Self::Invalid,
+        }
+    }
+}
+
+impl From<PublishedKeysError> for VerifyTokenError {
+    fn from(error: PublishedKeysError) -> Self {
+        match error {
+            PublishedKeysError::Rejected(flaw) => flaw.into(),
+            _ => Self::Unavailable,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct AccessTokenClaims {
+    iss: Issuer,
+    sub: String,
+    aud: AudienceClaim,
+    exp: u64,
+    nbf: Option<u64>,
+    jti: Option<String>,
+    client_id: Option<ClientId>,
+    azp: Option<ClientId>,
+    scope: Option<Scopes>,
+    scp: Option<ScopeListClaim>,
+    cnf: Option<ConfirmationClaim>,
+    nonce: Option<Value>,
+    at_hash: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ScopeListClaim {
+    One(Scopes),
+    Many(Vec<String>),
+}
+
+/// Audience claim: one value, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum AudienceClaim {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl AudienceClaim {
+    /// Returns true if it contains this value, byte for byte.
+    pub(super) fn names(&self, one: &str) -> bool {
+        match self {
+            Self::One(named) => named == one,
+            Self::Many(named) => named.iter().any(|named| named == one),
+        }
+    }
+}
+
+/// The key that a token is bound to: of the ways to name one, the thumbprint of what is shown with a proof (RFC 9449). What
+/// is bound in another way is not taken.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConfirmationClaim {
+    pub(super) jkt: String,
+}
+
+/// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970. One that is
+/// bound to a key ([`TokenPrincipal::proof_key`]) is good only with a proof of that, which is not checked here.
+///
+/// # Errors
+/// Why it is not taken.
+pub fn check_jwt(
+    token: &str,
+    keys: &JwkSet,
+    rules: &JwtRules,
+    now: u64,
+) -> Result<TokenPrincipal, VerifyJwtError> {
+    let is_type = |kind: Option<&str>| rules.any_type || kind.is_some_and(is_access_token);
+    let claims: AccessTokenClaims = verify_signed_jwt(token, keys, &rules.algorithms, is_type)?;
+    if claims.iss != rules.issuer {
+        return Err(VerifyJwtError::Invalid("issuer mismatch (`iss`)"));
+    }
+    if !rules.audiences.iter().any(|one| claims.aud.names(one.as_str())) {
+        return Err(VerifyJwtError::Invalid("audience mismatch (`aud`)"));
+    }
+    if claims.exp.saturating_add(CLOCK_SKEW) <= now {
+        return Err(VerifyJwtError::Expired);
+    }
+    if claims.nbf.is_some_and(|begin| begin > now + CLOCK_SKEW) {
+        return Err(VerifyJwtError::Invalid("the token is not yet valid (`nbf`)"));
+    }
+    // These are claims of ID tokens (OpenID Connect Core), which `any_type` would let through.
+    if claims.nonce.is_some() || claims.at_hash.is_some() {
+        return Err(VerifyJwtError::Invalid("it is an ID token, not an access token"));
+    }
+    // Okta and Microsoft Entra ID name the scopes `scp`: the one as a list, the other as a text.
+    let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
+        None => Scopes::none(),
+        Some(ScopeListClaim::One(scopes)) => scopes,
+        Some(ScopeListClaim::Many(list)) => list.iter().map(String::as_str).collect(),
+    });
+    // Keycloak and others name the client only in `azp`.
+    let client_id = claims.client_id.or(claims.azp);
+    Ok(TokenPrincipal {
+        // So they say it (RFC 9068, section 2.2).
+        is_client: client_id.as_ref().is_some_and(|client| client.as_str() == claims.sub),
+        issuer: claims.iss,
+        subject: claims.sub,
+        client_id,
+        scopes,
+        proof_key: claims.cnf.map(|bound| bound.jkt),
+        token_id: claims.jti.unwrap_or_else(|| fingerprint(token)),
+        // As long as it is taken.
+        expires_at: Some(claims.exp.saturating_add(CLOCK_SKEW)),
+    })
+}
+
+fn is_access_token(kind: &str) -> bool {
+    let kind = kind.to_ascii_lowercase();
+    kind.strip_prefix("application/").unwrap_or(&kind) == "at+jwt"
+}

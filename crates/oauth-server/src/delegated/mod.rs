@@ -1,0 +1,207 @@
+//! Delegated sign-in: this server is authorization server to its clients, and a client of the provider where users sign
+//! in.
+//!
+//! The provider's tokens are never passed on. They are stored encrypted, under a key that is not in the store. The
+//! tokens of our clients are valid only as long as the provider's tokens are.
+
+mod admission;
+mod page_login;
+mod provider_client;
+mod redirect;
+mod upstream_tokens;
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hospes_auth::{ClientId, HttpFetch, Issuer, Scopes, Seed};
+use secrecy::SecretString;
+
+use super::auth_server::AuthServer;
+use super::consent::SignInPurpose;
+use super::secrets::hash;
+use super::server_keys::RecordSeal;
+use super::store::AuthStoreError;
+use super::tokens::encode;
+pub use admission::UserAdmissionRules;
+use provider_client::ProviderMetadata;
+
+/// Somebody else's authorization server, at which users sign in.
+pub struct SignInProvider {
+    issuer: Issuer,
+    client: ClientId,
+    secret: Option<SecretString>,
+    scopes: Scopes,
+    parameters: Vec<(String, String)>,
+    admission: UserAdmissionRules,
+    fetch: Arc<dyn HttpFetch>,
+    seal: RecordSeal,
+    sign: hmac::Key,
+    found: Mutex<Option<Arc<ProviderMetadata>>>,
+    /// True if the provider has refused introspection; logged once.
+    mute: AtomicBool,
+}
+/// Authorization parameters that the flow itself sends.
+pub const OWN_PARAMETERS: [&str; 9] = [
+    "response_type",
+    "response_mode",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "scope",
+];
+
+/// Reason a key is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid encryption key")]
+#[non_exhaustive]
+pub struct InvalidSealKey;
+
+impl SignInProvider {
+    /// The provider that calls itself `issuer` and knows us as `client`. Its tokens are sealed under `key`, which must
+    /// be the same at every node and after every start, and must not be where the store is. It is asked through `fetch`,
+    /// which may go where clients' documents are not fetched from: the operator has named it.
+    ///
+    /// # Errors
+    /// When the key cannot be used.
+    pub fn new(
+        issuer: Issuer,
+        client: ClientId,
+        key: &[u8; 32],
+        fetch: impl HttpFetch,
+    ) -> Result<Self, InvalidSealKey> {
+        // Two keys are derived, because the seal and the signature must not share one.
+        let mut seed = Seed::new(key);
+        let seal = RecordSeal::new(&seed.draw())?;
+        let sign = hmac::Key::new(hmac::HMAC_SHA256, &seed.draw());
+        let scopes = Scopes::parse("openid");
+        Ok(Self {
+            issuer,
+            client,
+            secret: None,
+            scopes,
+            parameters: Vec::new(),
+            admission: UserAdmissionRules::everybody(),
+            fetch: Arc::new(fetch),
+            seal,
+            sign,
+            found: Mutex::default(),
+            mute: AtomicBool::new(false),
+        })
+    }
+
+    /// With the secret that it gave us.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<String>) -> Self {
+        self.secret = Some(secret.into().into());
+        self
+    }
+
+    /// Asks for these scopes there; `openid` unless told. Never for what one of our clients asks.
+    #[must_use]
+    pub fn scopes(mut self, scopes: Scopes) -> Self {
+        self.scopes = scopes;
+        self
+    }
+
+    /// Sends one more parameter with its users, as some providers want for what others have scopes for. It replaces none
+    /// of those that the flow itself sends.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        if !OWN_PARAMETERS.contains(&name.as_str()) {
+            self.parameters.push((name, value.into()));
+        }
+        self
+    }
+
+    /// Lets these in, and not everybody who can sign in there. Under other rules everybody has to sign in again.
+    #[must_use]
+    pub fn admitting(mut self, admission: UserAdmissionRules) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    /// Returns its name on the consent page.
+    pub(super) fn name(&self) -> String {
+        let url = self.issuer.url();
+        url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(|| self.issuer.to_string())
+    }
+
+    fn seal(&self, grant: &str, text: &str) -> Option<String> {
+        self.seal.seal(grant, text.as_bytes())
+    }
+
+    fn open(&self, grant: &str, sealed: &str) -> Option<SecretString> {
+        let plain = self.seal.open(grant, sealed)?;
+        Some(std::str::from_utf8(&plain).ok()?.to_owned().into())
+    }
+
+    /// Returns the value of the cookie that the browser must return with the response. It is signed and bound to this
+    /// state and this purpose.
+    fn state_signature(&self, state: &str, errand: &SignInPurpose) -> String {
+        let errand = match errand {
+            SignInPurpose::Authorization(asked) => ("client", asked.client.id.as_str()),
+            SignInPurpose::Connection(page) => ("page", page.as_str()),
+        };
+        URL_SAFE_NO_PAD.encode(hmac::sign(&self.sign, encode(&(state, errand)).as_bytes()))
+    }
+
+    /// Returns a digest of the sign-in configuration, which changes with it.
+    pub(super) fn sign_in_digest(&self) -> String {
+        hash(&encode(&(&self.issuer, &self.client, self.admission.rules_digest())))
+    }
+}
+
+impl fmt::Debug for SignInProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignInProvider").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+/// Reasons a provider operation failed. The details are for the log only.
+enum ProviderError {
+    /// The user said no there.
+    Denied,
+    /// The user is not admitted.
+    NotAdmitted,
+    /// The provider refused permanently.
+    Refused(&'static str),
+    /// It cannot be asked now.
+    Unreachable(String),
+    Store(AuthStoreError),
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied => f.write_str("the user denied the request at the provider"),
+            Self::NotAdmitted => f.write_str("the user is not allowed to sign in"),
+            Self::Refused(why) => f.write_str(why),
+            Self::Unreachable(why) => f.write_str(why),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<AuthStoreError> for ProviderError {
+    fn from(error: AuthStoreError) -> Self {
+        Self::Store(error)
+    }
+}
+impl AuthServer {
+    /// Has users sign in at `provider`. What [`LocalSignIn`](super::LocalSignIn) says does not count then.
+    #[must_use]
+    pub fn delegating(self, provider: SignInProvider) -> Self {
+        self.with(|inner| inner.provider = Some(provider))
+    }
+
+    pub(super) fn provider(&self) -> Option<&SignInProvider> {
+        self.0.provider.as_ref()
+    }
+}

@@ -1,0 +1,74 @@
+//! OAuth 2.1 authorization server, for deployments of MCP endpoints without another one and for tests.
+//!
+//! Decisions are functions over records, storage is behind [`AuthStore`], and the pages and endpoints share a socket with
+//! the MCP endpoint. Access tokens are looked up, so that a revocation takes effect at once. By default they are random.
+//!
+//! - [`AuthServer`], [`AuthServerSettings`]: the server. [`AuthServerFront`] is its middleware, before a
+//!   [`BearerAuth`](hospes_oauth_resource::BearerAuth)
+//! - [`OwnTokenVerifier`]: the tokens of this server, for the resource server beside it
+//! - [`LocalSignIn`], [`PasswordHash`]: users with a password of this server
+//! - [`SignInProvider`]: users of another OpenID provider
+//! - [`RegisteredClient`], [`TrustedDocuments`]: clients that are configured, registered or have a metadata document
+//! - [`AuthStore`]: the records, in memory or in a SQLite file (feature `sqlite`)
+//! - [`AuthServer::connecting`]: the pages on which users connect their accounts at other servers
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use hospes_auth::{Issuer, Resource};
+//! use hospes_oauth_resource::BearerAuth;
+//! use hospes_oauth_server::{AuthServer, AuthServerSettings, LocalSignIn, MemoryAuthStore};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (issuer, resource) = (Issuer::new("http://127.0.0.1:4180")?, Resource::new("http://127.0.0.1:4180/mcp")?);
+//! let settings = AuthServerSettings::new(issuer.clone(), resource.clone()).scope("mcp", "Use the tools");
+//! let server = AuthServer::new(settings, Arc::new(MemoryAuthStore::new()), LocalSignIn::default())?;
+//! let tokens = server.tokens_for([resource.clone()]);
+//! let front = server.in_front_of(BearerAuth::builder(resource, vec![issuer], tokens).build());
+//! # drop(front);
+//! # Ok(())
+//! # }
+//! ```
+
+mod assertions;
+mod auth_server;
+mod authorize;
+mod browser;
+mod clients;
+mod connect;
+mod consent;
+mod delegated;
+mod documents;
+mod form;
+mod limits;
+mod own_tokens;
+mod pages;
+mod redirects;
+mod registration;
+mod routes;
+mod secrets;
+mod server_keys;
+mod settings;
+mod sign_in;
+mod signing;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub use auth_server::{AuthServer, InsecureIssuer};
+pub use clients::{ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, RegisteredClient};
+pub use delegated::{InvalidSealKey, OWN_PARAMETERS, SignInProvider, UserAdmissionRules};
+pub use own_tokens::OwnTokenVerifier;
+pub use redirects::{matches, may_configure, may_register};
+pub use routes::AuthServerFront;
+pub use settings::{
+    AccessTokenFormat, AuthServerSettings, GrantLifetimes, MAX_ACCESS_LIFETIME, TrustedDocuments,
+};
+pub use sign_in::{InvalidPasswordHash, LocalSignIn, OWNER, PasswordHash};
+#[cfg(feature = "sqlite")]
+pub use store::SqliteAuthStore;
+pub use store::{
+    AuthRecord, AuthStore, AuthStoreError, AuthStoreFuture, MemoryAuthStore, RecordKind, RefreshSwapResult,
+    TakeRecordResult,
+};

@@ -1,0 +1,182 @@
+//! Errors of the OAuth client.
+
+use hospes_auth::egress::FetchError;
+use hospes_auth::metadata::{ResourceMetadataError, ServerMetadataError};
+use hospes_auth::{ErrorBody, Issuer};
+use http::StatusCode;
+
+/// Reasons an authorization failed. The error contains no secrets, and third-party text only in a form that is safe to
+/// display.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// The server wants to know who is there, and says nowhere who could vouch for us.
+    #[error("the server requires authorization but publishes no protected resource metadata")]
+    NoMetadata,
+    /// No metadata of this authorization server was found.
+    #[error("no metadata found for the authorization server {0}")]
+    NoServerMetadata(Issuer),
+    /// Somebody could not be asked.
+    #[error("request to {what} at {url} failed")]
+    Fetch {
+        /// Whose answer was wanted.
+        what: &'static str,
+        /// URL without its query.
+        url: String,
+        /// Cause.
+        #[source]
+        why: FetchError,
+    },
+    /// Somebody refused.
+    #[error("{what} at {url} returned status {status}")]
+    Status {
+        /// Whose answer was wanted.
+        what: &'static str,
+        /// URL without its query.
+        url: String,
+        /// Status of the response.
+        status: StatusCode,
+    },
+    /// An answer is not what it should be.
+    #[error("{what} at {url}: {why}")]
+    Malformed {
+        /// Whose answer was wanted.
+        what: &'static str,
+        /// URL without its query.
+        url: String,
+        /// Description of the defect.
+        why: String,
+    },
+    /// The resource's metadata is not to be used.
+    #[error(transparent)]
+    Resource(#[from] ResourceMetadataError),
+    /// The authorization server's metadata is not to be used.
+    #[error(transparent)]
+    Server(#[from] ServerMetadataError),
+    /// The client that was given is registered elsewhere. Its credentials go nowhere else.
+    #[error(
+        "authorization server changed: the client is registered with {registered}, but the server now uses {now}"
+    )]
+    OtherIssuer {
+        /// Issuer that it is registered with.
+        registered: Issuer,
+        /// Whom the server names.
+        now: Issuer,
+    },
+    /// No registration is possible: a client id that the server knows must be configured.
+    #[error(
+        "{0} does not support client registration; configure the id of a client that is registered there"
+    )]
+    NeedsClientId(Issuer),
+    /// The server did not register us.
+    #[error("client registration at {issuer} failed: {why}")]
+    Registration {
+        /// Issuer that refused.
+        issuer: Issuer,
+        /// In its own words, or its status.
+        why: String,
+    },
+    /// The way in which the server wants to know who we are is not spoken here, or lacks what it needs.
+    #[error("cannot authenticate the client to {issuer}: {why}")]
+    ClientAuth {
+        /// Whom.
+        issuer: Issuer,
+        /// Missing credential or method.
+        why: String,
+    },
+    /// The authorization response that came through the browser is not valid.
+    #[error(transparent)]
+    Redirect(#[from] RedirectError),
+    /// The token endpoint refused.
+    #[error("the authorization server rejected the request: {0}")]
+    Refused(ErrorBody),
+    /// The token is of a kind that cannot be shown here.
+    #[error("the authorization server issued a token of the unsupported type {0:?}")]
+    TokenType(String),
+    /// No key or no randomness, or the platform could not sign.
+    #[error("cannot create {0}")]
+    Crypto(&'static str),
+    /// The program around the flow gave it what it had not asked for.
+    #[error("the authorization flow received an unexpected input")]
+    OutOfOrder,
+    /// Somebody has to sign in, and nothing is set up to ask them.
+    #[error("sign-in required")]
+    NobodyToAsk,
+    /// Somebody else was asked; what comes of it is handed in later.
+    #[error("sign-in required: open {0}")]
+    Visit(url::Url),
+    /// The maximum number of sign-ins is pending already.
+    #[error(
+        "{0} sign-ins are already pending (limit max_pending_sign_ins); complete one, or wait 10 minutes"
+    )]
+    TooManySignIns(usize),
+    /// The person could not be asked, or has not agreed.
+    #[error("sign-in failed: {0}")]
+    SignIn(String),
+    /// The platform's token could not be read.
+    #[error("cannot read the workload identity token: {0}")]
+    Workload(String),
+    /// The server rejects a token that was just issued for it.
+    #[error("the server rejected a token that was just issued for it")]
+    TokenRefused,
+    /// The server has moved to where its token is not shown.
+    #[error("the server has moved to {0}, for which the token is not valid; configure that URL")]
+    Moved(String),
+    /// A code that was to be entered on another machine was not entered in time.
+    #[error("the device code expired before it was entered")]
+    CodeExpired,
+    /// The store of credentials failed.
+    #[error("the credential store failed: {0}")]
+    Store(String),
+}
+
+/// Reasons an authorization response is rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedirectError {
+    /// It is no URL, or not that of the place it was to come to.
+    #[error("the redirect is not a response to this authorization request")]
+    Elsewhere,
+    /// A parameter comes twice, so that two readers could read two things.
+    #[error("the authorization response contains {0} more than once")]
+    Repeated(&'static str),
+    /// It answers another question than ours.
+    #[error("the authorization response has an unknown `state`")]
+    State,
+    /// It came from another server than the one asked (RFC 9207). What else it says is not shown.
+    #[error("issuer mismatch: the authorization response comes from another authorization server")]
+    Issuer,
+    /// The server, or the person, said no.
+    #[error("the authorization server denied the request: {0}")]
+    Refused(ErrorBody),
+    /// It says neither yes nor no.
+    #[error("the authorization response contains no code")]
+    NoCode,
+    /// It came too late.
+    #[error("the authorization response arrived more than 10 minutes after the request")]
+    Expired,
+}
+
+/// Error of a step that the caller performs for the flow, such as storing data or asking a user.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+#[non_exhaustive]
+pub struct StepError {
+    what: String,
+    #[source]
+    source: Option<std::io::Error>,
+}
+
+impl StepError {
+    /// With words; nothing secret may be in them.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), source: None }
+    }
+
+    /// With the error of the system underneath.
+    #[must_use]
+    pub fn because(mut self, source: std::io::Error) -> Self {
+        self.source = Some(source);
+        self
+    }
+}

@@ -1,0 +1,217 @@
+//! Tokens held in memory, and their storage.
+
+use std::error::Error as _;
+use std::sync::Arc;
+
+use hospes_auth::Issuer;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::{OAuthClient, seed};
+use crate::error::{FlowError, StepError};
+use crate::settings::ClientRegistration;
+use crate::store::{self, CredentialStore, read_registration};
+use crate::tokens::TokenSet;
+
+impl OAuthClient {
+    /// Looks once at what was kept.
+    pub(super) async fn load(&self) -> Result<(), FlowError> {
+        let load = || async {
+            let kept = self.read_stored_document().await?;
+            let tokens = kept.and_then(|document| self.read_tokens(&document));
+            let mut held = self.held();
+            // What somebody got meanwhile is newer.
+            if held.tokens.is_none() {
+                held.tokens = tokens.map(Arc::new);
+            }
+            Ok(())
+        };
+        self.0.loaded.get_or_try_init(load).await.map(|_| ())
+    }
+
+    pub(super) async fn read_stored_document(&self) -> Result<Option<SecretString>, FlowError> {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        self.with_store(move |store| store.read(&name)).await
+    }
+
+    pub(super) fn read_tokens(&self, document: &SecretString) -> Option<TokenSet> {
+        store::read_tokens(document, &self.0.endpoint, &self.0.settings)
+    }
+
+    /// Asks the store, which may take its time.
+    pub(super) async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn CredentialStore) -> Result<T, StepError> + Send + 'static,
+    ) -> Result<T, FlowError> {
+        let store = Arc::clone(&self.0.store);
+        // A store may wait for the lock of another process, which must not block a thread of the runtime.
+        let done = tokio::task::spawn_blocking(move || work(&*store)).await;
+        let done = done.map_err(|error| FlowError::Store(error.to_string()))?;
+        done.map_err(|error| {
+            let under = error.source().map(|under| format!(": {under}")).unwrap_or_default();
+            FlowError::Store(format!("{error}{under}"))
+        })
+    }
+
+    /// Stores tokens of a new sign-in, after any renewal in another process has ended. Otherwise that renewal would
+    /// overwrite them.
+    pub(super) async fn store_new_tokens(&self, mut tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
+        tokens.mark = seed()?.draw_text();
+        let lock = self.with_store(|store| store.lock()).await;
+        self.replace_tokens(tokens, true, lock).await
+    }
+
+    /// Stores tokens of a renewal. The caller holds the lock.
+    pub(super) async fn store_refreshed_tokens(&self, tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
+        // The lock of the store is not reentrant: to take it once more would be to wait for the caller.
+        self.replace_tokens(tokens, false, Ok(None)).await
+    }
+
+    /// Keeps new tokens in the place of the old, while this lock is held.
+    async fn replace_tokens(
+        &self,
+        tokens: TokenSet,
+        is_new: bool,
+        lock: Result<Option<Box<dyn Send>>, FlowError>,
+    ) -> Result<Arc<TokenSet>, FlowError> {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        let document = store::write_tokens(&tokens, &self.0.endpoint, &self.0.account);
+        let tokens = Arc::new(tokens);
+        // In memory first: the old refresh token is spent, and a failing store must not lose the new one.
+        {
+            let mut held = self.held();
+            held.tokens = Some(Arc::clone(&tokens));
+            held.is_new = is_new;
+        }
+        tracing::info!(
+            resource = %tokens.resource,
+            issuer = %tokens.issuer,
+            token = hospes_auth::fingerprint(tokens.access.expose_secret()),
+            "access token replaced"
+        );
+        let (lock, written) = match (lock, document) {
+            (Ok(lock), Some(document)) => {
+                (lock, self.with_store(move |store| store.write(&name, &document)).await)
+            }
+            (Ok(lock), None) => (lock, Err(FlowError::Store("cannot serialize the credentials".into()))),
+            (Err(error), _) => (None, Err(error)),
+        };
+        // Only now, so that the next process that gets the lock reads the new tokens.
+        drop(lock);
+        // They are good as long as the program runs; but not to say so would be to ask again next time for no visible
+        // reason.
+        if let Err(error) = &written {
+            tracing::warn!(%error, "cannot store tokens; they are lost when the program exits");
+        }
+        self.held().is_unsaved = written.is_err();
+        Ok(tokens)
+    }
+
+    /// Forgets the tokens, when no other process is renewing them any more: it would keep what comes back. Says what was
+    /// kept last, or else held; both, the newer first, where what is held could never be kept.
+    pub(super) async fn take_for_sign_out(&self) -> (Vec<Arc<TokenSet>>, Result<(), FlowError>) {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        // Nobody renews what is not there.
+        let lock = self.with_store(move |store| match store.read(&name)? {
+            Some(_) => store.lock(),
+            None => Ok(None),
+        });
+        let lock = lock.await;
+        // A store that cannot be read does not stop the sign-out: it goes on with what is held.
+        let kept = self.read_stored_document().await.ok().flatten();
+        let kept = kept.and_then(|document| self.read_tokens(&document)).map(Arc::new);
+        let (held, is_unsaved) = {
+            let held = self.held();
+            (held.tokens.clone(), held.is_unsaved)
+        };
+        let last = match (kept, held) {
+            (Some(kept), Some(held)) if is_unsaved && !is_same_token(&kept, &held) => {
+                // What stands in the store may be good all the same: nobody has renewed it, or nobody could say so.
+                if kept.issued_at > held.issued_at { vec![kept, held] } else { vec![held, kept] }
+            }
+            (kept, held) => kept.or(held).into_iter().collect(),
+        };
+        let forgotten = match lock {
+            Ok(_lock) => self.forget().await,
+            Err(error) => {
+                self.clear_held();
+                Err(error)
+            }
+        };
+        (last, forgotten)
+    }
+
+    /// Forgets tokens of an authorization server whose they no longer are, when no other process is renewing them. What
+    /// another has got of the new one meanwhile stays, and is held here too; true then.
+    pub(super) async fn forget_all_but(&self, issuer: &Issuer) -> Result<bool, FlowError> {
+        let _lock = self.with_store(|store| store.lock()).await?;
+        let kept = self.read_stored_document().await?.and_then(|document| self.read_tokens(&document));
+        match kept.filter(|kept| kept.issuer == *issuer) {
+            Some(kept) => {
+                self.clear_held();
+                self.held().tokens = Some(Arc::new(kept));
+                Ok(true)
+            }
+            None => self.forget().await.map(|()| false),
+        }
+    }
+
+    /// Forgets the tokens. The caller holds the lock.
+    pub(super) async fn forget(&self) -> Result<(), FlowError> {
+        let name = store::tokens_key(&self.0.endpoint, &self.0.account);
+        // In memory first: if the store fails, the tokens are at least no longer shown.
+        self.clear_held();
+        self.with_store(move |store| store.remove(&name)).await
+    }
+
+    fn clear_held(&self) {
+        let mut held = self.held();
+        held.tokens = None;
+        held.is_new = false;
+        held.is_unsaved = false;
+    }
+
+    pub(super) async fn keep_registration(&self, registration: &ClientRegistration) -> Result<(), FlowError> {
+        let failed = || FlowError::Store("cannot serialize the credentials".into());
+        let (name, document) = if registration.redirect_uri.is_some() {
+            (store::registration_key(registration.issuer.as_str()), store::write_registration(registration))
+        } else {
+            let binding = store::ClientBindingRecord { issuer: registration.issuer.clone() };
+            let name = store::binding_key(&self.0.endpoint, &registration.client.id);
+            (name, serde_json::to_string(&binding).ok().map(Into::into))
+        };
+        let document = document.ok_or_else(failed)?;
+        self.with_store(move |store| {
+            // Somebody may be about to forget the one before it.
+            let _lock = store.lock()?;
+            store.write(&name, &document)
+        })
+        .await
+    }
+
+    /// Forgets a registration that its server no longer knows; false if the client came by another way.
+    pub(super) async fn lock_and_forget_registration(&self, tokens: &TokenSet) -> Result<bool, FlowError> {
+        let _lock = self.with_store(|store| store.lock()).await?;
+        self.forget_registration(tokens).await
+    }
+
+    /// Forgets a registration while the caller holds the lock. Thus no other process writes one between the check and
+    /// the removal.
+    pub(super) async fn forget_registration(&self, tokens: &TokenSet) -> Result<bool, FlowError> {
+        let name = store::registration_key(tokens.issuer.as_str());
+        let id = tokens.client.id.clone();
+        self.with_store(move |store| {
+            let known = store.read(&name)?.and_then(|document| read_registration(&document));
+            if known.is_none_or(|known| known.client.id != id) {
+                return Ok(false);
+            }
+            store.remove(&name)?;
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// Returns true if both are the same tokens.
+pub(super) fn is_same_token(one: &TokenSet, other: &TokenSet) -> bool {
+    one.access.expose_secret() == other.access.expose_secret()
+}
