@@ -1,9 +1,9 @@
 //! Edits of text by exact replacement.
 
-use std::time::Duration;
+use std::fmt;
 
 use hospes::{Error, Result};
-use similar::TextDiff;
+use imara_diff::{Algorithm, Diff, InternedInput, Interner, Token, UnifiedDiffConfig, UnifiedDiffPrinter};
 
 use super::writing::Edit;
 
@@ -11,8 +11,6 @@ use super::writing::Edit;
 pub(super) const MAX_EDITS: usize = 100;
 /// Maximum size of a difference that is shown.
 const MAX_DIFF: usize = 64 * 1024;
-/// Maximum time to search for the shortest difference. After that, any difference is used.
-const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// Applies the edits in order. Returns the new text and the number of replacements.
 pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String, usize)> {
@@ -69,12 +67,16 @@ pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String,
 /// Returns the difference in the format of `diff -u`.
 pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
     let name = name.trim_start_matches('/');
-    let difference = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
-    let mut shown = difference
-        .unified_diff()
-        .context_radius(3)
-        .header(&format!("a/{name}"), &format!("b/{name}"))
-        .to_string();
+    // The histogram algorithm gives up on the shortest difference early, so that no pair of texts takes long.
+    let lines = InternedInput::new(old, new);
+    let mut difference = Diff::compute(Algorithm::Histogram, &lines);
+    difference.postprocess_lines(&lines);
+    let printer = UnifiedLinePrinter { lines: &lines.interner };
+    let hunks = difference.unified_diff(&printer, UnifiedDiffConfig::default(), &lines).to_string();
+    if hunks.is_empty() {
+        return hunks;
+    }
+    let mut shown = format!("--- a/{name}\n+++ b/{name}\n{hunks}");
     if shown.len() > MAX_DIFF {
         let end = shown.floor_char_boundary(MAX_DIFF);
         // Cut at a line end, because half a line could be mistaken for a whole one.
@@ -84,6 +86,47 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
         shown.push_str(&format!("(cut here: {left} more bytes of difference)\n"));
     }
     shown
+}
+
+/// Prints hunks as `diff -u` does, also for a last line without a line feed.
+struct UnifiedLinePrinter<'a> {
+    lines: &'a Interner<&'a str>,
+}
+
+impl UnifiedLinePrinter<'_> {
+    fn print_line(&self, mut f: impl fmt::Write, sign: char, line: Token) -> fmt::Result {
+        let line = self.lines[line];
+        write!(f, "{sign}{line}")?;
+        if line.ends_with('\n') { Ok(()) } else { f.write_str("\n\\ No newline at end of file\n") }
+    }
+}
+
+impl UnifiedDiffPrinter for UnifiedLinePrinter<'_> {
+    fn display_header(
+        &self,
+        mut f: impl fmt::Write,
+        start_before: u32,
+        start_after: u32,
+        len_before: u32,
+        len_after: u32,
+    ) -> fmt::Result {
+        // An empty side names the line before it, and a side of one line has no length.
+        let range = |start: u32, len: u32| match len {
+            0 => format!("{start},0"),
+            1 => format!("{}", start + 1),
+            _ => format!("{},{len}", start + 1),
+        };
+        writeln!(f, "@@ -{} +{} @@", range(start_before, len_before), range(start_after, len_after))
+    }
+
+    fn display_context_token(&self, f: impl fmt::Write, line: Token) -> fmt::Result {
+        self.print_line(f, ' ', line)
+    }
+
+    fn display_hunk(&self, mut f: impl fmt::Write, before: &[Token], after: &[Token]) -> fmt::Result {
+        before.iter().try_for_each(|line| self.print_line(&mut f, '-', *line))?;
+        after.iter().try_for_each(|line| self.print_line(&mut f, '+', *line))
+    }
 }
 
 /// Returns an explanation why a text was not found, as far as it can be guessed.
@@ -112,4 +155,29 @@ fn explain_missing(text: &str, old: &str) -> String {
 
 fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::diff;
+
+    /// The expected texts are what GNU `diff -u` prints, without the times of the files.
+    #[test]
+    fn differences_have_the_format_of_diff_u() {
+        let cases = [
+            ("a\nb\nc\n", "a\nB\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"),
+            ("", "a\n", "@@ -0,0 +1 @@\n+a\n"),
+            ("a\n", "", "@@ -1 +0,0 @@\n-a\n"),
+            ("a", "a\n", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"),
+            (
+                "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n",
+                "2\n3\n4\n5\n6\n7\n8\n9\n10\n11",
+                "@@ -1,4 +1,3 @@\n-1\n 2\n 3\n 4\n@@ -8,3 +7,4 @@\n 8\n 9\n 10\n+11\n\\ No newline at end of file\n",
+            ),
+        ];
+        for (old, new, hunks) in cases {
+            assert_eq!(diff("/f", old, new), format!("--- a/f\n+++ b/f\n{hunks}"));
+        }
+        assert_eq!(diff("f", "a\n", "a\n"), "");
+    }
 }
