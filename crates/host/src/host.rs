@@ -1,4 +1,4 @@
-//! The host: servers started from a configuration.
+//! The host, which runs the servers of a configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use pinned::HostPins;
 /// Minimum lifetime of sealed request state.
 const MIN_REQUEST_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// Time that an application may take to come back after the person's decision, in addition to the time to decide.
+/// Time that an application may take to return after the person's decision, in addition to the time to decide.
 const ROUND_TRIP_ALLOWANCE: Duration = Duration::from_secs(60);
 
 /// Configuration of the sealed request state of an endpoint.
@@ -55,7 +55,7 @@ pub type BuiltinFactory = Arc<dyn Fn(&str, &[String]) -> Result<BoxService, Buil
 pub struct BuiltinError(pub String);
 
 impl BuiltinError {
-    /// A sentence about it.
+    /// Creates an error with this message.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
@@ -73,7 +73,7 @@ pub enum HostStartError {
 /// Factory of connectors, which open the connections to a server according to its configuration.
 type ConnectorFactory = Box<dyn Fn(&ServerConfig, &HostSettings) -> Arc<dyn UpstreamConnector> + Send + Sync>;
 
-/// Starts a [`Host`].
+/// Builder of a [`Host`].
 pub struct HostBuilder {
     config: HostConfig,
     settings: HostSettings,
@@ -88,7 +88,7 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// The host's settings.
+    /// Sets the host's settings.
     #[must_use]
     pub fn settings(mut self, settings: HostSettings) -> Self {
         self.settings = settings;
@@ -102,7 +102,7 @@ impl HostBuilder {
         self
     }
 
-    /// The servers that are part of the program.
+    /// Sets the factory of built-in servers.
     #[must_use]
     pub fn builtins(mut self, builtins: BuiltinFactory) -> Self {
         self.builtins = builtins;
@@ -117,7 +117,7 @@ impl HostBuilder {
         self
     }
 
-    /// Connects servers in another way than by what their configuration says.
+    /// Sets a factory of connectors, which replaces the connections by configuration.
     #[must_use]
     pub fn connectors(
         mut self,
@@ -127,7 +127,7 @@ impl HostBuilder {
         self
     }
 
-    /// Goes by the rules of this guard, which also records what happens. Without one everything is allowed and nothing
+    /// Sets the policy enforcement, which also records calls. Without one, everything is allowed and nothing is
     /// recorded.
     #[must_use]
     pub fn guard(mut self, guard: Arc<PolicyEnforcer>) -> Self {
@@ -237,7 +237,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host for the servers of a configuration.
+    /// Creates a builder for the servers of a configuration.
     #[must_use]
     pub fn builder(config: HostConfig) -> HostBuilder {
         HostBuilder {
@@ -256,14 +256,14 @@ impl Host {
         }
     }
 
-    /// All servers as one service.
+    /// Returns the gateway: all servers as one service.
     #[must_use]
     pub fn gateway(&self) -> Gateway {
         Gateway::new(Arc::clone(&self.shared))
     }
 
-    /// One server alone, under its own names and URIs, by the same rules; none where there is no such server, or each user
-    /// has an account of their own there.
+    /// Returns a gateway for one server with its own names and URIs, under the same rules. `None` if there is no such
+    /// server, or each user has an account of their own there.
     #[must_use]
     pub fn gateway_of(&self, server: &str) -> Option<Gateway> {
         let position = self.shared.upstreams.iter().position(|slot| &*slot.server.name == server)?;
@@ -272,8 +272,8 @@ impl Host {
         Some(Gateway::only(Arc::clone(&self.shared), position))
     }
 
-    /// The servers that have an endpoint of their own: each with the last segment of its path, which is the label that its
-    /// tools have where all servers are behind one endpoint.
+    /// Returns the servers with an endpoint of their own, each with the last segment of its path. The segment is also
+    /// the label of its tools on the shared endpoint.
     #[must_use]
     pub fn labels(&self) -> Vec<(String, String)> {
         let slots = self.shared.upstreams.iter().filter(|slot| !slot.is_per_user());
@@ -289,11 +289,11 @@ impl Host {
         self.shared.guard.as_ref()
     }
 
-    /// Returns the configuration with which an endpoint seals request state. An application that comes back after a
-    /// restart is then recognized, with the decision that a person made meanwhile. None without a store.
+    /// Returns the configuration with which an endpoint seals request state. An application that returns after a
+    /// restart is then recognized and gets the decision made in the meantime. `None` without a store.
     ///
     /// # Errors
-    /// When the key in the state cannot be read.
+    /// If the key in the state cannot be read.
     pub fn request_state(&self) -> Result<Option<RequestStateConfig>, StoreError> {
         let Some(guard) = self.guard() else { return Ok(None) };
         let Some(keys) = guard.approvals().request_keys()? else { return Ok(None) };
@@ -306,7 +306,7 @@ impl Host {
         Ok(Some(RequestStateConfig { keys, lifetime }))
     }
 
-    /// Returns the pins: the accepted definitions and those that wait for a person. None if pinning is off.
+    /// Returns the pins: the accepted definitions and those that wait for a person. `None` if pinning is off.
     #[must_use]
     pub fn pins(&self) -> Option<&PinManager> {
         self.pins.as_ref()
@@ -330,10 +330,10 @@ impl Host {
         HostServers::new(Arc::clone(&self.shared))
     }
 
-    /// Closes a server's connections and starts it anew, at once, as [`HostServers::restart`].
+    /// Restarts a server immediately, as [`HostServers::restart`].
     ///
     /// # Errors
-    /// When there is no server of that name.
+    /// If there is no server with that name.
     pub fn restart(&self, server: &str) -> Result<(), UnknownServerError> {
         self.servers().restart(server)
     }
@@ -359,8 +359,7 @@ impl Host {
         }
     }
 
-    /// Waits until anything about the servers may have changed since the last time that `seen` was given; returns
-    /// what to give the next time.
+    /// Waits until the servers may have changed since `seen` was returned. Returns the value for the next call.
     pub async fn changed(&self, seen: u64) -> u64 {
         self.servers().changed(seen).await
     }

@@ -1,4 +1,5 @@
-//! Use a server: connect to a command or a URL, call, list, read, listen; answer what it asks.
+//! The client: connects to a command or a URL, calls tools, reads resources, subscribes to changes, and answers the
+//! server's requests.
 //!
 //! ```no_run
 //! use hospes::client::Client;
@@ -11,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! Which of the five revisions the server speaks is found out once; nothing here depends on it.
+//! The revision is negotiated when connecting; the API is the same for all five revisions.
 
 mod api;
 mod cache;

@@ -1,4 +1,4 @@
-//! One account at one server.
+//! An account at one upstream server.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -27,7 +27,7 @@ pub(crate) struct UpstreamAccount {
     server: Arc<str>,
     /// Host at which the account exists.
     host: String,
-    /// Whose it is; none if it is the operator's.
+    /// Owner of the account. `None` if it is the operator's.
     owner: Option<AccountOwner>,
     changes: watch::Sender<SignInChanges>,
     /// Mark of the tokens that requests last carried.
@@ -35,7 +35,7 @@ pub(crate) struct UpstreamAccount {
     looked: Mutex<Instant>,
 }
 
-/// Whose account it is, and who makes links for them.
+/// User who owns an account, and the source of sign-in links for that user.
 pub(super) struct AccountOwner {
     pub(super) user: Arc<str>,
     /// They have links, which have us.
@@ -123,7 +123,7 @@ impl UpstreamAccount {
         }
     }
 
-    /// Goes on with what the browser has brought back.
+    /// Completes the sign-in with the redirect URL that the browser returned.
     pub(super) async fn finish(&self, redirected: &str) -> Result<(), ConnectAccountError> {
         match self.oauth.finish(redirected).await {
             Ok(_) => {
@@ -144,7 +144,7 @@ impl UpstreamAccount {
         }
     }
 
-    /// Now and then.
+    /// Checks again from time to time.
     async fn recheck_if_due(&self) {
         // The guard ends with the block, so that it is not held over the look at the store.
         {

@@ -1,4 +1,5 @@
-//! Links by which users connect their accounts: each for one user and one server, good once and for a while.
+//! Links with which users connect their accounts. Each link is for one user and one server, and is valid once and for a
+//! limited time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +19,9 @@ pub(crate) enum AccountLinkStage {
     Taken,
     /// The account is connected.
     Connected,
-    /// The user, or the other server, said no.
+    /// The user or the upstream server refused.
     Refused,
-    /// Something failed.
+    /// The sign-in failed.
     Failed,
 }
 
@@ -99,7 +100,7 @@ impl AccountLinks {
         all.find(|(_, entry)| fits(entry) && entry.is_at(AccountLinkStage::Open)).map(|(id, _)| id.as_str())
     }
 
-    /// Uses a link up.
+    /// Marks a link as used. Returns true if it was valid.
     pub(super) fn consume(&mut self, id: &str) -> bool {
         let Some(entry) = self.at(id, AccountLinkStage::Open) else { return false };
         // Unlike `send`, this sets the stage while no call waits for it, too.
@@ -107,12 +108,12 @@ impl AccountLinks {
         true
     }
 
-    /// The account of a link that was taken and not settled.
+    /// Returns the account of a link that was used and has no result yet.
     pub(super) fn account(&self, id: &str) -> Option<Arc<UpstreamAccount>> {
         self.at(id, AccountLinkStage::Taken).map(|entry| Arc::clone(&entry.account))
     }
 
-    /// No link of this account is good any more.
+    /// Invalidates all links of this account.
     pub(super) fn remove_links_of(&mut self, account: &UpstreamAccount) {
         self.0.retain(|_, entry| !entry.is_of(account));
     }
@@ -130,7 +131,7 @@ impl AccountLinks {
         }
     }
 
-    /// Whose link it is, of which server, how far it has come, and until when it is good.
+    /// Returns the owner, the server, the progress and the expiry of a link.
     pub(crate) fn look_up(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! Accounts at the servers behind the host: one of the operator's for everybody, or one for each user.
+//! Accounts at upstream servers: one shared account of the operator, or one for each user.
 //!
 //! A user's account is private to that user. Its tokens are stored under the server and the user's full principal. Its
 //! connections are made for that user only, and its sign-in links open for no other user. Credentials that users
@@ -83,7 +83,7 @@ impl UpstreamAccounts {
         Ok(self.with(|inner| inner.place = Some(ConnectUrls { callback, folder })))
     }
 
-    /// Within these limits; [`AccountLimits::default`] without this.
+    /// Sets the limits; the default is [`AccountLimits::default`].
     #[must_use]
     pub fn limits(self, limits: AccountLimits) -> Self {
         self.with(|inner| inner.limits = limits)
@@ -100,7 +100,7 @@ impl UpstreamAccounts {
     /// host and those in `more`.
     ///
     /// # Errors
-    /// Why there can be none; most of all [`InvalidDocument::NoUrl`] if it was not said where it is.
+    /// The reason why there is no document: usually [`InvalidDocument::NoUrl`], if its URL is not configured.
     pub fn client_document(&self, more: Vec<RedirectUri>) -> Result<ClientDocument, InvalidDocument> {
         let place = self.0.place.as_ref().ok_or(InvalidDocument::NoUrl)?;
         let mut settings = OAuthClientSettings::default();
@@ -122,10 +122,10 @@ impl UpstreamAccounts {
         self
     }
 
-    /// Forgets the accounts of users of `issuer` whom `is_there` does not know any more; says how many there were.
+    /// Deletes the accounts of users of `issuer` for whom `is_there` returns false. Returns their number.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub fn forget_users(
         &self,
         issuer: &str,
@@ -142,7 +142,8 @@ impl UpstreamAccounts {
         Ok(gone)
     }
 
-    /// The account of a server that all share; none where the configuration says otherwise, or what is shown there.
+    /// Returns the account of a server that all users share. `None` if the server is configured otherwise, or its
+    /// requests have credentials of their own.
     pub(crate) fn shared(&self, server: &ServerConfig) -> Option<Arc<UpstreamAccount>> {
         let ServerTransport::Http(http) = &server.transport else { return None };
         // Credentials that the configuration gives come before an account.
@@ -196,7 +197,7 @@ impl UpstreamAccounts {
         })
     }
 
-    /// The address of a link.
+    /// Returns the URL of a link.
     pub(crate) fn link_url(&self, id: &str) -> String {
         let folder = self.0.place.as_ref().map_or("", |place| &place.folder);
         format!("{folder}{id}")
@@ -221,7 +222,7 @@ impl UpstreamAccounts {
         &self.0.limits
     }
 
-    /// The host serves these servers, at which each user has an account.
+    /// Sets the servers at which each user has an account.
     pub(crate) fn serve(&self, servers: Vec<ServerConfig>) {
         // A second host would share its users' accounts, not its servers.
         let _first = self.0.servers.set(servers);
@@ -303,7 +304,7 @@ impl fmt::Debug for UpstreamAccounts {
     }
 }
 
-/// The name that `issuer` knows the user by, if this principal is a user of that issuer.
+/// Returns the user name at `issuer`, if this principal is a user of that issuer.
 #[must_use]
 pub fn user_of<'a>(principal: &'a str, issuer: &str) -> Option<&'a str> {
     principal.strip_prefix(issuer)?.strip_prefix(" user ")

@@ -1,4 +1,4 @@
-//! The keys of the configuration: the one table that the reader and the reference of the documentation have them from.
+//! The keys of the configuration, in one table from which the reader and the documentation are derived.
 //!
 //! The reader finds an entry by the name of its key here, in the spelling of its file, and reports every other key as
 //! unknown. `docs/configuration-keys.md` is rendered from the same rows.
@@ -19,9 +19,9 @@ pub(super) enum KeyType {
     /// Address to listen on.
     Address,
     Boolean,
-    /// Whole number above zero.
+    /// Positive integer.
     Count,
-    /// Days, as a whole number.
+    /// Number of days, an integer.
     Days,
     /// Duration: seconds as a number, or text with units.
     Duration,
@@ -55,7 +55,7 @@ pub(super) struct ConfigKey {
     /// Name in Hospes' own format, or the reader's name for a key that only other applications have.
     pub(super) name: &'static str,
     pub(super) value: KeyType,
-    /// Default, as it would be written; empty if there is none.
+    /// Default in the notation of the file; empty if there is none.
     pub(super) default: &'static str,
     /// Description, of one line.
     pub(super) about: &'static str,
@@ -99,7 +99,7 @@ pub(super) struct KeyTable {
 }
 
 impl KeyTable {
-    /// The row of a key.
+    /// Returns the row of a key.
     pub(super) fn key(&self, name: &str) -> Option<&'static ConfigKey> {
         let keys: &'static [ConfigKey] = self.keys;
         keys.iter().find(|key| key.name == name)

@@ -19,7 +19,7 @@ use super::pins::PinMode;
 use super::sandbox::SandboxConfig;
 use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
 
-/// Everything the host was told, from one or several files.
+/// Complete configuration of the host, from one or several files.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct HostConfig {
@@ -50,7 +50,7 @@ pub struct HostConfig {
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.
     pub servers: Vec<ServerConfig>,
-    /// Servers with a mistake in their entry; always empty unless the loader was told to keep going.
+    /// Servers with an invalid entry. Always empty unless the loader was told to continue after errors.
     pub rejected: Vec<RejectedServer>,
     /// Warnings about ignored settings.
     pub warnings: Vec<ConfigWarning>,
@@ -73,24 +73,24 @@ pub enum AllowedCallers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsoleConfig {
-    /// Nowhere.
+    /// The console is disabled.
     Off,
     /// At this address, a loopback one.
     Listen(SocketAddr),
 }
 
 impl HostConfig {
-    /// The server of that name.
+    /// Returns the server with this name.
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name == name)
     }
 }
 
-/// A server whose entry has a mistake.
+/// A server whose entry is invalid.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RejectedServer {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
     /// Location of its entry.
     pub source: ConfigSource,
@@ -98,7 +98,7 @@ pub struct RejectedServer {
     pub errors: ConfigErrors,
 }
 
-/// One server.
+/// Configuration of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerConfig {
@@ -129,7 +129,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// A server with defaults for everything but its name and transport.
+    /// Creates a server with defaults for everything but its name and transport.
     pub fn new(name: impl Into<String>, transport: ServerTransport, source: ConfigSource) -> Self {
         Self {
             name: name.into(),
@@ -167,7 +167,7 @@ pub enum ServerTransport {
 }
 
 impl ServerTransport {
-    /// A child process, given as a program and its arguments.
+    /// Creates the transport of a child process, from a program and its arguments.
     pub fn stdio<'a>(program: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
         Self::Stdio(StdioTransport {
             command: ExpandedText::literal(program),
@@ -177,7 +177,7 @@ impl ServerTransport {
         })
     }
 
-    /// The word for how it is: `stdio`, `http` or `builtin`.
+    /// Returns the kind of the transport: `stdio`, `http` or `builtin`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ impl ServerTransport {
         }
     }
 
-    /// A URL without further headers.
+    /// Creates the transport of a URL without additional headers.
     pub fn http(url: url::Url) -> Self {
         Self::Http(HttpTransport {
             url: ServerUrl::new(url),
@@ -198,8 +198,8 @@ impl ServerTransport {
         })
     }
 
-    /// A target as people type it: a URL that begins with `http://` or `https://`, else a command line, taken
-    /// apart as by [`split_command`].
+    /// Parses a target as typed by a person: a URL that begins with `http://` or `https://`, else a command line for
+    /// [`split_command`].
     pub fn target(text: &str) -> Result<Self, ParseTargetError> {
         if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
             return Ok(Self::http(text.parse()?));
@@ -211,7 +211,7 @@ impl ServerTransport {
         Ok(Self::stdio(program, words))
     }
 
-    /// A server that is part of this program.
+    /// Creates the transport of a built-in server.
     pub fn builtin<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
         Self::Builtin(BuiltinTransport {
             name: name.to_owned(),
@@ -227,7 +227,7 @@ pub enum ParseTargetError {
     /// It begins like a URL but is not a valid one.
     #[error("not a URL")]
     Url(#[from] url::ParseError),
-    /// It cannot be taken apart.
+    /// The command line cannot be split.
     #[error("expected a URL, or {0}")]
     Words(SplitCommandError),
 }
@@ -252,11 +252,11 @@ impl fmt::Display for ServerTransport {
     }
 }
 
-/// A child process.
+/// Transport of a child process.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioTransport {
-    /// The program.
+    /// Program to run.
     pub command: ExpandedText,
     /// Its arguments; no shell is involved.
     pub args: Vec<ExpandedText>,
@@ -267,7 +267,7 @@ pub struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// The command line for people: with references in place of their values, without secrets.
+    /// Returns the command line for display, with references in place of their values and without secrets.
     pub fn command_line(&self) -> String {
         self.command_line_of(self.command.written())
     }
@@ -277,7 +277,7 @@ impl StdioTransport {
         redact_command(std::iter::once(program).chain(self.args.iter().map(ExpandedText::written)))
     }
 
-    /// The names of its variables that decide which code it loads, whatever the command line says.
+    /// Iterates over the names of its variables that determine which code it loads, regardless of the command line.
     pub fn loader_variables(&self) -> impl Iterator<Item = &str> {
         self.env.keys().map(String::as_str).filter(|name| hospes_sandbox::is_loader_variable(name))
     }
@@ -298,7 +298,7 @@ impl fmt::Debug for StdioTransport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpTransport {
-    /// Its address.
+    /// URL of the server.
     pub url: ServerUrl,
     /// Headers sent with every request, names as written.
     pub headers: Vec<(String, Secret)>,
@@ -314,11 +314,12 @@ pub struct HttpTransport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PreregisteredClient {
-    /// Its id.
+    /// Client id.
     pub id: String,
     /// Its secret, if it has one.
     pub secret: Option<Secret>,
-    /// With whom it is registered. None: with whomever the server names first, and from then on with that one alone.
+    /// Issuer with which the client is registered. `None` means the issuer that the server names first, and only that
+    /// one from then on.
     pub issuer: Option<String>,
 }
 
@@ -353,7 +354,7 @@ pub enum AccountChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HttpFlavour {
-    /// To be found out.
+    /// Detected automatically.
     #[default]
     Any,
     /// Streamable HTTP.
@@ -420,9 +421,9 @@ impl EraChoice {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ToolFilter {
-    /// If given, only these.
+    /// If present, only these items are offered.
     pub include: Option<Vec<String>>,
-    /// Never these.
+    /// Items that are never offered.
     pub exclude: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Sign-in to upstream accounts. A call that needs an account its user has not connected asks the user to connect it,
 //! then continues.
 //!
-//! An application that can show URLs is asked to open one, in the way of its revision. The call is made once the
+//! An application that can show URLs is asked to open one, by the means of its revision. The call is made once the
 //! account is connected. Any other application receives the URL in an error message. A server that lists nothing before
 //! sign-in is shown with a single tool that starts the sign-in.
 
@@ -30,7 +30,7 @@ const QUESTION_KEY: &str = "connect-account";
 const STATE_PREFIX: &str = "account ";
 
 impl Gateway {
-    /// Answers a call, and sends the user to connect an account if that is what it takes.
+    /// Answers a call. If it needs an account that is not connected, the user is asked to connect it.
     pub(super) async fn answer_with_account(
         &self,
         accounts: &UpstreamAccounts,
@@ -56,8 +56,7 @@ impl Gateway {
         })
     }
 
-    /// The server whose tool by which users connect their accounts has this name; none if it has shown what it really
-    /// has.
+    /// Returns the server whose sign-in tool has this name. `None` if the server has already listed its real tools.
     pub(super) fn find_sign_in_tool(&self, name: &str, using: &ViewLease) -> Option<usize> {
         let prefix = name.strip_suffix(CONNECT_ACCOUNT)?.strip_suffix(SEPARATOR)?;
         let server = self.position(self.shared.prefixes.server(prefix)?)?;
@@ -94,7 +93,7 @@ impl Gateway {
         own_resource(ACCOUNTS_URI, &json!({ "accounts": known, "manage": accounts.accounts_page_url() }))
     }
 
-    /// Answers that tool.
+    /// Answers a call of the sign-in tool.
     pub(super) async fn connect_account(
         &self,
         server: usize,
@@ -116,7 +115,7 @@ impl Gateway {
     }
 }
 
-/// Resumes a call that waited for an account. Returns none if the call continues, or the outcome if it ends here.
+/// Resumes a call that waited for an account. Returns `None` if the call continues, or the outcome if it ends here.
 async fn resume(
     accounts: &UpstreamAccounts,
     context: &Context,
@@ -220,7 +219,7 @@ pub(super) fn is_sign_in_elicitation(
     can_be_asked(context, method) && matches!(parse_sign_in_error(accounts, context, error), Some(Ok(_)))
 }
 
-/// Turns an error that asks the user to sign in into an elicitation, or into words for an application that cannot show
+/// Turns an error that asks the user to sign in into an elicitation, or into a text for an application that cannot show
 /// URLs. Any other error is returned unchanged.
 fn ask_to_sign_in(
     accounts: &UpstreamAccounts,
@@ -249,7 +248,7 @@ fn ask_to_sign_in(
     )
 }
 
-/// In words: to a model, which reads the results of tools, as one of these.
+/// Returns the message as a tool result if a model reads it, else as an error.
 fn told(method: &Method, why: String) -> Result<Outcome, RpcError> {
     match method {
         Method::ToolsCall => Ok(Outcome::Complete(CallToolResult::error(why).into())),

@@ -1,9 +1,9 @@
-//! Servers that speak 2026-07-28 and ask with requests of their own, which exist only up to 2025-11-25.
+//! Fallback for servers that negotiate 2026-07-28 but send requests of their own, which exist only up to 2025-11-25.
 //!
-//! The current Python SDKs offer both eras, and their older functions for asking work in the older one alone: in the
-//! newer one each such call ends with an error. Nothing tells such a server before it fails. So when it does, the server
-//! is connected anew in the older era, and that is remembered for its definition. The call is not repeated: what it did
-//! before it asked would be done twice.
+//! The current Python SDKs support both eras, but their older functions for input requests work only in the legacy era;
+//! in the modern era such a call fails. This cannot be detected earlier. After such a failure, the server is
+//! reconnected in the legacy era, which is remembered for its definition. The call is not repeated, because its effects
+//! before the failure would occur twice.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use super::handle::Gateway;
 use crate::server::{Era, KnownProtocol, decoded};
 use crate::upstream::{ReadyConnection, SupervisedConnection};
 
-/// Time that an answer waits until the connection is left that it came over.
+/// Time that a response may delay the end of its old connection.
 const LEFT_WAIT: Duration = Duration::from_secs(2);
 
 /// The requests that servers send up to 2025-11-25.
 const REQUESTS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
-/// The words for these requests in the errors of such servers.
+/// Text in the errors of such servers.
 const WORDS: &str = "server-initiated request";
 
 impl Gateway {
-    /// The outcome of a call, or what to tell where the server failed only because of the era that is spoken with it.
-    /// Then it is connected anew in the older one, unless the configuration says which era it speaks.
+    /// Returns the outcome of a call or, if the server failed only because of the era, an explanation. The server is
+    /// then reconnected in the legacy era, unless its era is configured.
     pub(super) async fn check_era(
         &self,
         method: &Method,

@@ -1,5 +1,4 @@
-//! Lists of extensions (`skills/list`): every server that has one is asked, and the application gets one list of them all, in
-//! pages of the host's own.
+//! Lists of extensions (`skills/list`): the lists of all servers, merged into one list with the host's own pages.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -34,14 +33,14 @@ const CURSOR: &str = "after:";
 struct ListPart {
     /// Each entry with the URI that it is shown under.
     entries: Vec<(String, RawJson)>,
-    /// Time for which the list may be cached, in milliseconds; none if the server does not say.
+    /// Time for which the list may be cached, in milliseconds. `None` if the server does not specify one.
     ttl_ms: Option<u64>,
     /// True if the list may be cached for every user.
     is_public: bool,
 }
 
 impl Gateway {
-    /// The merged list, if that is what the call asks for and several servers are in view.
+    /// Returns the merged list, if the call requests one and several servers are in view.
     pub(super) async fn extension_list(
         &self,
         call: &Call,
@@ -100,7 +99,7 @@ impl Gateway {
         Ok(Outcome::Complete(Reply::raw(Revision::LATEST, json)))
     }
 
-    /// The page after this cursor, written out.
+    /// Encodes the page after this cursor.
     fn page_of(&self, parts: Vec<ListPart>, member: &str, cursor: Option<&str>) -> Result<RawJson, RpcError> {
         // One server that gives no TTL makes the whole list stale at once.
         let ttl_ms = parts.iter().map(|part| part.ttl_ms).collect::<Option<Vec<_>>>();
@@ -221,7 +220,7 @@ impl Gateway {
 }
 
 impl ListPart {
-    /// Adds a page; the server's cursor for the next one. None where it is no page.
+    /// Adds a page and returns the server's cursor for the next one. `None` if the result is not a page.
     fn take(
         &mut self,
         page: &RawJson,

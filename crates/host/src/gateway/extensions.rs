@@ -1,8 +1,8 @@
-//! Extensions of the protocol: which of them the servers have, and requests of methods that only an extension has.
+//! Protocol extensions: declaration of the servers' extensions, and forwarding of extension methods.
 //!
-//! What such a request is about is not known here. So it goes to the server whose label its `uri`, `ref.uri` or `name`
-//! carries, or whose task it names; else to the only one that can be meant; and to none where several can. Its params and
-//! its result pass as they came, but for that label.
+//! The meaning of such a request is unknown here. It is sent to the server whose label is in its `uri`, `ref.uri` or
+//! `name`, or whose task it names; else to the only possible server. If several are possible, it is rejected. Params
+//! and result are passed on unchanged except for that label.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -32,7 +32,7 @@ const NESTED: [&str; 3] = ["skills", "skill", "resources"];
 const MAX_DEPTH: usize = 4;
 
 impl Gateway {
-    /// The servers that this application sees and that are connected, with what each of them declares.
+    /// Returns the connected servers that this application sees, with their connections.
     pub(super) fn in_view(&self, using: &ViewLease) -> Vec<(usize, Arc<ReadyConnection>)> {
         let (user, abilities) = (using.view.user.as_ref(), using.view.abilities);
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
@@ -76,7 +76,7 @@ impl Gateway {
         all.into_iter().map(|(identifier, settings)| (identifier, agreed(&settings))).collect()
     }
 
-    /// A request of a method that the specification does not define.
+    /// Forwards a request with a method that the specification does not define.
     pub(super) async fn forward_extension_request(
         &self,
         call: Call,
@@ -115,8 +115,8 @@ impl Gateway {
         })
     }
 
-    /// Passes on a notification of an extension: to the server that it names, else to all that share an extension with the
-    /// application. Nobody hears what becomes of it but the record.
+    /// Forwards a notification of an extension: to the server that it names, else to all that share an extension with
+    /// the application. Its outcome appears only in the audit log.
     pub(super) async fn unknown_notification(&self, method: Method, params: RawJson, context: Context) {
         let call = Call::new(method, params, context);
         let name = call.method.name();
@@ -144,7 +144,8 @@ impl Gateway {
         futures::future::join_all(told).await;
     }
 
-    /// Tells one server, as far as the rules let it pass: nobody can be asked about a notification.
+    /// Sends a notification to one server, if the rules allow it without asking; nobody can be asked about a
+    /// notification.
     async fn tell(&self, server: usize, params: RawJson, call: &Call, using: &ViewLease) {
         let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
         let shown = without_meta(&params);
@@ -191,7 +192,7 @@ impl Gateway {
         }
     }
 
-    /// The server that the params name, and the params as that server knows what they name.
+    /// Returns the server that the params name, and the params for that server.
     fn named_in_params(
         &self,
         call: &Call,
@@ -241,7 +242,7 @@ impl Gateway {
         Ok(None)
     }
 
-    /// The server of a name with a label, and what that server calls it.
+    /// Returns the server of a labelled name, and the server's own name for the item.
     fn named_server(
         &self,
         shown: &str,
@@ -258,7 +259,7 @@ impl Gateway {
         Some((self.position(self.shared.prefixes.server(prefix)?)?, own.to_owned()))
     }
 
-    /// The only server that a request can mean which names none.
+    /// Returns the only possible server of a request that names none.
     fn only_candidate(&self, method: &str, using: &ViewLease) -> Result<usize, RpcError> {
         let seen = self.in_view(using);
         // Extensions are named `vendor/name`, and their methods begin with that name.
@@ -289,7 +290,7 @@ impl Gateway {
     }
 }
 
-/// Returns whether a method can be shown, recorded and written as it is.
+/// Returns true if a method name can be displayed and recorded unchanged.
 fn is_method_name(name: &str) -> bool {
     let is_shown = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     name.len() <= MAX_METHOD_BYTES && name.bytes().all(is_shown)
@@ -308,7 +309,7 @@ fn ambiguous(method: &str, servers: Vec<String>) -> RpcError {
     RpcError::invalid_params(text).with_data(&AmbiguousServersData { servers })
 }
 
-/// The settings as they came from one server; of several, those members that all have with equal values.
+/// Merges the settings of servers: those of one server unchanged, of several the members that are equal in all.
 fn agreed(settings: &[RawJson]) -> RawJson {
     let Some((first, others)) = settings.split_first() else { return RawJson::empty_object() };
     if others.is_empty() {
@@ -327,7 +328,7 @@ fn agreed(settings: &[RawJson]) -> RawJson {
     RawJson::parse(out).unwrap_or_else(|_| RawJson::empty_object())
 }
 
-/// The params without what belongs to the protocol.
+/// Returns the params without `_meta`.
 pub(super) fn without_meta(params: &RawJson) -> RawJson {
     // Members are copied as text, so that numbers and escapes stay as the application wrote them.
     let mut out = vec![b'{'];
@@ -345,7 +346,7 @@ fn names_uris(method: &str) -> bool {
     matches!(method, "skills/list" | "skills/get" | "resources/directory/read")
 }
 
-/// The result with the URIs of labelled schemes as they are shown.
+/// Returns the result with the shown forms of URIs that have a label.
 pub(super) fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str) -> String) -> RawJson {
     if depth > MAX_DEPTH {
         return value.clone();

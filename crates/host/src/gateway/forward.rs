@@ -1,4 +1,4 @@
-//! One call to one server, and what comes back.
+//! Forwarding of one call to one server.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -142,8 +142,7 @@ impl Gateway {
         }
     }
 
-    /// The reply with every URI as the application has to write it to come back to this server. Nearly always that
-    /// is the reply itself, not looked into.
+    /// Returns the reply with the URIs that route back to this server. Usually this is the reply itself, unparsed.
     pub(super) fn present_reply(
         &self,
         method: &Method,

@@ -69,7 +69,7 @@ struct CatalogueViewKey {
 /// Catalogue that applications with the same key see.
 #[derive(Debug)]
 pub(crate) struct CatalogueView {
-    /// On whose behalf, where each user has an account of their own at some server.
+    /// User of the view, if some server has an account for each user.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) abilities: CapabilitySet,
     /// The position of the one server that is shown, where it is not all of them.
@@ -179,7 +179,7 @@ impl GatewayState {
         own
     }
 
-    /// The view of an application.
+    /// Returns the view of an application.
     pub(crate) fn view(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
@@ -288,7 +288,7 @@ impl GatewayState {
         catalogue
     }
 
-    /// The catalogue of a view for applications without connections of their own.
+    /// Returns the catalogue of a view for applications without connections of their own.
     fn common_catalogue(&self, view: &CatalogueView, epoch: u64) -> Arc<MergedCatalogue> {
         // Held over the build, so that calls that come together do not build the same catalogue several times.
         let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
@@ -300,7 +300,7 @@ impl GatewayState {
         catalogue
     }
 
-    /// An application's own connections, to each server where it has one.
+    /// Returns an application's own connection to each server, if it has one.
     fn own_lines(
         &self,
         view: &CatalogueView,
@@ -388,7 +388,7 @@ impl GatewayState {
         catalogue
     }
 
-    /// Waits until it is known of every server how its first start went, but no longer than `limit` says after it began.
+    /// Waits until the first start of every server has succeeded or failed, at most `limit` from its begin.
     pub(crate) async fn wait_for_first_start(
         &self,
         view: &CatalogueView,

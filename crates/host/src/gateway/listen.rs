@@ -1,4 +1,4 @@
-//! One stream of changes for an application, fed by all servers.
+//! Change notifications for an application, merged from all servers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const MAX_TASK_SUBSCRIPTIONS: usize = 1024;
 /// Handling of resources of a server that is withheld.
 #[derive(Clone, Copy)]
 enum IfWithheld {
-    /// They are not followed, which can still be said.
+    /// The subscription is denied; the server can still report that.
     Denied,
     /// They are once it is used.
     Waits,
@@ -280,7 +280,7 @@ impl Gateway {
         guard.allows_update(told.context, &self.subscription(server, original))
     }
 
-    /// Log messages of a server, and notifications of extensions, that belong to no call.
+    /// Forwards a server's log messages and extension notifications that belong to no call.
     async fn logs(
         &self,
         server: usize,

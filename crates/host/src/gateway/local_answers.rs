@@ -1,5 +1,5 @@
-//! Questions of servers that are answered here, because the application cannot: with a model of the host's own, or by the
-//! person at the console.
+//! Requests of servers that the host answers itself if the application cannot: with its own model, or by the person at
+//! the console.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) enum LocalAnswerOutcome {
     All(Box<hospes::Round>),
     /// Some are left, for the application.
     Left(PendingInput),
-    /// The call ends.
+    /// The call ends with this outcome.
     Ended(Outcome),
 }
 
@@ -198,7 +198,7 @@ fn written(result: &impl serde::Serialize) -> Result<RawJson, RpcError> {
     RawJson::from_serialize(result).map_err(|error| RpcError::internal(error.to_string()))
 }
 
-/// Asks the person at the console what a server wants to know.
+/// Asks the person at the console for an elicitation.
 async fn elicit(
     guard: &Arc<PolicyEnforcer>,
     call: &Call,

@@ -69,7 +69,7 @@ impl Service for Gateway {
         Box::pin(self.unknown_notification(method, params, context)).await;
     }
 
-    /// Nothing here blocks, and servers get the calls of one application in their order.
+    /// Nothing here blocks, and servers receive the calls of one application in order.
     fn is_cooperative(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! The connection that a call goes over.
+//! Selection of the connection for a call.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct ReachedUpstream {
 /// Reasons a server cannot be called.
 #[derive(Debug)]
 pub(super) struct ReachError {
-    /// A sentence about it.
+    /// Reason, as a sentence.
     pub(super) why: String,
     /// The server's name and the URL at which the user has to sign in first.
     pub(super) sign_in: Option<(Arc<str>, Arc<str>)>,
@@ -116,7 +116,7 @@ impl Gateway {
         Err(ReachError { why, sign_in })
     }
 
-    /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
+    /// Returns the server that a name belongs to, if the server is starting and worth waiting for.
     pub(super) fn starting_owner(&self, name: &str, using: &ViewLease) -> Option<usize> {
         let server = match self.only {
             Some(server) => server,

@@ -1,4 +1,4 @@
-//! Reading resources, and completion: what is routed by a URI, or by the name of a prompt.
+//! Reading of resources and completion, routed by a URI or the name of a prompt.
 
 use std::ops::ControlFlow;
 

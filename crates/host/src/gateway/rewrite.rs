@@ -1,11 +1,11 @@
-//! Changing one member of params without reading the others.
+//! Replacement of one member of params without decoding the others.
 
 use hospes_model::{RawJson, RpcError};
 
-/// `object` with the text `to` for its member `key`; everything else stays as it came, byte for byte.
+/// Returns `object` with the string `to` as its member `key`. Everything else stays unchanged, byte for byte.
 ///
 /// # Errors
-/// When it is no object.
+/// If it is not an object.
 pub(super) fn with_text(object: &RawJson, key: &str, to: &str) -> Result<RawJson, serde_json::Error> {
     if !object.is_object() {
         return Err(serde::de::Error::custom("not an object"));
@@ -13,10 +13,10 @@ pub(super) fn with_text(object: &RawJson, key: &str, to: &str) -> Result<RawJson
     Ok(object.with_member(key, &RawJson::from_serialize(to)?))
 }
 
-/// `object` with `to` for its arguments; everything else stays as it came, byte for byte.
+/// Returns `object` with `to` as its arguments. Everything else stays unchanged, byte for byte.
 ///
 /// # Errors
-/// When it is no object.
+/// If it is not an object.
 pub(super) fn with_arguments(object: &RawJson, to: &RawJson) -> Result<RawJson, serde_json::Error> {
     let refused = || serde::de::Error::custom("not an object");
     let text = object.as_str().trim_start().strip_prefix('{').ok_or_else(refused)?;

@@ -40,11 +40,11 @@ pub(super) struct WatchedTask {
     pub(super) last: Option<Task>,
 }
 
-/// A task as it was followed when it was asked for, and what the server says of it.
+/// A watched task as it was when polled, and the server's response.
 pub(super) type TaskPollResult = (WatchedTask, Result<Box<GetTaskResult>, RpcError>);
 
 impl Gateway {
-    /// Asks how tasks stand.
+    /// Polls the state of tasks.
     pub(super) fn poll_tasks(
         &self,
         live: &Arc<ReadyConnection>,
@@ -63,7 +63,7 @@ impl Gateway {
         iter(tasks).map(ask).buffer_unordered(ASK_AT_ONCE).boxed()
     }
 
-    /// The answer to what [`Gateway::poll_tasks`] asked.
+    /// Applies the result of [`Gateway::poll_tasks`].
     pub(super) fn apply_poll_result(
         &self,
         place: (usize, &TaskHold),
@@ -99,7 +99,7 @@ impl Gateway {
         }
     }
 
-    /// A task has changed; it is followed no more once it is over.
+    /// Applies a change of a task. A finished task is no longer watched.
     pub(super) fn apply_task_change(
         &self,
         (server, hold): (usize, &TaskHold),

@@ -1,4 +1,4 @@
-//! Tasks through the gateway: they are made, asked for and cancelled at their servers, under ids that say where that is.
+//! Tasks through the gateway: created, queried and cancelled at their servers, under ids that contain the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl Gateway {
         }
     }
 
-    /// Begins an audit entry for an operation on a task. Returns none if nothing is recorded.
+    /// Begins an audit entry for an operation on a task. Returns `None` if nothing is recorded.
     pub(super) async fn note_of_task(
         &self,
         server: usize,
@@ -307,7 +307,7 @@ impl Gateway {
         }
     }
 
-    /// The server of a task, and the id that it has there.
+    /// Returns the server of a task and the task's id there.
     pub(super) fn resolve_task(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
         let place = || {
             let (prefix, id) = shown.split_once(SEPARATOR)?;
@@ -323,7 +323,7 @@ impl Gateway {
         place().ok_or_else(|| RpcError::invalid_params("unknown or expired task"))
     }
 
-    /// The task under the id it has here, and its result with every URI as the application has to write it.
+    /// Converts a task for the application: with its shown id, and with URIs that route back to its server.
     pub(super) fn present_task(
         &self,
         found: &mut GetTaskResult,

@@ -1,4 +1,4 @@
-//! One call on its way, until it has ended and is recorded.
+//! An admitted call, until it has ended and is recorded.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,15 +21,15 @@ use super::review::ResultReview;
 pub(crate) struct AdmittedCall {
     guard: Arc<PolicyEnforcer>,
     begun: Instant,
-    /// The audit entry; none if nothing is recorded, or once it has been handed over.
+    /// Audit entry. `None` if nothing is recorded, or once it has been submitted.
     entry: Option<AuditEntry>,
     server: String,
     peer: Arc<Peer>,
-    /// Labels of the result for the session's data flow; none if data flow is not tracked.
+    /// Labels of the result for the session's data flow. `None` if data flow is not tracked.
     labels: Option<FlowLabels>,
     principal: Option<String>,
     application: Option<String>,
-    /// True if it may change something, as far as is known: then its end is on the disk before its answer goes out.
+    /// True if the call may change something. Its end is then on disk before the response is sent.
     may_change: bool,
     /// True if a person decided about it: then, too.
     by_person: bool,
@@ -71,7 +71,8 @@ impl AdmittedCall {
         }
     }
 
-    /// Nothing goes where what happened before could not be recorded; trying again is how it is known that it can.
+    /// Checks that the audit log can be written. A call is not forwarded while earlier entries cannot be recorded; the
+    /// check retries the write.
     pub(super) async fn can_be_recorded(&self) -> Result<(), StoreError> {
         match &self.guard.audit {
             Some(audit) => audit.check_writable().await,
@@ -86,8 +87,8 @@ impl AdmittedCall {
         }
     }
 
-    /// The person approved this, perhaps with other arguments; if the server asks something, the next round is approved,
-    /// too.
+    /// Marks the call as approved by a person, possibly with edited arguments. If the server requests input, the next
+    /// round is approved too.
     pub(super) fn approved(&mut self, bond: ApprovalBinding, edited: Option<RawJson>, flow: bool) {
         if let Some(entry) = &mut self.entry
             && let Some(edited) = &edited
@@ -102,7 +103,7 @@ impl AdmittedCall {
         self.approved = Some(ApprovedCall { bond, edited, flow });
     }
 
-    /// A person decided about it, this time.
+    /// Marks this call as decided by a person.
     pub(super) fn mark_decided_by_person(&mut self) {
         self.by_person = true;
     }
@@ -116,7 +117,7 @@ impl AdmittedCall {
         self.labels = Some(labels);
     }
 
-    /// Its server is not there: what comes back is ours.
+    /// Clears the labels, because the host answers itself.
     pub(crate) fn clear_labels(&mut self) {
         self.labels = None;
     }
@@ -139,12 +140,12 @@ impl AdmittedCall {
         self.approved.is_some()
     }
 
-    /// The arguments that go instead of those that came.
+    /// Returns the edited arguments, if any.
     pub(crate) fn edited(&self) -> Option<&RawJson> {
         self.approved.as_ref()?.edited.as_ref()
     }
 
-    /// There is nowhere to record it.
+    /// Disables recording, because there is no audit log.
     pub(super) fn unrecorded(&mut self) {
         self.entry = None;
     }
@@ -158,7 +159,7 @@ impl AdmittedCall {
         let _nothing_to_withhold = self.end(AuditOutcome::Refused, None, None).await;
     }
 
-    /// It has come back from its server.
+    /// Ends the call with the server's outcome.
     pub(crate) async fn finish(mut self, outcome: Result<Outcome, RpcError>) -> Result<Outcome, RpcError> {
         match outcome {
             Ok(Outcome::Complete(reply)) => {
@@ -233,8 +234,8 @@ impl AdmittedCall {
         }
     }
 
-    /// Records how it ended. What may have changed something and what a person decided is on the disk when this comes
-    /// back; the rest is gathered and written soon.
+    /// Records the end of the call. Calls that may change something and decisions of a person are on disk when this
+    /// returns; other entries are queued.
     async fn end(
         &mut self,
         ending: AuditOutcome,
@@ -276,7 +277,7 @@ impl AdmittedCall {
     }
 }
 
-/// A call that was made but cannot be recorded at the moment. Its answer is withheld.
+/// A call that was made but cannot be recorded. Its result is withheld.
 struct UnrecordedCall {
     kind: AuditEntryKind,
     server: String,
@@ -284,7 +285,7 @@ struct UnrecordedCall {
 }
 
 impl UnrecordedCall {
-    /// The answer in its place. A model reads the result of a tool; an error of the protocol it may never see.
+    /// Returns the outcome that replaces the result: a tool result for a model, which may never see protocol errors.
     fn outcome(self) -> Result<Outcome, RpcError> {
         let Self { kind, server, subject } = self;
         let text = format!(
@@ -299,8 +300,8 @@ impl UnrecordedCall {
 }
 
 impl PolicyEnforcer {
-    /// Returns whether something that goes to a server may change anything: a tool does, unless it says that it only reads and its
-    /// server is part of this program or one whose word the rules believe.
+    /// Returns true if an action may change something: a tool does, unless it is declared read-only and its server is
+    /// built in or trusted.
     fn may_change(&self, going: &CallTarget<'_>) -> bool {
         // What a method of an extension does, nobody here knows.
         let TargetItem::Tool(_, listed) = going.what else {

@@ -6,8 +6,8 @@ use sha2::{Digest as _, Sha256};
 use super::call_target::{CallTarget, TargetItem};
 use crate::approvals::BindingDigest;
 
-/// Digests over everything that an approval is bound to: who calls, for which application, which server (by its name and its command line or URL) and tool as
-/// they are defined, the final arguments, and the rules.
+/// Digests of everything that an approval is bound to: the caller, the application, the server (name and command line
+/// or URL), the tool's definition, the final arguments, and the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ApprovalBinding {
     pub(super) call: BindingDigest,
@@ -16,8 +16,8 @@ pub(super) struct ApprovalBinding {
 }
 
 impl ApprovalBinding {
-    /// `arguments` as they would be sent: what two readers could take for two numbers is not one call. `definition` is
-    /// the hash of the tool's.
+    /// Creates a binding to `arguments` as they would be sent; numbers with different spellings are different calls.
+    /// `definition` is the hash of the tool's definition.
     pub(super) fn new(
         policy: &Policy,
         asked: &PolicyRequest<'_>,
@@ -51,14 +51,14 @@ pub(super) fn asker_digest(principal: Option<&str>) -> BindingDigest {
     bound.finalize().into()
 }
 
-/// The hash of a tool's definition as the server gives it: an approval is for what the person was told that it does.
+/// Returns the hash of a tool's definition as the server sent it, because the approval is for the described behaviour.
 pub(super) fn definition(going: &CallTarget<'_>) -> Option<String> {
     let TargetItem::Tool(_, Some(tool)) = going.what else { return None };
     let digest = Sha256::digest(serde_json::to_vec(tool).unwrap_or_default());
     Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Each part with its length, so that nothing can be moved from one to the next.
+/// Adds a part, preceded by its length, so that no bytes can be moved from one part to the next.
 fn bind(bound: &mut Sha256, part: &[u8]) {
     bound.update((part.len() as u64).to_be_bytes());
     bound.update(part);

@@ -26,8 +26,8 @@ pub(super) enum ApprovalFormAnswer {
     No(Option<String>),
 }
 
-/// The question about a call. What comes from a server or a model is shown as text, with what would hide in it made
-/// visible, and without anything to click at.
+/// Creates the form about a call. Texts from servers and models have hidden characters made visible and contain no
+/// clickable links.
 pub(super) fn form(
     going: &CallTarget<'_>,
     arguments: &CallArguments,
@@ -136,7 +136,7 @@ pub(super) fn suggestion(arguments: &CallArguments) -> RawJson {
     Value::Object(conditions).into()
 }
 
-/// Reads the filled-in form. Whatever is not a clear yes is a no.
+/// Parses the completed form. Anything but a clear yes is a denial.
 pub(super) fn answer(content: &RawJson) -> ApprovalFormAnswer {
     #[derive(Deserialize)]
     struct FilledApprovalForm {
@@ -158,12 +158,13 @@ fn line(text: &str) -> String {
     shown(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// Text of others: what hides is shown, and no address can be clicked at (ELIC-26).
+/// Formats foreign text: hidden characters are visible, and addresses are not clickable (ELIC-26).
 fn shown(text: &str) -> String {
     visible(text).replace("://", ": //")
 }
 
-/// The application's name for itself, with its program where that is known: `Editor 1.2 (node, process 7 of user 1000)`.
+/// Describes the application by its reported name and, if known, its program: `Editor 1.2 (node, process 7 of user
+/// 1000)`.
 pub(super) fn sender(peer: &hospes::Peer) -> Option<String> {
     let name = peer.info.as_ref().map(|info| format!("{} {}", info.name, info.version));
     match (name, &peer.caller) {

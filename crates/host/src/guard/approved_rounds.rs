@@ -1,4 +1,4 @@
-//! Approved calls whose servers ask something in between: the next round is approved, too.
+//! Approved calls whose servers request input: their next round is approved too.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ const APPROVAL_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct ApprovedCall {
     pub(super) bond: ApprovalBinding,
     pub(super) edited: Option<RawJson>,
-    /// True if the person was told which data of the session could be sent out.
+    /// True if the person was shown which data of the session could be sent out.
     pub(super) flow: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ApprovedCall {
 pub(super) struct ApprovedRounds(Mutex<HashMap<String, (ApprovedCall, Instant)>>);
 
 impl ApprovedRounds {
-    /// The word that the next round is approved.
+    /// Creates a token with which the next round is approved.
     pub(super) fn issue_token(&self, approved: ApprovedCall) -> Result<String, ApprovalQueueError> {
         let (id, now) = (generate_id()?, Instant::now());
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,12 +47,12 @@ impl ApprovedRounds {
         Ok(id)
     }
 
-    /// The call that was approved is given up.
+    /// Removes an approved call that was abandoned.
     pub(super) fn forget(&self, id: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// Uses up that word; what was approved.
+    /// Redeems a token. Returns the approved call.
     pub(super) fn redeem_token(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! Having a person asked about a call: through the application, at the console, or with the call kept waiting.
+//! Approval of a call by a person: by a form in the application, at the console, or while the call waits.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ use crate::approvals::{
 const FORM: &str = "hospes.approve.";
 const CONSOLE: &str = "hospes.console.";
 
-/// By whom what an application's form says was decided.
+/// Decider recorded for decisions that an application's form reports.
 const APPLICATION_DECIDER: &str = "the person, through the application";
 
 /// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
@@ -51,7 +51,7 @@ pub(super) struct CallApproval<'a, 'g> {
     pub(super) going: &'a CallTarget<'g>,
     pub(super) asked: &'a PolicyRequest<'a>,
     pub(super) arguments: &'a CallArguments,
-    /// The arguments as they came.
+    /// Arguments as received.
     pub(super) text: &'a str,
     pub(super) bond: ApprovalBinding,
     /// The hash of the tool's definition.
@@ -122,8 +122,7 @@ impl PolicyEnforcer {
         self.ask_person(call, asking, passage).await
     }
 
-    /// Has the person asked in the way that there is: a form in the application, the console in a browser, or the call
-    /// waits.
+    /// Asks the person by the available means: a form in the application, the console in a browser, or a waiting call.
     async fn ask_person(
         &self,
         call: &Call,
@@ -191,7 +190,7 @@ impl PolicyEnforcer {
         passage.conclude(asking.going, decision).await
     }
 
-    /// Does what was decided.
+    /// Applies the decision.
     async fn apply_decision(
         &self,
         call: &Call,
@@ -371,7 +370,7 @@ impl CallApproval<'_, '_> {
         self.verdict.flow.as_ref().map_or_else(String::new, |flow| format!("; {flow}"))
     }
 
-    /// Under which the last approved arguments are remembered.
+    /// Key under which the last approved arguments are stored.
     fn last_key(&self) -> String {
         let part =
             |part: Option<&str>| part.map_or_else(|| "-".to_owned(), |part| format!("{}:{part}", part.len()));
@@ -409,8 +408,8 @@ impl ApprovalAnswer {
         queue.is_redeemable(&self.id, &bond.call)
     }
 
-    /// Returns the decision the person made in the application, or none if they were sent to the console. Any answer
-    /// that is not a clear yes is a no.
+    /// Returns the decision the person made in the application, or `None` if they were sent to the console. Any answer
+    /// that is not a clear yes is a denial.
     fn said(&self, may_remember: bool) -> Option<ApprovalDecision> {
         let result = self.content.decode::<ElicitResult>();
         match result {

@@ -1,7 +1,7 @@
 //! Policy enforcement between a call and its server: the rules, the approvals, and the audit record.
 //!
-//! A call is looked at once it is known where it would go. The policy allows, denies or has the person asked; an approval
-//! is good for exactly this call, once. However it ends, an entry of the audit record says so.
+//! A call is checked once its target is known. The policy allows or denies it, or requires approval; an approval is
+//! valid for exactly this call, once. Each outcome is recorded in the audit log.
 
 mod admission;
 mod admitted_call;

@@ -1,4 +1,4 @@
-//! One thing on its way that is no call to a server, until it has ended and is recorded.
+//! An audit entry of an action other than a call, until the action has ended.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,7 +41,7 @@ impl PendingAuditEntry {
         }
     }
 
-    /// It is of no interest.
+    /// Discards the entry without recording it.
     pub(crate) fn discard(mut self) {
         self.entry = None;
     }

@@ -1,4 +1,4 @@
-//! The check of the record when the host begins to add to it.
+//! Verification of the audit log when the host starts.
 
 use std::error::Error as _;
 
@@ -7,9 +7,9 @@ use hospes_store::{AuditEntry, AuditEntryKind, StoreError};
 use super::enforcer::PolicyEnforcer;
 
 impl PolicyEnforcer {
-    /// Verifies the whole audit record. A fault is returned, kept for the host's status, and recorded. The record
-    /// continues after an entry that reports the fault, and is not intact from its first fault on. Takes about a second
-    /// for some hundred thousand entries; calls continue meanwhile.
+    /// Verifies the whole audit log. A fault is returned, kept for the host's status, and recorded. Recording continues
+    /// after an entry that reports the fault. Takes about a second for a few hundred thousand entries; calls continue
+    /// in the meantime.
     pub async fn examine_record(&self) -> Option<String> {
         let error = self.audit.as_ref()?.verify(None).await.err()?;
         let because = error.source().map(|source| format!(": {source}")).unwrap_or_default();
@@ -28,7 +28,8 @@ impl PolicyEnforcer {
         Some(problem)
     }
 
-    /// Problems with the record: that it cannot be written now, and what [`PolicyEnforcer::examine_record`] found.
+    /// Returns problems with the audit log: that it cannot be written now, and what [`PolicyEnforcer::examine_record`]
+    /// found.
     #[must_use]
     pub fn record_problem(&self) -> Option<String> {
         let failing = self.audit.as_ref().is_some_and(hospes_store::AuditLog::is_failing);

@@ -1,4 +1,4 @@
-//! A call that is stopped by something else than the rules is refused and recorded as any other.
+//! Refusal of calls for reasons other than the policy, recorded like other refusals.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Retention of the audit record: entries are deleted when they reach their maximum age.
+//! Retention of the audit log: entries are deleted when they reach their maximum age.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::enforcer::PolicyEnforcer;
 const RETENTION_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PolicyEnforcer {
-    /// Forgets what was recorded longer ago than `kept_for`: now, and once a day for as long as the guard is there. That
-    /// something was cut off, and where the record begins now, is sealed. Must be called within a runtime.
+    /// Deletes entries older than `kept_for` now and once a day, for as long as the guard lives. The deletion and the
+    /// new beginning of the log are sealed. Must be called within a runtime.
     pub fn spawn_retention(self: &Arc<Self>, kept_for: Duration) -> JoinHandle<()> {
         // The task must not keep the guard alive, as it would run for ever then.
         let guard = Arc::downgrade(self);

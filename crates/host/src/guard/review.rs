@@ -104,8 +104,7 @@ impl ResultReview {
         }
     }
 
-    /// Returns the outcome that replaces the result. It says that the call was made, because a model that believes
-    /// otherwise would repeat it.
+    /// Returns the outcome that replaces the result. It states that the call was made, or a model would repeat it.
     fn refusal(&self, server: &str, why: &str) -> Outcome {
         let name = &self.name;
         let text = format!("`{name}` of the server `{server}` was called; its result is not shown: {why}");
@@ -116,7 +115,7 @@ impl ResultReview {
     }
 }
 
-/// A result as JSON, in the shape of the newest revision.
+/// Encodes a result as JSON in the form of the newest revision.
 fn written(reply: &Reply) -> Result<RawJson, RpcError> {
     let json = match reply {
         Reply::CallTool(result) => RawJson::from_serialize(result),

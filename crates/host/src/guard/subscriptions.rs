@@ -1,4 +1,4 @@
-//! Subscriptions to resources: a change notification goes by the same rules as reading the resource.
+//! Subscriptions to resources, to which the same rules apply as to reading.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,8 +18,7 @@ use crate::approvals::{GrantEffect, GrantQuery};
 /// Maximum number of subscriptions remembered as already recorded.
 const MAX_FOLLOWERS: usize = 4096;
 
-/// A session of an older revision asks anew for everything that it follows whenever something is added; what it followed
-/// already is not recorded again.
+/// Subscriptions that have already been recorded. A legacy session repeats all of them whenever one is added.
 #[derive(Debug, Default)]
 pub(super) struct RecordedSubscriptions(Mutex<HashMap<u64, Weak<Peer>>>);
 
@@ -118,7 +117,7 @@ impl PolicyEnforcer {
         }
     }
 
-    /// An entry about something that an application wants of a server.
+    /// Creates an entry for a request of an application to a server.
     pub(super) fn entry(
         &self,
         kind: hospes_store::AuditEntryKind,

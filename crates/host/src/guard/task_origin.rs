@@ -1,4 +1,4 @@
-//! Tasks: work that continues after its call has ended still belongs to that call, and goes by the current rules for
+//! Origins of tasks. A task that continues after its call still belongs to that call, and the current rules apply to
 //! it.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const MAX_REMEMBERED: usize = 4096;
 pub(crate) struct TaskOrigin {
     tool: String,
     effects: ToolEffectSet,
-    /// None where they were too long to be remembered, or the host was started anew: what was said is kept nowhere.
+    /// Arguments of the call. `None` if they were too long, or after a restart, because they are not stored.
     arguments: Option<RawJson>,
     application: Option<String>,
     /// Version of the rules under which the task began.
@@ -49,14 +49,14 @@ pub(crate) struct StoredTaskOrigin {
 /// Reason that a task has to end.
 #[derive(Debug)]
 pub(crate) struct TaskEndReason {
-    /// Reason for the caller.
+    /// Reason, for the caller.
     pub(crate) why: String,
-    /// Reason for the record.
+    /// Reason, for the audit log.
     pub(crate) by: String,
 }
 
 impl TaskOrigin {
-    /// The call of a tool, listed so, with the arguments that went to its server.
+    /// Creates the origin for a tool call with the shown name and the arguments sent to the server.
     pub(crate) fn new(
         guard: &PolicyEnforcer,
         context: &Context,

@@ -1,4 +1,4 @@
-//! One server's pins.
+//! Pins of one server, checked when it starts, lists and is called.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -38,7 +38,8 @@ pub(crate) struct PinGate {
 }
 
 impl PinGate {
-    /// None where nothing is pinned, and for what is part of the program, which is trusted as the program is.
+    /// Creates the gate of a server. `None` if it is not pinned, and for built-in servers, which are trusted like the
+    /// program.
     pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Arc<Self>> {
         let trust = trust_mode(config.pins.unwrap_or(mode))?;
         if matches!(config.transport, ServerTransport::Builtin(_)) {

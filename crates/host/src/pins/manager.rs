@@ -1,4 +1,4 @@
-//! The pins in the hands of a person: the console, the command line.
+//! Management of pins for the console and the command line.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub enum PinManagerError {
     /// The definition that the person saw is no longer the current one.
     #[error("`{0}` has changed since it was shown; nothing was accepted")]
     Changed(String),
-    /// The server comes first.
+    /// The server has to be accepted first.
     #[error(
         "`{0}` itself is not accepted; accept the server first, then reject the items that you do not want"
     )]
@@ -49,7 +49,7 @@ pub enum PinManagerError {
     Store(#[from] StoreError),
 }
 
-/// The pins: what waits for a person, and what a person decides. Cheap to clone.
+/// Handle for reviewing and deciding pins. Cheap to clone.
 #[derive(Clone)]
 pub struct PinManager {
     book: Arc<PinStore>,
@@ -60,12 +60,12 @@ pub struct PinManager {
 /// A server of the host.
 pub(crate) enum PinMember {
     Gated(Arc<PinGate>),
-    /// Its name, and what it is.
+    /// A built-in server: its name and transport.
     Builtin(String, ServerTransport),
 }
 
 impl PinMember {
-    /// None where nothing is pinned.
+    /// Creates the handle of a server. `None` if it is not pinned.
     pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Self> {
         match &config.transport {
             transport @ ServerTransport::Builtin(_) => {
@@ -96,10 +96,10 @@ impl PinManager {
         Self { book, servers: servers.map(Arc::new) }
     }
 
-    /// All servers, with what they offer and how it stands. A server that was not seen yet is not among them.
+    /// Returns all servers with their items and states. Servers that were never seen are left out.
     ///
     /// # Errors
-    /// When the state cannot be read.
+    /// If the state cannot be read.
     pub async fn list(&self) -> Result<Vec<PinnedServer>, PinManagerError> {
         let all = self.all().await?;
         let mut list = Vec::new();
@@ -132,10 +132,10 @@ impl PinManager {
         Ok(list)
     }
 
-    /// One server.
+    /// Returns one server.
     ///
     /// # Errors
-    /// There is no such server, or the state cannot be read.
+    /// If there is no such server, or the state cannot be read.
     pub async fn server(&self, name: &str) -> Result<PinnedServer, PinManagerError> {
         let found = self.list().await?.into_iter().find(|one| one.server == name);
         found.ok_or_else(|| PinManagerError::NoServer(name.to_owned()))
@@ -144,7 +144,7 @@ impl PinManager {
     /// Returns the difference between the current and the accepted definition.
     ///
     /// # Errors
-    /// When it is not offered, or the state cannot be read.
+    /// If the item is not offered, or the state cannot be read.
     pub async fn difference(
         &self,
         server: &str,
@@ -165,11 +165,11 @@ impl PinManager {
         Ok(DefinitionDifference::of(item, &history, &self.book.neighbours(server)))
     }
 
-    /// Accepts a server with all that it offers now, or one thing that it offers, if that has this hash still: a person
-    /// accepts what they have seen. `by` goes into the record.
+    /// Accepts a server with all its items, or one item, if its hash is unchanged: a person accepts exactly what they
+    /// have seen. `by` is recorded in the audit log.
     ///
     /// # Errors
-    /// When it is not what was seen any more, there is no such thing, or the state cannot be written.
+    /// If the hash has changed, there is no such item, or the state cannot be written.
     pub async fn accept(
         &self,
         server: &str,
@@ -188,10 +188,10 @@ impl PinManager {
         .await
     }
 
-    /// Rejects a server, which is then stopped and not started again, or one thing that it offers.
+    /// Rejects one item, or a server, which is then stopped and not started again.
     ///
     /// # Errors
-    /// When there is no such thing, or the state cannot be written.
+    /// If there is no such server or item, or the state cannot be written.
     pub async fn reject(
         &self,
         server: &str,
@@ -233,10 +233,10 @@ impl PinManager {
         Ok(self.pinned(&decided.server, &all).await?)
     }
 
-    /// The definitions that a server has had, of one item or all, the newest first.
+    /// Returns all known definitions of a server, of one item or all, newest first.
     ///
     /// # Errors
-    /// There is no such server or item, or the state cannot be read.
+    /// If there is no such server or item, or the state cannot be read.
     pub async fn history(
         &self,
         server: &str,
@@ -247,7 +247,7 @@ impl PinManager {
         Ok(self.book.store.history(server, known.fingerprint.target, item).await?)
     }
 
-    /// Counts what may have changed: what waits, and what was decided, here or by another process.
+    /// Returns a counter of possible changes to pins, by this and other processes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.book.store.changes()
@@ -272,7 +272,7 @@ impl PinManager {
         Ok(PinnedServer::of(server, &history, &same, &self.book.neighbours(&server.name)))
     }
 
-    /// The server as the host has it, else as it was last seen.
+    /// Returns the server as the host knows it, else as it was last seen.
     async fn known(&self, name: &str) -> Result<StoredServer, PinManagerError> {
         let missing = || PinManagerError::NoServer(name.to_owned());
         let Some(members) = &self.servers else {

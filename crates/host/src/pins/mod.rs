@@ -1,4 +1,4 @@
-//! Pins: what a server offers is used as it was accepted, and not otherwise.
+//! Pins: items of servers are used only with their accepted definitions.
 //!
 //! A server that was never seen is in quarantine. Its tools are listed by name only and cannot be called; its prompts,
 //! resources and instructions are not forwarded; its requests are not answered. A person accepts its command line or
@@ -6,7 +6,8 @@
 //! is read and again on each call. A definition that differs is blocked until the difference is accepted; all others
 //! stay usable. [`PinMode`] sets how definitions are accepted that are seen first.
 //!
-//! Calls look in memory only. What is kept is in the host's state, which other processes may change at any time.
+//! Calls check an in-memory copy. The pins are stored in the host's state, which other processes may change at any
+//! time.
 
 mod definition;
 mod fingerprint;

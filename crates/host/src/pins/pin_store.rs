@@ -28,7 +28,7 @@ pub(crate) struct PinStore {
     pub(super) store: PinRecords,
     audit: Option<AuditLog>,
     pub(super) epoch: Arc<UpstreamEpoch>,
-    /// The names of tools, by server: what other servers' descriptions should not be about.
+    /// Names of tools by server, for detecting descriptions that mention other servers' tools.
     names: Mutex<HashMap<String, Vec<String>>>,
 }
 
@@ -115,7 +115,7 @@ impl PinStore {
         }
     }
 
-    /// An entry of the record.
+    /// Records an entry in the audit log.
     pub(super) async fn note(&self, server: &str, item: Option<(ItemKind, &str)>, decision: &str, by: &str) {
         let Some(audit) = &self.audit else { return };
         let mut entry = AuditEntry::new(AuditEntryKind::Definition);
@@ -131,7 +131,7 @@ impl PinStore {
         }
     }
 
-    /// The other servers.
+    /// Returns the tools of the other servers.
     pub(super) fn neighbours(&self, server: &str) -> NeighbourTools {
         let names = self.names();
         let others = names.iter().filter(|(name, _)| *name != server);
@@ -141,7 +141,7 @@ impl PinStore {
         NeighbourTools(others)
     }
 
-    /// The tools of a server that was not seen here.
+    /// Adds the tools of a server that this host has not seen.
     pub(super) fn add_known_tools(&self, server: &str, tools: Vec<String>) {
         // What this host has seen itself is newer, and stays.
         self.names().entry(server.to_owned()).or_insert(tools);
@@ -152,7 +152,7 @@ impl PinStore {
     }
 }
 
-/// Goes by what others decide, for as long as there is anybody whom it concerns.
+/// Applies decisions of other processes, for as long as any server is pinned.
 pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, gates: Vec<Weak<PinGate>>) {
     loop {
         let here: Vec<_> = gates.iter().filter_map(Weak::upgrade).collect();
@@ -172,7 +172,7 @@ pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, gates: V
     }
 }
 
-/// An error with its causes, in one line.
+/// Formats an error and its causes in one line.
 pub(super) fn format_error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

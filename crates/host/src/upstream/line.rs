@@ -1,4 +1,4 @@
-//! One supervised connection to one server, as those see it who call over it. What keeps it up is its supervisor.
+//! A supervised connection to one server, as seen by its callers. Its supervisor keeps it up.
 
 mod connecting;
 mod list_upkeep;
@@ -34,10 +34,10 @@ pub(crate) struct SupervisedConnection {
     /// Counter of changes, shared by all connections; an increment makes views rebuild their catalogues.
     epoch: Arc<UpstreamEpoch>,
     stop: watch::Sender<bool>,
-    /// Counts how often a person wanted it started anew.
+    /// Counter of restarts requested by a person.
     restart: watch::Sender<u64>,
     nudge: Notify,
-    /// Calls that wait for the connection go in the order in which they came.
+    /// Lock that keeps waiting calls in order.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Number of calls in the queue.
     queued: AtomicUsize,
@@ -49,7 +49,7 @@ pub(crate) struct SupervisedConnection {
     told: broadcast::Sender<Notification>,
 }
 
-/// The right to send what waited for the connection before whatever came after it.
+/// Turn to send a call that waited for the connection, before later calls.
 #[derive(Debug)]
 pub(crate) struct SendTurn {
     line: Arc<SupervisedConnection>,
@@ -65,7 +65,7 @@ impl Drop for SendTurn {
 }
 
 impl SupervisedConnection {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn start(
         server: Arc<UpstreamServer>,
         abilities: CapabilitySet,
@@ -105,24 +105,24 @@ impl SupervisedConnection {
         self.phase.borrow()
     }
 
-    /// The connection, where there is one.
+    /// Returns the connection, if it is established.
     pub(crate) fn live(&self) -> Option<Arc<ReadyConnection>> {
         self.phase.borrow().ready().cloned()
     }
 
-    /// Log messages that belong to no call.
+    /// Subscribes to log messages that belong to no call.
     pub(crate) fn told(&self) -> broadcast::Receiver<Notification> {
         self.told.subscribe()
     }
 
-    /// Waits until the phase is one that `wanted` takes.
+    /// Waits until `wanted` returns true for the phase.
     pub(crate) async fn wait(&self, wanted: impl FnMut(&UpstreamPhase) -> bool) {
         // The sender is ours, so there is always one.
         let _ = self.phase.subscribe().wait_for(wanted).await;
     }
 
-    /// Waits for the connection, at most `limit`. Calls that had to wait are sent one after the other, in their order:
-    /// each holds the returned turn until it is sent.
+    /// Waits for the connection, at most `limit`. Calls that had to wait are sent one at a time, in order: each holds
+    /// the returned turn until it is sent.
     pub(crate) async fn ready(
         self: &Arc<Self>,
         limit: Duration,
@@ -165,12 +165,12 @@ impl SupervisedConnection {
         self.open_connection().map(|live| (live, Some(turn)))
     }
 
-    /// The connection, unless it is gone: it may have broken a moment ago, and the supervisor not have heard yet.
+    /// Returns the connection unless it is closed. It may have broken before the supervisor noticed.
     fn open_connection(&self) -> Option<Arc<ReadyConnection>> {
         self.live().filter(|live| !(live.connection.is_closed)())
     }
 
-    /// Waits until what the server said to have changed is read, but not for ever; whether it is.
+    /// Waits for a limited time until reported changes have been read. Returns true if they have.
     pub(crate) async fn wait_for_reread(&self) -> bool {
         if !*self.unread.borrow() {
             return true;
@@ -181,30 +181,30 @@ impl SupervisedConnection {
         timeout(REREAD_WAIT, unread.wait_for(|unread| !unread)).await.is_ok_and(|read| read.is_ok())
     }
 
-    /// The tools have been read, or have to be.
+    /// Records whether the list of tools has to be read again.
     fn set_unread(&self, unread: bool) {
         self.unread.send_if_modified(|now| std::mem::replace(now, unread) != unread);
     }
 
-    /// Requests a check of the server after a call failed, possibly because of the connection. A server reached over
-    /// HTTP shows in no other way that it is gone.
+    /// Requests a check of the server after a call failed, possibly because of the connection. Over HTTP, a lost server
+    /// cannot be detected otherwise.
     pub(crate) fn doubt(&self) {
         self.doubt.notify_one();
     }
 
-    /// Asks it to stop.
+    /// Starts to stop the connection.
     pub(crate) fn begin_stop(&self) {
         // Unlike `send`, this stores the value even where nobody has subscribed yet.
         self.stop.send_replace(true);
     }
 
-    /// Asks it to stop, and waits until nothing is left of it.
+    /// Stops the connection and waits until its resources are released.
     pub(crate) async fn stop(&self) {
         self.begin_stop();
         self.wait(|phase| matches!(phase, UpstreamPhase::Stopped)).await;
     }
 
-    /// Closes the connection, if there is one, and connects anew at once, whatever came before.
+    /// Closes the connection, if there is one, and reconnects immediately, regardless of earlier failures.
     pub(crate) fn restart(&self) {
         self.restart.send_modify(|times| *times += 1);
     }
@@ -221,7 +221,7 @@ impl SupervisedConnection {
     }
 }
 
-/// A call that stays pending and brings changes.
+/// Starts a subscription call, which stays pending and yields notifications.
 pub(crate) fn listen(
     connection: &UpstreamConnection,
     filter: SubscriptionFilter,

@@ -62,8 +62,8 @@ impl ClientBuilder {
 
     /// Sets the handler of the server's sampling requests. Declares the capability `sampling`.
     ///
-    /// A person's refusal is an [`RpcError`](hospes_model::RpcError) with the code `-1`; it ends the call that the
-    /// question came from.
+    /// For a refusal by the user, return an [`RpcError`](hospes_model::RpcError) with the code `-1`; it ends the call
+    /// that caused the request.
     pub fn sampling<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(CreateMessageParams) -> Fut + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The sampling handler understands tools: declares `sampling.tools`.
+    /// Declares that the sampling handler supports tools (`sampling.tools`).
     pub fn sampling_tools(mut self) -> Self {
         let sampling =
             self.options.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
@@ -96,8 +96,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The elicitation handler can send the person to a URL: declares `elicitation.url`. It must show the whole URL and
-    /// ask before it opens it, and must not fetch it; [`UrlReview`](crate::client::UrlReview) has what there is to show.
+    /// Declares that the elicitation handler supports URLs (`elicitation.url`). It must show the whole URL and ask
+    /// before opening it, and must not fetch it; see [`UrlReview`](crate::client::UrlReview).
     pub fn elicitation_urls(mut self) -> Self {
         self.elicitation_capability().url = Some(RawJson::empty_object());
         self
@@ -129,14 +129,14 @@ impl ClientBuilder {
         self.options.settings.capabilities.elicitation.get_or_insert_with(ElicitationCapability::new)
     }
 
-    /// Lets the server make [tasks](crate::tasks) of what it asks the model or the person (2025-11-25): it need not wait for
-    /// the answer, but comes to fetch it. Declares the capability `tasks` for all that there are handlers for.
+    /// Lets the server run its requests to the model or the user as [tasks](crate::tasks) (2025-11-25): it fetches the
+    /// result later instead of waiting. Declares the capability `tasks` for all requests with handlers.
     pub fn tasks(mut self, settings: TaskSettings) -> Self {
         self.tasks = Some(settings);
         self
     }
 
-    /// The folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
+    /// Sets the folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
     ///
     /// `..` and symbolic links are resolved when the folders are set. A path is reported only while it is readable and
     /// still leads to the same folder. Up to 2025-11-25 the server is notified when folders disappear or return. URIs
@@ -170,20 +170,20 @@ impl ClientBuilder {
         self
     }
 
-    /// Speaks this revision or none.
+    /// Requires this revision.
     pub fn revision(mut self, revision: Revision) -> Self {
         self.options.settings.revision = Some(revision);
         self
     }
 
-    /// The era that [`Client::era`] told the last time: it is not searched for again unless it proves wrong.
+    /// Sets the era that [`Client::era`] returned earlier, which is then tried first.
     pub fn era(mut self, known: Era) -> Self {
         self.options.settings.era = Some(known);
         self
     }
 
-    /// A server at a URL speaks HTTP+SSE, the transport of 2024-11-05, as [`Client::is_over_sse`] told the last time: that
-    /// is tried first. If it proves wrong, the transport is searched for like the era.
+    /// Tries HTTP+SSE first, the transport of 2024-11-05, if [`Client::is_over_sse`] returned true earlier. If that
+    /// fails, the transport is detected like the era.
     pub fn sse(mut self, known: bool) -> Self {
         self.options.settings.sse = known;
         self
@@ -221,8 +221,8 @@ impl ClientBuilder {
     }
 
     /// Sets the size of the response cache in bytes. It holds lists and resources that the server marked as cacheable
-    /// (2026-07-28). 0 disables the cache; the default is [`DEFAULT_CACHE_BYTES`](crate::client::DEFAULT_CACHE_BYTES). A change
-    /// notification invalidates the affected entries at once; to receive changes before entries expire,
+    /// (2026-07-28). 0 disables the cache; the default is [`DEFAULT_CACHE_BYTES`](crate::client::DEFAULT_CACHE_BYTES).
+    /// A change notification invalidates the affected entries immediately; to receive changes before entries expire,
     /// [listen](Client::listen).
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.options.settings.cache_bytes = bytes;
@@ -234,9 +234,9 @@ impl ClientBuilder {
     /// of `NO_PROXY`: names with their subdomains, addresses and networks, separated by commas. Servers on this machine
     /// are always reached directly.
     ///
-    /// Without this setting the environment decides: `HTTPS_PROXY` for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for
-    /// either, but for the hosts in `NO_PROXY`; each in capitals or not. What is no URL of such a proxy is an error when
-    /// connecting.
+    /// Without this setting the environment decides: `HTTPS_PROXY` for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY`
+    /// for either, except for the hosts in `NO_PROXY`; each in upper or lower case. An invalid proxy URL is an error
+    /// when connecting.
     #[cfg(feature = "http")]
     pub fn proxy(mut self, url: impl Into<String>, except: impl Into<String>) -> Self {
         self.options.settings.network.proxy =
@@ -244,18 +244,18 @@ impl ClientBuilder {
         self
     }
 
-    /// Uses no proxy, whatever the environment says.
+    /// Uses no proxy, regardless of the environment.
     #[cfg(feature = "http")]
     pub fn no_proxy(mut self) -> Self {
         self.options.settings.network.proxy = hospes_http_client::ProxySetting::None;
         self
     }
 
-    /// Trusts the authorities whose certificates are in this file (PEM), too. May be called repeatedly.
+    /// Also trusts the certificate authorities in this PEM file. May be called repeatedly.
     ///
-    /// Trusted without this are Mozilla's authorities, which are built in; or those that `SSL_CERT_FILE` (a file) and
-    /// `SSL_CERT_DIR` (folders) name in the environment, in their place. What cannot be read, or holds no certificate, is
-    /// an error when connecting.
+    /// By default Mozilla's authorities are trusted, which are built in, or instead those in `SSL_CERT_FILE` (a file)
+    /// and `SSL_CERT_DIR` (folders) of the environment. A file that cannot be read, or contains no certificate, is an
+    /// error when connecting.
     #[cfg(feature = "tls")]
     pub fn ca_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         self.options.settings.network.ca_files.push(path.into());
@@ -269,14 +269,14 @@ impl ClientBuilder {
         self
     }
 
-    /// The longest message that is taken from the server; a longer one fails its call alone.
+    /// Sets the maximum size of a message from the server, in bytes. A longer one fails only its own call.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.options.settings.limits.max_message_bytes = bytes;
         self
     }
 
-    /// The longest request that is sent over stdio. There are servers whose reader gives up the connection at 10 MiB, so
-    /// the default is just below that.
+    /// Sets the maximum size of a request over stdio, in bytes. Some servers close the connection at 10 MiB, so the
+    /// default is just below that.
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
         self.options.settings.limits.max_request_bytes = bytes;
         self
@@ -301,15 +301,15 @@ impl ClientBuilder {
         self
     }
 
-    /// Called with each notification that the specification does not define and that belongs to no call: extensions have such.
-    /// It is a [`Notification::Other`].
+    /// Sets a callback for notifications that the specification does not define and that belong to no call, as
+    /// extensions have them. It receives a [`Notification::Other`].
     pub fn on_notification(mut self, listener: impl Fn(Notification) + Send + Sync + 'static) -> Self {
         self.options.dispatcher.on_notification = Some(Arc::new(listener));
         self
     }
 
-    /// The handler of the server's requests of extensions: it gets the method and the params, and returns the result, an
-    /// object. Without it such requests are refused with `-32601`. The extension itself is declared with
+    /// Sets the handler of the server's extension requests. It receives the method and the params, and returns the
+    /// result, an object. Without it such requests are rejected with `-32601`. Declare the extension itself with
     /// [`ClientBuilder::capabilities`].
     pub fn on_extension_request<F, Fut>(mut self, handler: F) -> Self
     where
@@ -321,21 +321,21 @@ impl ClientBuilder {
         self
     }
 
-    /// Called when one of the server's lists has changed.
+    /// Sets a callback for changes of the server's lists.
     pub fn on_list_changed(mut self, listener: impl Fn(ListKind) + Send + Sync + 'static) -> Self {
         self.options.dispatcher.on_list_changed = Some(Arc::new(listener));
         self
     }
 
-    /// Called with each line that a started server writes to stderr.
+    /// Sets a callback for the lines that a child process writes to stderr.
     #[cfg(feature = "stdio")]
     pub fn on_stderr(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.options.listeners.stderr = Some(Arc::new(listener));
         self
     }
 
-    /// Called when the process of a server is started, cannot be, or has ended: for each process, for finding out what a
-    /// server speaks may take two. It must not block.
+    /// Sets a callback for process events: a server's process was started, failed to start, or has ended. Detecting the
+    /// era may take two processes. The callback must not block.
     #[cfg(feature = "stdio")]
     pub fn on_process(mut self, listener: impl Fn(ProcessEvent<'_>) + Send + Sync + 'static) -> Self {
         self.options.listeners.process = Some(Arc::new(listener));
@@ -358,30 +358,29 @@ impl ClientBuilder {
     /// Connects.
     ///
     /// # Errors
-    /// A value that says what was tried, at which stage it failed, what came back and what to do next.
+    /// [`ConnectError`] with the attempts, the failed stage, the response and a hint.
     pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
         // The future of connecting is large, and there is one of it for a connection.
         Box::pin(connect::connect(self.into_options(), target.into())).await
     }
 
-    /// Connects to a server in this process, through everything but a socket. For tests, and for hosts that bring
-    /// servers of their own.
+    /// Connects to a server in this process without a socket, for tests and for hosts with built-in servers.
     ///
     /// # Errors
-    /// When they do not understand each other.
+    /// If client and server have no revision in common.
     #[cfg(feature = "server")]
     pub async fn in_memory(self, server: impl IntoService) -> Result<Client, ConnectError> {
         let (read, write) = tokio::io::split(crate::transport::memory::serve(server.into_service()));
         Box::pin(connect::connect_streams(self.into_options(), read, write, "a server in memory")).await
     }
 
-    /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio; see
+    /// Connects over existing byte streams, such as a socket. Messages are lines, as over stdio; see
     /// [`transport`](crate::transport) for carriers of whole messages.
     ///
-    /// There are older servers that hang up when they are asked what they speak; [`dial`](Self::dial) reaches those, too.
+    /// Some older servers close the connection when they are probed for their era; use [`dial`](Self::dial) for those.
     ///
     /// # Errors
-    /// When the other side is no server.
+    /// If the other side is not an MCP server.
     pub async fn over<R, W>(self, read: R, write: W) -> Result<Client, ConnectError>
     where
         R: AsyncRead + Send + Unpin + 'static,

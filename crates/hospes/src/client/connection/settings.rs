@@ -24,8 +24,7 @@ pub const DEFAULT_PARK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub const MAX_PARKED_CALLS: usize = 1024;
 /// Default maximum number of rounds of questions per call.
 pub const DEFAULT_MAX_INPUT_ROUNDS: u32 = 32;
-/// The longest request sent over stdio, unless told otherwise: there are servers whose reader gives up the connection
-/// at 10 MiB.
+/// Default maximum size of a request over stdio, in bytes. Some servers close the connection at 10 MiB.
 pub const DEFAULT_MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024 - 1024;
 
 /// Default time to wait for the answer to a ping.

@@ -25,7 +25,7 @@ pub enum Target {
     Command(CommandTarget),
     /// A server that is reached over HTTP.
     Url(UrlTarget),
-    /// Text that is neither; connecting says why.
+    /// Text that is neither a URL nor a command. Connecting returns the reason.
     Invalid {
         /// Text that was given.
         text: String,
@@ -34,36 +34,36 @@ pub enum Target {
     },
 }
 
-/// A program to start. Its environment is a short list of harmless variables (see [`CommandTarget::env`]), not ours.
+/// A program to start. Its environment is limited to a few harmless variables (see [`CommandTarget::env`]).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandTarget {
     /// The program: a path, or a name that is looked up in `PATH`.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
     /// Variables set besides those that every child gets.
     pub env: Vec<(OsString, OsString)>,
-    /// Working directory of the program; none inherits the client's.
+    /// Working directory of the program. `None` inherits the client's.
     pub cwd: Option<PathBuf>,
-    /// The names of our own variables that it gets, in place of the few that every child gets.
+    /// Names of the client's variables that it gets instead of the default ones.
     pub inherited: Option<Vec<OsString>>,
     /// Program that starts the server instead of the client.
     pub launcher: Option<Launcher>,
     shown: Option<String>,
 }
 
-/// A program that starts servers and looks after them: it is run with its arguments, `--`, the server's program and the
-/// server's arguments, and with the server's pipes. Its exit is the server's.
+/// A helper program that starts and supervises servers. It is run with its arguments, `--`, the server's program and
+/// the server's arguments. It uses the server's pipes and exits with the server's status.
 ///
-/// `SIGTERM` tells it to have the server end, `SIGQUIT` to kill the server and all that it has started. It is killed
-/// itself only when it does not end then.
+/// `SIGTERM` makes it end the server, `SIGQUIT` makes it kill the server and all its descendants. The helper itself is
+/// killed only if it does not end then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Launcher {
-    /// The program.
+    /// Path of the helper.
     pub program: PathBuf,
-    /// Its own arguments.
+    /// Arguments of the helper itself.
     pub args: Vec<OsString>,
     /// Prefix of the names of the server's variables in the launcher's environment. It keeps variables that change how
     /// programs are loaded from affecting the launcher itself.
@@ -82,7 +82,7 @@ impl Launcher {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UrlTarget {
-    /// The endpoint.
+    /// URL of the endpoint.
     pub url: String,
     /// Headers that go with every request.
     pub headers: Vec<(String, String)>,
@@ -92,7 +92,7 @@ pub struct UrlTarget {
 }
 
 impl Target {
-    /// A program to start.
+    /// Creates a target for a program to start.
     pub fn command(program: impl Into<OsString>) -> CommandTarget {
         CommandTarget {
             program: program.into(),
@@ -105,7 +105,7 @@ impl Target {
         }
     }
 
-    /// A URL to reach.
+    /// Creates a target for a URL.
     pub fn url(url: impl Into<String>) -> UrlTarget {
         UrlTarget {
             url: url.into(),
@@ -137,29 +137,29 @@ impl Target {
 }
 
 impl CommandTarget {
-    /// One more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// A variable for the program. Besides those given here it gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and
-    /// `USER` (on Windows their counterparts) and nothing else, so that our secrets are not its secrets.
+    /// Sets a variable for the program. Besides these it gets only `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and
+    /// `USER` (on Windows their counterparts), so that the client's secrets are not passed on.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// More variables.
+    /// Sets several variables.
     #[must_use]
     pub fn envs<N: Into<OsString>, V: Into<OsString>>(
         mut self,
@@ -169,15 +169,15 @@ impl CommandTarget {
         self
     }
 
-    /// The folder it starts in.
+    /// Sets the working directory.
     #[must_use]
     pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cwd = Some(folder.into());
         self
     }
 
-    /// Hands on those of our own variables that have these names, if they are set, in place of the few that every child
-    /// gets (see [`env`](Self::env)).
+    /// Passes on the client's variables with these names, if they are set, instead of the default ones (see
+    /// [`env`](Self::env)).
     #[must_use]
     pub fn inherit<N: Into<OsString>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.inherited = Some(names.into_iter().map(Into::into).collect());
@@ -201,7 +201,7 @@ impl CommandTarget {
 }
 
 impl UrlTarget {
-    /// A header for every request.
+    /// Adds a header to every request.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -322,7 +322,7 @@ impl fmt::Debug for UrlTarget {
     }
 }
 
-/// The URL as it may be shown: no user, no password, no query.
+/// Returns the URL for display, without user, password and query.
 fn redact_url(url: &str) -> String {
     let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
     if parsed.username().is_empty() && parsed.password().is_none() && parsed.query().is_none() {
@@ -337,7 +337,7 @@ fn redact_url(url: &str) -> String {
     parsed.to_string()
 }
 
-/// One word of a command line, quoted where it must be.
+/// Quotes a word of a command line if necessary.
 fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! Keeps a connection up: connects, reads the lists, keeps them true, and tries again.
+//! Supervisor of a connection: connects, reads the lists, keeps them up to date, and reconnects after failures.
 //!
 //! ```text
 //!             ┌────────────── back-off over, or a call wants it ───────────────┐
@@ -301,7 +301,7 @@ impl SupervisedConnection {
         let _ = self.server.older.subscribe().wait_for(|older| *older).await;
     }
 
-    /// Records what becomes of connections to a URL. Of a process it is its start and its end that count.
+    /// Records events of connections to a URL. For a process, its start and end are recorded instead.
     fn record(&self, what: impl FnOnce(&LaunchRecorder)) {
         if let Some(launches) = self.server.launches.as_deref().filter(|_| self.server.transport == "http") {
             what(launches);
@@ -338,7 +338,7 @@ pub(super) enum ConnectionEnd {
     Others,
     /// A server that can only ask in the older era, as was found out.
     Older,
-    /// A person wants it started anew.
+    /// A person requested a restart.
     Restart,
 }
 
@@ -348,7 +348,7 @@ impl ConnectionEnd {
     }
 }
 
-/// Waits until a person wants the server started anew. The line that is waited for has the sender, so there is one.
+/// Waits until a person requests a restart. The connection itself holds the sender.
 async fn wanted(restart: &mut watch::Receiver<u64>) {
     if restart.changed().await.is_err() {
         std::future::pending().await
