@@ -1,4 +1,4 @@
-//! Interface between the pages on which users connect accounts at other servers, and whoever keeps those accounts.
+//! Interface between the pages on which users connect accounts at other servers, and the storage of those accounts.
 
 use std::fmt;
 use std::future::Future;
@@ -24,7 +24,7 @@ pub struct AccountLink {
 }
 
 impl AccountLink {
-    /// A link for this principal.
+    /// Creates a link for this principal.
     #[must_use]
     pub fn new(principal: Arc<str>, server: Arc<str>, host: impl Into<String>, page: Url) -> Self {
         Self { principal, server, host: host.into(), page }
@@ -37,9 +37,9 @@ impl AccountLink {
 pub enum ConnectAccountError {
     /// No connection is pending for this response: it is too late, or the host was restarted.
     Unknown,
-    /// The other server, or the user there, said no.
+    /// The other server or the user refused.
     Refused,
-    /// Something failed. What exactly is for the log alone.
+    /// The connection failed. Details are only in the log.
     Failed,
 }
 
@@ -60,7 +60,7 @@ pub struct AccountStatus {
 }
 
 impl AccountStatus {
-    /// That of an account which is not connected.
+    /// Creates the state of an account that is not connected.
     #[must_use]
     pub fn new(server: Arc<str>, host: impl Into<String>) -> Self {
         Self { server, host: host.into(), granted: None }
@@ -77,34 +77,34 @@ impl AccountStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each has a text of its own on the page")]
 pub enum DisconnectResult {
-    /// There was none.
+    /// There were no tokens.
     Nothing,
-    /// The other server has taken its tokens back (RFC 7009).
+    /// The other server has revoked its tokens (RFC 7009).
     Revoked,
-    /// The other server has no way to take them back: there they are good until they run out.
+    /// The other server does not support revocation; the tokens stay valid there until they expire.
     NotOffered,
-    /// The other server has not taken them back. Why is for the log alone.
+    /// Revocation failed at the other server. The reason is only in the log.
     NotRevoked,
 }
 
-/// Keeps the accounts that users have elsewhere, and makes links for those that are missing.
+/// Storage of the accounts that users have elsewhere, and of links for connecting them.
 pub trait AccountConnections: fmt::Debug + Send + Sync + 'static {
-    /// The link of this id, while it is good.
+    /// Returns the link with this id, while it is valid.
     fn link(&self, id: &str) -> Option<AccountLink>;
 
-    /// Uses a link up: true for one caller only, while it is good.
+    /// Marks a link as used. Returns true for one caller only, while it is valid.
     fn take(&self, id: &str) -> bool;
 
-    /// The user does not want it.
+    /// Records that the user refused to connect the account.
     fn refuse(&self, id: &str);
 
-    /// The browser came back for a link that was taken: `redirected` is where to, with the answer in its query.
+    /// Completes the connection of a used link. `redirected` is the final redirect URL with the response in its query.
     fn finish<'a>(&'a self, id: &'a str, redirected: String) -> AccountConnectionFuture<'a>;
 
-    /// All accounts that this principal has or could have.
+    /// Returns all accounts that this principal has or could connect.
     fn accounts<'a>(&'a self, principal: &'a str) -> AccountConnectionFuture<'a, Vec<AccountStatus>>;
 
-    /// Gives up the account of this principal at a server: forgets its tokens, and has the other server take them back.
+    /// Disconnects the account of this principal at a server: deletes its tokens and revokes them at the other server.
     fn disconnect<'a>(
         &'a self,
         principal: &'a str,

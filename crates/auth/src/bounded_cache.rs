@@ -1,4 +1,4 @@
-//! A map that holds so many entries and no more.
+//! Map with a maximum number of entries.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ pub struct BoundedCache<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> BoundedCache<K, V> {
-    /// An empty one for `most` entries.
+    /// Creates an empty map for `most` entries.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, count: 0, entries: HashMap::new(), order: BTreeMap::new() }
@@ -44,7 +44,7 @@ impl<K: Clone + Eq + Hash, V> BoundedCache<K, V> {
         }
     }
 
-    /// Puts an entry in, as the youngest. What had to go for it.
+    /// Inserts an entry as the newest. Returns the key of the entry that was evicted for it.
     pub fn insert(&mut self, key: K, value: V) -> Option<K> {
         self.count += 1;
         self.order.insert(self.count, key.clone());

@@ -25,12 +25,12 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// One without parameters.
+    /// Creates a challenge without parameters.
     pub fn new(scheme: impl Into<String>) -> Self {
         Self { scheme: scheme.into().into(), params: Vec::new() }
     }
 
-    /// With one more parameter. What no field line may contain becomes `?`.
+    /// Adds a parameter. Characters that a header cannot contain become `?`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         let value: String =
@@ -39,7 +39,7 @@ impl Challenge {
         self
     }
 
-    /// Those of one field line. A malformed line has none.
+    /// Parses the challenges of one header line. A malformed line has none.
     #[must_use]
     pub fn parse(line: &str) -> Vec<Self> {
         if line.len() > MAX_LINE_BYTES {
@@ -57,7 +57,7 @@ impl Challenge {
         challenges.into_iter().map(read).collect()
     }
 
-    /// Those of all `WWW-Authenticate` lines, in their order.
+    /// Returns the challenges of all `WWW-Authenticate` lines, in order.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Vec<Self> {
         let lines = headers.get_all(WWW_AUTHENTICATE).iter();
@@ -66,7 +66,7 @@ impl Challenge {
         lines.flat_map(|line| Self::parse(&line.as_bytes().iter().map(read).collect::<String>())).collect()
     }
 
-    /// The first that a bearer token would answer, or one bound to a key.
+    /// Returns the first challenge for a bearer token or a key-bound token.
     #[must_use]
     pub fn for_tokens(headers: &HeaderMap) -> Option<Self> {
         Self::from_headers(headers)
@@ -80,14 +80,14 @@ impl Challenge {
         self.scheme.eq_ignore_ascii_case(scheme)
     }
 
-    /// A parameter's value; the case of its name does not matter.
+    /// Returns the value of a parameter, whose name is case-insensitive.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.params.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
     }
 
-    /// The scopes it demands, if it names any.
+    /// Returns the scopes that the challenge requires, if it names any.
     #[must_use]
     pub fn scopes(&self) -> Option<Scopes> {
         self.get("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty())

@@ -13,7 +13,7 @@ const MAX_BYTES: usize = 4096;
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Reverse proxies whose statements about the client's address are believed. Default: none.
+/// Trusted reverse proxies, whose statements about the client's address are used. Default: none.
 ///
 /// `X-Forwarded-For` and `Forwarded` (RFC 7239) are read only if the request comes from one of these proxies. The
 /// client is the rightmost hop that is not a trusted proxy; hops left of it were written by the client. If both headers
@@ -28,7 +28,7 @@ pub struct TrustedProxies(Vec<IpNet>);
 pub struct InvalidProxyNetwork;
 
 impl TrustedProxies {
-    /// No proxies: the client is who has opened the connection.
+    /// Trusts no proxies: the client is the peer of the connection.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -104,8 +104,8 @@ fn network(text: &str) -> Result<IpNet, InvalidProxyNetwork> {
     Ok(network.trunc())
 }
 
-/// The hops of a header, over all its lines, as they are written; `None` without the header. A header that is too long or no
-/// text has none.
+/// Returns the hops of a header over all its lines, as written. `None` without the header. A header that is too long or
+/// not text has no hops.
 fn hops<'a>(headers: &'a HeaderMap, name: &str) -> Option<Vec<&'a str>> {
     let lines: Vec<_> = headers.get_all(name).iter().collect();
     if lines.is_empty() {
@@ -125,7 +125,8 @@ fn hops<'a>(headers: &'a HeaderMap, name: &str) -> Option<Vec<&'a str>> {
     )
 }
 
-/// An address as proxies write it: `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:443`.
+/// Parses an address as written by proxies: `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:443`.
 fn address(text: &str) -> Option<IpAddr> {
     let unbracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let address = match unbracketed {
@@ -140,8 +141,8 @@ fn address(text: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// The `for` parameter of one element of `Forwarded` (RFC 7239, section 4). Addresses contain neither `;` nor `,`, so a
-/// quoted text with one of these is no address, whatever it is cut into.
+/// Returns the `for` parameter of one element of `Forwarded` (RFC 7239, section 4). Addresses contain neither `;` nor
+/// `,`, so a quoted text with one of these is never an address.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut found = element.split(';').filter_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;

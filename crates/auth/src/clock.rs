@@ -12,18 +12,18 @@ pub const CLOCK_SKEW: u64 = 60;
 pub struct UnixClock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
 impl UnixClock {
-    /// The system's.
+    /// Creates a clock of the system time.
     #[must_use]
     pub fn system() -> Self {
         Self::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
     }
 
-    /// One that tells what `now` says; for tests.
+    /// Creates a clock that calls `now`, for tests.
     pub fn new(now: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// The seconds since 1970.
+    /// Returns the seconds since 1970.
     #[must_use]
     pub fn now(&self) -> u64 {
         (self.0)()

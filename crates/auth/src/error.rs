@@ -41,13 +41,13 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The person, or the server for them, said no.
+    /// The user or the authorization server denied the request.
     AccessDenied = "access_denied",
-    /// The token is good, but not for this.
+    /// The token is valid but lacks a required scope.
     InsufficientScope = "insufficient_scope",
-    /// The client is not known, or has not shown that it is who it says.
+    /// The client is unknown or failed to authenticate.
     InvalidClient = "invalid_client",
-    /// A registration was refused for what it says.
+    /// The metadata of a registration was rejected.
     InvalidClientMetadata = "invalid_client_metadata",
     /// The person has not yet entered the code (RFC 8628).
     AuthorizationPending = "authorization_pending",
@@ -55,27 +55,27 @@ codes! {
     ExpiredToken = "expired_token",
     /// A proof of the key is missing or wrong.
     InvalidDpopProof = "invalid_dpop_proof",
-    /// The code, refresh token or assertion is not good, or no longer.
+    /// The code, refresh token or assertion is invalid or expired.
     InvalidGrant = "invalid_grant",
     /// A redirect URI of the registration was rejected.
     InvalidRedirectUri = "invalid_redirect_uri",
-    /// Something is missing, repeated or malformed.
+    /// A parameter is missing, repeated or malformed.
     InvalidRequest = "invalid_request",
-    /// The scope is not known, or wider than what was granted.
+    /// The scope is unknown, or exceeds the granted one.
     InvalidScope = "invalid_scope",
-    /// The resource is not known, or another than what was granted.
+    /// The resource is unknown, or differs from the granted one.
     InvalidTarget = "invalid_target",
-    /// The access token is not good, or no longer.
+    /// The access token is invalid or expired.
     InvalidToken = "invalid_token",
-    /// Something broke.
+    /// An internal error occurred.
     ServerError = "server_error",
-    /// It is asked too often what became of a code (RFC 8628).
+    /// The client polls too often (RFC 8628).
     SlowDown = "slow_down",
-    /// Not now.
+    /// The server is temporarily unavailable.
     TemporarilyUnavailable = "temporarily_unavailable",
     /// The client may not use this grant.
     UnauthorizedClient = "unauthorized_client",
-    /// Tokens of this kind are not taken back (RFC 7009).
+    /// Tokens of this type cannot be revoked (RFC 7009).
     UnsupportedTokenType = "unsupported_token_type",
     /// No such grant is spoken.
     UnsupportedGrantType = "unsupported_grant_type",
@@ -116,7 +116,7 @@ pub struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// With words.
+    /// Creates an error body with a description.
     pub fn new(error: ErrorCode, description: impl Into<String>) -> Self {
         Self { error, error_description: Some(description.into()) }
     }

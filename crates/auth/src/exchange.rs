@@ -1,4 +1,4 @@
-//! Requests to remote endpoints and their responses as the flows see them: complete and without sockets.
+//! Requests to remote endpoints and their complete responses, for flows without I/O.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct FetchRequest {
     pub url: Url,
     /// Headers, in addition to those that the transport adds.
     pub headers: HeaderMap,
-    /// Empty for GET.
+    /// Body of the request. Empty for GET.
     pub body: Bytes,
     /// Maximum length of the response body, in bytes.
     pub max_bytes: usize,
@@ -43,14 +43,14 @@ impl FetchRequest {
         Self { method: Method::GET, url, headers, body: Bytes::new(), max_bytes }
     }
 
-    /// Posts a form, as token endpoints take it.
+    /// Creates a POST of a form, for token endpoints.
     #[must_use]
     pub fn form<'a>(url: Url, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let body = Serializer::new(String::new()).extend_pairs(fields).finish();
         Self::post(url, "application/x-www-form-urlencoded", body.into())
     }
 
-    /// Posts a JSON document.
+    /// Creates a POST of a JSON document.
     #[must_use]
     pub fn json(url: Url, document: Vec<u8>) -> Self {
         Self::post(url, "application/json", document.into())
@@ -64,7 +64,7 @@ impl FetchRequest {
         request
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: http::HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
@@ -83,29 +83,29 @@ impl fmt::Debug for FetchRequest {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct FetchResponse {
-    /// Its status.
+    /// Status of the response.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers of the response.
     pub headers: HeaderMap,
-    /// Its whole body.
+    /// Complete body of the response.
     pub body: Bytes,
 }
 
 impl FetchResponse {
-    /// One without headers.
+    /// Creates a response without headers.
     pub fn new(status: StatusCode, body: impl Into<Bytes>) -> Self {
         Self { status, headers: HeaderMap::new(), body: body.into() }
     }
 
-    /// The body as what it should be.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// If the body is not such a document. The error gives the position and nothing of the body.
+    /// If the body is not such a document. The error has the position but no part of the body.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, InvalidJson> {
         serde_json::from_slice(&self.body).map_err(|error| InvalidJson(error.line(), error.column()))
     }
 
-    /// The body as what it should be, or what is wrong with it. What has one of the members `marks` means to be such a
+    /// Decodes the body, or describes the problem. An object with one of the members `marks` is meant to be such a
     /// document.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl fmt::Debug for FetchResponse {
 #[error("invalid JSON document (line {0}, column {1})")]
 pub struct InvalidJson(usize, usize);
 
-/// A URL as it may be shown: what is in its query may be a secret.
+/// Returns a URL without its query, which may contain secrets.
 #[must_use]
 pub fn without_query(url: &Url) -> String {
     let mut shown = url.clone();

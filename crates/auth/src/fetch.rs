@@ -13,7 +13,7 @@ pub type FetchFuture<'a> =
 /// Sends a request and returns the whole response. URLs from untrusted parties go through the guarded client, which
 /// limits the destinations. Implementations must not follow redirects.
 pub trait HttpFetch: Send + Sync + 'static {
-    /// Sends it.
+    /// Sends the request.
     fn fetch(&self, request: FetchRequest) -> FetchFuture<'_>;
 }
 

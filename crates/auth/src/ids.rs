@@ -1,4 +1,4 @@
-//! Identifiers of OAuth parties, compared as the strings that were received.
+//! Identifiers of OAuth parties, compared as received strings.
 //!
 //! A URL parser would change them (`https://as` becomes `https://as/`), and a changed identifier names another party.
 //! Each is kept as the text that was received and is parsed only to fetch from it or to compare origins.
@@ -27,7 +27,7 @@ macro_rules! identifier {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// The text, if it can be one.
+            /// Creates an identifier if the text is valid.
             pub fn new(text: impl Into<String>) -> Result<Self, InvalidIdentifier> {
                 let text = text.into();
                 let checked = if text.len() > MAX_LENGTH {
@@ -41,7 +41,7 @@ macro_rules! identifier {
                 }
             }
 
-            /// The text as it was received.
+            /// Returns the text as received.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -100,7 +100,8 @@ identifier! {
 macro_rules! url_of {
     ($($name:ident),*) => {$(
         impl $name {
-            /// Parsed, to fetch from it or to look at its parts. Never to be compared, or sent, in its place.
+            /// Parses the identifier, for fetching or inspection. The parsed URL must not be compared or sent in its
+            /// place.
             #[must_use]
             pub fn url(&self) -> Option<Url> {
                 Url::parse(&self.0).ok()

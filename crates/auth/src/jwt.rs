@@ -1,4 +1,4 @@
-//! Signed JSON Web Tokens of others: their signature, algorithm and type.
+//! Verification of JSON Web Tokens from other parties: signature, algorithm and type.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,17 +24,17 @@ pub const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS512,
 ];
 
-/// Reasons a JWT is rejected. The text is for the log: the client is told less.
+/// Reasons a JWT is rejected, for the log; the client gets less detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyJwtError {
     /// It names a key that is not there; perhaps the keys are old.
     #[error("unknown signing key")]
     UnknownKey,
-    /// It was good once.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
-    /// It is not good.
+    /// The token is invalid, with the reason.
     #[error("{0}")]
     Invalid(&'static str),
 }
@@ -90,7 +90,7 @@ fn is_critical(token: &str) -> bool {
     header.is_none_or(|header| header.get("crit").is_some())
 }
 
-/// The key that a token names; where it names none, the only one there is.
+/// Returns the key that a token names or, if it names none, the only key.
 fn find_key<'a>(keys: &'a JwkSet, header: &Header) -> Option<&'a Jwk> {
     let fits = |key: &&Jwk| {
         let common = &key.common;

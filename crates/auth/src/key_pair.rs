@@ -1,4 +1,4 @@
-//! Key pair that is generated here, and its signatures.
+//! Key pairs generated here, and their signatures.
 
 use std::fmt;
 
@@ -11,30 +11,30 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-/// A key for ES256. Made here, and never leaves but to be stored.
+/// A key pair for ES256. It is generated here and leaves only for storage.
 pub struct KeyPair {
     document: Zeroizing<Vec<u8>>,
     key: EncodingKey,
     public: Jwk,
 }
 
-/// A key could not be made, read or used.
+/// Error if a key cannot be generated, read or used.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the key cannot be used")]
 #[non_exhaustive]
 pub struct KeyPairError;
 
 impl KeyPair {
-    /// A new one.
+    /// Generates a new key pair.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the operating system provides no random bytes.
     pub fn generate() -> Result<Self, KeyPairError> {
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         Self::from_document(document.map_err(|_| KeyPairError)?.as_ref())
     }
 
-    /// The one in this document (PKCS #8).
+    /// Reads the key pair from a PKCS #8 document.
     ///
     /// # Errors
     /// If the document contains none.
@@ -53,29 +53,29 @@ impl KeyPair {
         Ok(Self { document: Zeroizing::new(document.to_vec()), key, public })
     }
 
-    /// The document it is in, to be stored.
+    /// Returns the key pair as a PKCS #8 document, for storage.
     #[must_use]
     pub fn document(&self) -> &[u8] {
         &self.document
     }
 
-    /// Public key as a JWK.
+    /// Returns the public key as a JWK.
     #[must_use]
     pub fn public(&self) -> &Jwk {
         &self.public
     }
 
-    /// Thumbprint of the key: the hash of its public JWK (RFC 7638).
+    /// Returns the thumbprint of the key: the hash of its public JWK (RFC 7638).
     #[must_use]
     pub fn thumbprint(&self) -> String {
         // Every coordinate was written above.
         self.public.thumbprint(ThumbprintHash::SHA256).unwrap_or_default()
     }
 
-    /// A JWT of this type with these claims. `finish` may add to its header.
+    /// Signs a JWT of this type with these claims. `finish` may add to its header.
     ///
     /// # Errors
-    /// When it cannot be signed.
+    /// If signing fails.
     pub fn sign(
         &self,
         kind: &str,

@@ -1,4 +1,4 @@
-//! Cache of the keys that another party publishes.
+//! Cache of the keys published by another party.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ struct PublishedKeysInner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishedKeysError {
-    /// The token was rejected with the keys at hand.
+    /// The token was rejected with the known keys.
     #[error(transparent)]
     Rejected(#[from] VerifyJwtError),
     /// The keys could not be fetched.
@@ -46,7 +46,7 @@ pub enum PublishedKeysError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum JwksLocation {
-    /// There.
+    /// At this URL.
     At(Url),
     /// The `jwks_uri` in the metadata of this issuer.
     Of(Issuer),
@@ -73,7 +73,7 @@ impl FetchedKeys {
 }
 
 impl PublishedKeys {
-    /// The keys at `place`, which `fetch` reads. Nothing is fetched before the first token.
+    /// Creates a cache of the keys at `place`, fetched by `fetch`. Nothing is fetched before the first token.
     #[must_use]
     pub fn new(place: JwksLocation, fetch: Arc<dyn HttpFetch>) -> Self {
         Self(Arc::new(PublishedKeysInner { fetch, place, known: Mutex::default() }))
@@ -85,11 +85,10 @@ impl PublishedKeys {
         Arc::clone(&self.0.fetch)
     }
 
-    /// Runs `check` on a token with the keys at hand and, if its key is not among them, with the keys that are
-    /// published now.
+    /// Runs `check` on a token with the cached keys and, if its key is not among them, with newly fetched keys.
     ///
     /// # Errors
-    /// When `check` rejects the token, or the keys cannot be fetched.
+    /// If `check` rejects the token, or the keys cannot be fetched.
     pub async fn check<T>(
         &self,
         token: &str,

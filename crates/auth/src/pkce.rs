@@ -1,4 +1,4 @@
-//! Proof that who redeems a code is who asked for it (RFC 7636, method `S256`; no other is spoken).
+//! Proof Key for Code Exchange (RFC 7636), with the method `S256` only.
 
 use std::fmt;
 
@@ -13,19 +13,19 @@ use subtle::ConstantTimeEq as _;
 pub struct CodeVerifier(SecretString);
 
 impl CodeVerifier {
-    /// The one made of these random bytes: 43 characters.
+    /// Creates a verifier of 43 characters from random bytes.
     #[must_use]
     pub fn new(random: &[u8; 32]) -> Self {
         Self(URL_SAFE_NO_PAD.encode(random).into())
     }
 
-    /// The secret itself, for the token request.
+    /// Returns the secret, for the token request.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// The half that everybody may see, for the authorization request.
+    /// Returns the public challenge, for the authorization request.
     #[must_use]
     pub fn challenge(&self) -> String {
         challenge_of(self.expose())

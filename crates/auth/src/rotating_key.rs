@@ -1,4 +1,4 @@
-//! Keys that are made here and replaced from time to time.
+//! Keys that are generated here and rotated.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 pub struct RotatingKey {
     /// Identifier, unique among the keys of its kind.
     pub id: String,
-    /// The key itself.
+    /// The key.
     pub secret: Zeroizing<Vec<u8>>,
     /// First second in which it is used.
     pub from: u64,
@@ -19,7 +19,7 @@ pub struct RotatingKey {
 }
 
 impl RotatingKey {
-    /// A key that is used from `from` until before `to`.
+    /// Creates a key that is used from `from` until before `to`.
     #[must_use]
     pub fn new(id: String, secret: Zeroizing<Vec<u8>>, from: u64, to: u64) -> Self {
         Self { id, secret, from, to }

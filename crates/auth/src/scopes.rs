@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A list of scopes, as OAuth writes it: words with a space between them. In the order they came, each once.
+/// A list of scopes in OAuth's notation, separated by spaces. The order is kept and duplicates are removed.
 ///
 /// ```
 /// # use hospes_auth::Scopes;
@@ -16,13 +16,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Scopes(Vec<Box<str>>);
 
 impl Scopes {
-    /// None at all.
+    /// Creates an empty list.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Those of a `scope` parameter. What no scope may contain (RFC 6749, section 3.3) is left out.
+    /// Parses a `scope` parameter. Invalid scopes (RFC 6749, section 3.3) are left out.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         text.split(' ').collect()
@@ -52,13 +52,13 @@ impl Scopes {
         others.iter().all(|scope| self.contains(scope))
     }
 
-    /// These, then those of `more` that are new.
+    /// Returns these scopes, followed by those of `more` that are new.
     #[must_use]
     pub fn union(&self, more: &Self) -> Self {
         self.iter().chain(more.iter()).collect()
     }
 
-    /// One after the other.
+    /// Iterates over the scopes.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|scope| &**scope)
     }

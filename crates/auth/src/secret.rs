@@ -6,7 +6,7 @@ use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Source of randomness of one flow, which has none of its own: 32 bytes, from which any number of secrets is derived.
+/// Source of random bytes for one flow, which does no I/O: 32 bytes, from which any number of secrets is derived.
 pub struct Seed {
     key: hmac::Key,
     drawn: u64,
@@ -20,17 +20,17 @@ impl Seed {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, bytes), drawn: 0 }
     }
 
-    /// From the operating system.
+    /// Creates a seed from the operating system's random source.
     ///
     /// # Errors
-    /// When it has no randomness.
+    /// If the operating system provides no random bytes.
     pub fn from_system() -> Result<Self, getrandom::Error> {
         let mut bytes = zeroize::Zeroizing::new([0; 32]);
         getrandom::fill(&mut *bytes)?;
         Ok(Self::new(&bytes))
     }
 
-    /// The next 32 bytes, which tell nothing about the others.
+    /// Returns the next 32 bytes, which reveal nothing about the others.
     pub fn draw(&mut self) -> [u8; 32] {
         self.drawn += 1;
         let tag = hmac::sign(&self.key, &self.drawn.to_be_bytes());
@@ -39,7 +39,7 @@ impl Seed {
         bytes
     }
 
-    /// The next 32 bytes, as 43 characters that can stand in a URL.
+    /// Returns the next 32 bytes as 43 URL-safe characters.
     pub fn draw_text(&mut self) -> String {
         URL_SAFE_NO_PAD.encode(self.draw())
     }

@@ -1,6 +1,6 @@
-//! Equal questions at the same time are asked once.
+//! Deduplication of equal concurrent requests.
 //!
-//! Own code, because caches such as `quick_cache` and `moka` keep results, and here nothing outlives the question.
+//! Own code, because caches such as `quick_cache` and `moka` keep results, and here nothing outlives the request.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Stands before an endpoint and lets in who has a token for it.
+//! Bearer-token middleware for an endpoint.
 
 mod builder;
 mod presented_token;
@@ -39,7 +39,7 @@ pub const DEFAULT_METADATA_AGE: Duration = Duration::from_secs(300);
 const MAX_READ_FOR_SCOPES: usize = 256 * 1024;
 const READ_FOR_SCOPES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Stands before an endpoint: every request to it shows a token that was made out for it, or is refused.
+/// Middleware that requires every request to an endpoint to have a token issued for it.
 ///
 /// It is the [`HttpMiddleware`] of an [`HttpServer`](hospes::transport::http_server::HttpServer), and a
 /// [`Layer`](tower_layer::Layer) over an endpoint in another HTTP server. Cheap to clone.
@@ -50,13 +50,13 @@ struct BearerAuthInner {
     verify: Box<dyn TokenVerifier>,
     rules: ScopeRules,
     clock: UnixClock,
-    /// The first is the one that is meant where none fits.
+    /// Addresses of the endpoint. The first one applies if none matches.
     doors: Vec<ResourceAddress>,
     /// Scopes to request first.
     scopes: Scopes,
     /// Accepted token schemes: bearer tokens, tokens bound to a key, or both.
     schemes: AcceptedSchemes,
-    /// Name of the principal whose unbound tokens are accepted all the same.
+    /// Name of the principal whose unbound tokens are accepted.
     exempt: Option<String>,
     nonces: Option<ProofNonces>,
     used: ProofReplayCache,
@@ -102,11 +102,11 @@ impl BearerAuth {
         Some(response)
     }
 
-    /// Checks the token of a request and leaves in its extensions who calls, what they may, and until when. The token
-    /// itself goes no further.
+    /// Checks the token of a request and adds the principal, its scopes and its expiry to the request's extensions. The
+    /// token itself is not passed on.
     ///
     /// # Errors
-    /// The response to a request that does not come through.
+    /// The response to a rejected request.
     pub async fn check<B>(&self, request: &mut Request<B>) -> Result<(), Response<Bytes>> {
         let checked = self.admit(request).await;
         let principal = checked.map_err(|refused| self.refusal_response(&refused, request.uri().path()))?;

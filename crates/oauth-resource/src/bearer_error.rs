@@ -15,11 +15,11 @@ const RETRY_SECONDS: &str = "5";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BearerAuthError {
-    /// It shows no token.
+    /// The request has no token.
     NoToken,
-    /// It shows one in a way that is not allowed.
+    /// The token is presented in an invalid way.
     Malformed(&'static str),
-    /// Its token is not good.
+    /// The token is invalid.
     Token(VerifyTokenError),
     /// Its token is bound to a key, and that is not proven. Why, for the log.
     Proof(&'static str),
@@ -59,8 +59,8 @@ fn dpop() -> Challenge {
 }
 
 impl BearerAuthError {
-    /// The response: the status of the case, and a challenge for each of the `schemes`, which says where to get a token
-    /// (`metadata`, a URL) and with which scopes. It says nothing of what is in the token.
+    /// Creates the response: the status, and a challenge for each of the `schemes` with the metadata URL and the
+    /// required scopes. It reveals nothing about the token's content.
     #[must_use]
     pub fn response(&self, metadata: &str, scopes: &Scopes, schemes: AcceptedSchemes) -> Response<Bytes> {
         let all = |say: &dyn Fn(Challenge) -> Challenge| schemes.challenges().into_iter().map(say).collect();

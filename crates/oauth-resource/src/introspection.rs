@@ -1,4 +1,4 @@
-//! Tokens that say nothing: their issuer is asked (RFC 7662).
+//! Verification of opaque tokens by introspection at their issuer (RFC 7662).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,7 +80,8 @@ struct IntrospectionResponse {
 }
 
 impl IntrospectionVerifier {
-    /// Asks at `endpoint`, as `client` with its secret, about tokens that `issuer` has made out for one of `audiences`.
+    /// Creates a verifier that queries `endpoint` as `client`, with its secret, for tokens that `issuer` has issued for
+    /// one of `audiences`.
     pub fn new(
         issuer: Issuer,
         audiences: Vec<Resource>,

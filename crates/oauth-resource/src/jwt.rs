@@ -1,4 +1,4 @@
-//! Tokens that say themselves what they are: JWTs (RFC 9068).
+//! Verification of JWT access tokens (RFC 9068).
 
 use hospes_auth::jwt::{ALGORITHMS, VerifyJwtError, verify_signed_jwt};
 use hospes_auth::{CLOCK_SKEW, ClientId, Issuer, PublishedKeysError, Resource, Scopes, fingerprint};
@@ -19,12 +19,12 @@ pub struct JwtRules {
     pub audiences: Vec<Resource>,
     /// Accepted signature algorithms. Algorithms without a public key are never accepted.
     pub algorithms: Vec<Algorithm>,
-    /// Accepts tokens that do not declare the type `at+jwt`, as older servers make them. Default: false.
+    /// Accepts tokens without the type `at+jwt`, as older servers issue them. Default: false.
     pub any_type: bool,
 }
 
 impl JwtRules {
-    /// Tokens made out by `issuer` for one of `audiences`.
+    /// Creates rules for tokens issued by `issuer` for one of `audiences`.
     #[must_use]
     pub fn new(issuer: Issuer, audiences: Vec<Resource>) -> Self {
         Self { issuer, audiences, algorithms: ALGORITHMS.to_vec(), any_type: false }
@@ -91,19 +91,20 @@ impl AudienceClaim {
     }
 }
 
-/// The key that a token is bound to: of the ways to name one, the thumbprint of what is shown with a proof (RFC 9449). What
-/// is bound in another way is not taken.
+/// Key that a token is bound to, as the thumbprint used with DPoP proofs (RFC 9449). Other confirmation methods are
+/// rejected.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ConfirmationClaim {
     pub(super) jkt: String,
 }
 
-/// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970. One that is
-/// bound to a key ([`TokenPrincipal::proof_key`]) is good only with a proof of that, which is not checked here.
+/// Verifies a token and returns its principal. It must be signed with one of `keys` and conform to `rules`; `now` is in
+/// seconds since 1970. A token bound to a key ([`TokenPrincipal::proof_key`]) also needs a proof, which is not checked
+/// here.
 ///
 /// # Errors
-/// Why it is not taken.
+/// The reason why it is rejected.
 pub fn check_jwt(
     token: &str,
     keys: &JwkSet,

@@ -1,4 +1,4 @@
-//! Tokens of an issuer that publishes its keys.
+//! Verifier of JWTs from an issuer that publishes its keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl JwtVerifier {
         Self { rules, keys }
     }
 
-    /// The keys are there, whatever the metadata says.
+    /// Sets the URL of the keys, which overrides the metadata.
     #[must_use]
     pub fn keys_at(mut self, location: Url) -> Self {
         self.keys = PublishedKeys::new(JwksLocation::At(location), self.keys.fetch());

@@ -22,12 +22,12 @@ pub struct TokenPrincipal {
     pub proof_key: Option<String>,
     /// Identifier of the token for logs: its `jti`, or a fingerprint.
     pub token_id: String,
-    /// Until when, in seconds since 1970; for ever where it does not say.
+    /// Expiry, in seconds since 1970. `None` if the token has none.
     pub expires_at: Option<u64>,
 }
 
 impl TokenPrincipal {
-    /// Somebody without scopes, for ever.
+    /// Creates a principal without scopes and expiry.
     #[must_use]
     pub fn new(issuer: Issuer, subject: impl Into<String>) -> Self {
         Self {

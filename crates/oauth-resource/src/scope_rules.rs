@@ -37,27 +37,26 @@ impl ScopeRules {
         self
     }
 
-    /// A method, by its name on the wire, needs these.
+    /// Sets the scopes for a method, by name.
     #[must_use]
     pub fn method(mut self, method: &str, scopes: Scopes) -> Self {
         self.methods.insert(method.into(), scopes);
         self
     }
 
-    /// A call of this tool needs these.
+    /// Sets the scopes for calls of a tool.
     #[must_use]
     pub fn tool(self, name: &str, scopes: Scopes) -> Self {
         self.name("tools/call", name, scopes)
     }
 
-    /// This prompt needs these.
+    /// Sets the scopes for a prompt.
     #[must_use]
     pub fn prompt(self, name: &str, scopes: Scopes) -> Self {
         self.name("prompts/get", name, scopes)
     }
 
-    /// Reading the resource of this URI, and hearing of its changes in any way, needs these. It is the same however it is
-    /// percent-encoded.
+    /// Sets the scopes for reading a resource and subscribing to it. URIs are compared regardless of percent-encoding.
     #[must_use]
     pub fn resource(self, uri: &str, scopes: Scopes) -> Self {
         self.name("resources/read", &percent_decode(uri), scopes)
@@ -70,7 +69,7 @@ impl ScopeRules {
         self
     }
 
-    /// A call needs what this says, besides the rest: arguments may matter, and a policy of the operator's.
+    /// Adds a function that returns further required scopes, for example depending on arguments.
     #[must_use]
     pub fn also(mut self, more: impl Fn(&Method, &Params) -> Scopes + Send + Sync + 'static) -> Self {
         self.more = Some(Arc::new(more));
@@ -149,7 +148,7 @@ impl ScopeRules {
     }
 }
 
-/// A URI without percent-encoding, for comparison: to take two for one asks for more scopes, never for fewer.
+/// Decodes the percent-encoding of a URI for comparison. Confusing two URIs only requires more scopes, never fewer.
 fn percent_decode(uri: &str) -> String {
     let mut rest = uri.as_bytes();
     let mut plain = Vec::with_capacity(rest.len());

@@ -1,4 +1,4 @@
-//! Tokens that stand in the configuration.
+//! Verifier of tokens in the configuration.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError};
 pub struct StaticTokenVerifier(Vec<([u8; 32], TokenPrincipal)>);
 
 impl StaticTokenVerifier {
-    /// None yet.
+    /// Creates a verifier without tokens.
     #[must_use]
     pub fn none() -> Self {
         Self::default()

@@ -12,7 +12,7 @@ pub enum VerifyTokenError {
     /// It was not issued for this resource, or is no token at all.
     #[error("the token is not valid")]
     Invalid,
-    /// It was good once.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
     /// The party that can check it could not be reached.
@@ -20,28 +20,28 @@ pub enum VerifyTokenError {
     Unavailable,
 }
 
-/// The answer to "whose token is this?".
+/// Future of a token verification.
 pub type VerifyFuture<'a> =
     Pin<Box<dyn Future<Output = Result<TokenPrincipal, VerifyTokenError>> + Send + 'a>>;
 
 /// Verifies tokens: their signature or their issuer's answer, their audience and their expiry.
 pub trait TokenVerifier: Send + Sync + 'static {
-    /// Whose token this is. `now` is in seconds since 1970.
+    /// Verifies a token and returns its principal. `now` is in seconds since 1970.
     fn verify<'a>(&'a self, token: &'a str, now: u64) -> VerifyFuture<'a>;
 }
 
-/// Tokens of several kinds: good is what one of them calls good.
+/// Verifier that accepts a token if one of several verifiers does.
 #[derive(Default)]
 pub struct AnyTokenVerifier(Vec<Box<dyn TokenVerifier>>);
 
 impl AnyTokenVerifier {
-    /// No kind yet: nothing is good.
+    /// Creates a verifier that accepts no token.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// And those. They are asked in this order.
+    /// Adds a verifier. Verifiers are tried in order.
     #[must_use]
     pub fn or(mut self, verify: impl TokenVerifier) -> Self {
         self.0.push(Box::new(verify));

@@ -1,4 +1,4 @@
-//! Signed assertions: of clients for their authentication (RFC 7523), and of identity providers about their users.
+//! Signed assertions: of clients for authentication (RFC 7523), and of identity providers about their users.
 
 use std::sync::{Arc, PoisonError};
 
@@ -24,7 +24,7 @@ const MAX_SECONDS: u64 = 300;
 /// Maximum length of an assertion's identifier (`jti`), in bytes.
 const MAX_ID: usize = 256;
 
-/// An identity provider whose word about its users is taken.
+/// A trusted identity provider.
 #[derive(Debug)]
 pub(super) struct TrustedIssuer {
     issuer: Issuer,
@@ -120,7 +120,7 @@ impl AuthServer {
         }
     }
 
-    /// The keys that are published there. Where a stranger has said so, no more is fetched than of their documents.
+    /// Returns the keys published at a URL. For a URL supplied by a client, the restrictions of client documents apply.
     fn keys_at(&self, url: &str, said_by: ClientOrigin) -> Option<PublishedKeys> {
         let is_known = said_by == ClientOrigin::Configured;
         let named = self.0.named.as_ref().filter(|_| is_known);

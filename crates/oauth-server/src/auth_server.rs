@@ -76,10 +76,10 @@ pub(crate) struct AuthServerInner {
 pub struct InsecureIssuer(pub Issuer);
 
 impl AuthServer {
-    /// A server that keeps what it must in `store` and lets those in whom `sign_in` knows.
+    /// Creates a server with this `store`, at which users sign in by `sign_in`.
     ///
     /// # Errors
-    /// When the issuer is neither https nor this machine: passwords, codes and tokens go there.
+    /// If the issuer is neither https nor on this machine, because passwords, codes and tokens are sent there.
     pub fn new(
         settings: AuthServerSettings,
         store: Arc<dyn AuthStore>,
@@ -122,7 +122,7 @@ impl AuthServer {
     /// must support OpenID Connect and use the same subject as in those tokens.
     ///
     /// # Errors
-    /// When the origin is neither https nor this machine.
+    /// If the origin is neither https nor on this machine.
     pub fn only_pages(origin: Issuer, provider: SignInProvider) -> Result<Self, InsecureIssuer> {
         let settings = AuthServerSettings::of(origin);
         let server = Self::new(settings, Arc::new(MemoryAuthStore::new()), LocalSignIn::default())?;
@@ -168,13 +168,14 @@ impl AuthServer {
         }))
     }
 
-    /// The nonces that this server asks for, and every other on the same store: for a guard beside it.
+    /// Returns the nonces of this server and all others with the same store, for a bearer-token middleware beside it.
     #[must_use]
     pub fn proof_nonces(&self) -> ProofNonces {
         self.0.nonces.clone()
     }
 
-    /// The proofs that were used at any guard that asks here, of every server on the same store: for a guard beside it.
+    /// Returns the cache of used proofs of this server and all others with the same store, for a bearer-token
+    /// middleware beside it.
     #[must_use]
     pub fn used_proofs(&self) -> ProofReplayCache {
         ProofReplayCache::shared(Arc::clone(&self.0.keeper) as Arc<dyn SharedProofStore>)

@@ -63,7 +63,7 @@ pub(super) fn check_redirect(
     }
 }
 
-/// All the rest of a request.
+/// Checks the remaining parameters of a request.
 pub(super) fn check_authorization_request(
     form: &RequestForm,
     client: RegisteredClient,
@@ -135,7 +135,7 @@ fn is_challenge(text: &str) -> bool {
     text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-/// The resource that is meant, as the configuration writes it. Clients of 2025-03-26 name none.
+/// Returns the requested resource in the configured spelling. Clients of 2025-03-26 name none.
 pub(super) fn resolve_resource(asked: Option<&str>, settings: &AuthServerSettings) -> Option<Resource> {
     let Some(asked) = asked else {
         return match &*settings.resources {
@@ -150,7 +150,7 @@ pub(super) fn resolve_resource(asked: Option<&str>, settings: &AuthServerSetting
     settings.resources.iter().find(same).cloned()
 }
 
-/// The scopes that are meant.
+/// Returns the requested scopes.
 pub(super) fn resolve_scopes(
     asked: Option<&str>,
     client: &RegisteredClient,

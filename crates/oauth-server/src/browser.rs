@@ -1,4 +1,4 @@
-//! Browsers: which one asks, and who is signed in with it.
+//! Browser sessions and their signed-in users.
 
 use http::HeaderMap;
 use http::header::COOKIE;
@@ -82,7 +82,7 @@ impl AuthServer {
         format!("{name}-{}", port.unwrap_or_default())
     }
 
-    /// The browser that sends a request; a new one if it is not known.
+    /// Returns the session of the browser that sends a request, or a new one.
     pub(super) async fn browser(&self, headers: &HeaderMap) -> Result<AuthBrowserSession, AuthStoreError> {
         let Some(secret) = cookie(headers, &self.cookie_name()) else {
             return Ok(AuthBrowserSession::new(None));
@@ -107,7 +107,7 @@ impl AuthServer {
         Ok(AuthBrowserSession { secret, user, visitor, fresh: false })
     }
 
-    /// Remembers who has signed in at the provider for one page, for as long as that takes, under a new secret.
+    /// Stores a user who has signed in at the provider for one page, for the lifetime of that page, under a new secret.
     pub(super) async fn remember_visitor(
         &self,
         provider: &super::SignInProvider,
@@ -143,7 +143,7 @@ impl AuthServer {
         Ok(browser)
     }
 
-    /// The cookie that tells a browser its secret, if it does not know it yet.
+    /// Returns the cookie with the session's secret, if the browser does not have it yet.
     pub(super) fn cookie_for(&self, browser: &AuthBrowserSession) -> Option<String> {
         let secure = if self.is_https() { "; Secure" } else { "" };
         let name = self.cookie_name();

@@ -29,11 +29,11 @@ const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ClientOrigin {
-    /// By the configuration.
+    /// Configured by the operator.
     Configured,
     /// By the document that its id is the URL of.
     Document,
-    /// It has registered itself.
+    /// Registered dynamically.
     Registered,
 }
 
@@ -42,13 +42,13 @@ pub enum ClientOrigin {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ClientAuthMethod {
-    /// Not at all: everybody can read what it is made of.
+    /// No authentication, because the client cannot keep a secret.
     None,
     /// With its secret, in the `Authorization` header.
     ClientSecretBasic,
     /// With its secret, in the form.
     ClientSecretPost,
-    /// With something that it has signed (RFC 7523).
+    /// A signed assertion (RFC 7523).
     PrivateKeyJwt,
 }
 
@@ -56,7 +56,7 @@ impl ClientAuthMethod {
     /// All of them, by their names.
     pub const NAMES: [&str; 4] = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"];
 
-    /// By its name.
+    /// Returns the method with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -68,7 +68,7 @@ impl ClientAuthMethod {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the method.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,9 +91,9 @@ pub(super) const JWT_BEARER_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ClientKeys {
-    /// These.
+    /// These keys.
     Set(JwkSet),
-    /// Those that are published at this address.
+    /// The keys published at this URL.
     At(String),
 }
 
@@ -104,7 +104,7 @@ pub enum ClientKeys {
 pub struct InvalidClientKeys(pub &'static str);
 
 impl ClientKeys {
-    /// Those of a JSON Web Key Set (RFC 7517): between 1 and 16 public keys.
+    /// Reads a JSON Web Key Set (RFC 7517) with 1 to 16 public keys.
     ///
     /// # Errors
     /// If it is not a key set, or one of the keys is not a public key.
@@ -144,7 +144,7 @@ impl ClientKeys {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RegisteredClient {
-    /// Its name here.
+    /// Client id.
     pub id: ClientId,
     /// Display name; supplied by the client.
     pub name: Option<String>,
@@ -156,14 +156,14 @@ pub struct RegisteredClient {
     pub auth: ClientAuthMethod,
     /// The hash of its secret.
     pub(super) secret: Option<String>,
-    /// Its keys.
+    /// Public keys of the client.
     #[serde(default)]
     pub(super) keys: Option<ClientKeys>,
     /// Grant types that it may use.
     pub grants: Vec<String>,
     /// Scopes that it may get. `None` means all.
     pub scopes: Option<Scopes>,
-    /// The resources that it serves: it may ask whose the tokens for these are.
+    /// Resources that it serves, for whose tokens it may use introspection.
     #[serde(default)]
     pub serves: Vec<Resource>,
     /// Origin of the client.
@@ -171,7 +171,7 @@ pub struct RegisteredClient {
 }
 
 impl RegisteredClient {
-    /// A client without a secret, as programs on their users' machines are.
+    /// Creates a public client without a secret, such as a program on its user's machine.
     #[must_use]
     pub fn public(id: ClientId, redirect_uris: Vec<RedirectUri>) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl RegisteredClient {
         }
     }
 
-    /// A client with a secret. It may also ask for tokens for itself.
+    /// Creates a client with a secret. It may also request tokens for itself.
     #[must_use]
     pub fn confidential(id: ClientId, secret: &str, redirect_uris: Vec<RedirectUri>) -> Self {
         let mut client =
@@ -198,7 +198,7 @@ impl RegisteredClient {
         client
     }
 
-    /// A client that signs to show that it is itself. It may also ask for tokens for itself.
+    /// Creates a client that authenticates by signatures. It may also request tokens for itself.
     #[must_use]
     pub fn signing(id: ClientId, keys: ClientKeys, redirect_uris: Vec<RedirectUri>) -> Self {
         let mut client = Self::public(id, redirect_uris);
@@ -207,29 +207,29 @@ impl RegisteredClient {
         client
     }
 
-    /// May hand in what a trusted identity provider has signed about its users, in place of their consent: see
-    /// [`AuthServer::trust`](super::AuthServer::trust).
+    /// Allows the client to present assertions of a trusted identity provider about its users, in place of their
+    /// consent: see [`AuthServer::trust`](super::AuthServer::trust).
     #[must_use]
     pub fn with_assertions(mut self) -> Self {
         self.grants.push(JWT_BEARER_GRANT.to_owned());
         self
     }
 
-    /// With this secret, shown in this way.
+    /// Sets the secret and the authentication method.
     #[must_use]
     pub fn with_secret(mut self, secret: &str, auth: ClientAuthMethod) -> Self {
         (self.secret, self.auth) = (Some(hash(secret)), auth);
         self
     }
 
-    /// Serves these resources: it may ask whose the tokens for them are (RFC 7662).
+    /// Sets the resources that the client serves, for whose tokens it may use introspection (RFC 7662).
     #[must_use]
     pub fn serving(mut self, resources: impl IntoIterator<Item = Resource>) -> Self {
         self.serves.extend(resources);
         self
     }
 
-    /// With this name, for people.
+    /// Sets the name for display.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -272,14 +272,14 @@ pub(super) struct PresentedCredentials {
 /// Reasons no client can be identified.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientCredentialsError {
-    /// More than one way at once, or none that can be read.
+    /// The request has several authentication methods, or a malformed one.
     Malformed(&'static str),
     /// The request names no client.
     Missing,
 }
 
 impl PresentedCredentials {
-    /// Those of a request, which may show them in one way.
+    /// Reads the credentials of a request, which may use only one method.
     pub(super) fn read(headers: &HeaderMap, form: &RequestForm) -> Result<Self, ClientCredentialsError> {
         let id = |text: &str| {
             ClientId::new(text).map_err(|_| ClientCredentialsError::Malformed("client_id is malformed"))
@@ -347,7 +347,7 @@ pub(super) fn decode_unverified_claims(token: &str) -> Option<Value> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
 }
 
-/// Name and secret of HTTP Basic, each form-encoded (RFC 6749, section 2.3.1).
+/// Parses name and secret of HTTP Basic, each form-encoded (RFC 6749, section 2.3.1).
 fn basic(line: &str) -> Option<(String, String)> {
     let (scheme, rest) = line.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

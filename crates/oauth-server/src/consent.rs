@@ -1,4 +1,4 @@
-//! The user signs in and decides.
+//! Sign-in and consent of the user.
 
 mod pending;
 mod remembered;
@@ -317,7 +317,7 @@ impl AuthServer {
         page(StatusCode::BAD_REQUEST, &MessagePage { base: self.base(), title, text, is_problem: true })
     }
 
-    /// A page for what may work in a moment.
+    /// Creates a page for a temporary failure.
     pub(super) fn unavailable_page(&self, text: &str) -> Response<Bytes> {
         let mut response = self.problem_page("Temporarily unavailable", text);
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

@@ -1,4 +1,4 @@
-//! Clients whose name is the URL of a document about them.
+//! Clients whose id is the URL of their metadata document.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,7 +55,7 @@ fn is_at_host(url: &Url, host: &str) -> bool {
     Url::parse(&format!("https://{host}/")).is_ok_and(|known| known.origin() == url.origin())
 }
 
-/// The client that a document describes.
+/// Returns the client that a document describes.
 fn parse_client_document(
     id: &ClientId,
     response: &FetchResponse,
@@ -149,7 +149,7 @@ fn cache_lifetimes(headers: &HeaderMap) -> (u64, u64) {
 /// Result of looking up a client id.
 #[derive(Clone, Debug)]
 pub(super) enum ClientLookup {
-    /// It is this client's.
+    /// The document is valid.
     Client(Box<RegisteredClient>),
     /// No client has this id.
     Nobody,
@@ -167,7 +167,7 @@ struct CachedClientDocument {
     last: u64,
 }
 
-/// The clients whose documents were fetched. What failed is not remembered: it may be mended the next moment.
+/// Cache of clients whose documents were fetched. Failures are not cached, because they may be temporary.
 #[derive(Debug)]
 pub(super) struct ClientDocumentCache {
     kept: Mutex<BoundedCache<ClientId, CachedClientDocument>>,
@@ -235,7 +235,7 @@ impl ClientDocumentCache {
         Arc::new(LimitedFetch(Arc::clone(&self.turns), Arc::clone(fetch)))
     }
 
-    /// The client of this name, if there is a document that describes it.
+    /// Returns the client with this id, if there is a document that describes it.
     pub(super) async fn client(
         &self,
         id: &ClientId,
@@ -323,7 +323,7 @@ impl ClientDocumentCache {
             .map(|kept| ClientLookup::Client(Box::new(kept.client.clone())))
     }
 
-    /// Its owner has taken the document back, or made it unfit.
+    /// Removes a client whose document has been withdrawn or become invalid.
     fn drop_cached(&self, id: &ClientId) -> ClientLookup {
         self.all().remove(id);
         ClientLookup::Nobody

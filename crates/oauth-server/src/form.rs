@@ -1,8 +1,8 @@
-//! Parameters, each at most once.
+//! Request parameters, each at most once.
 
 use std::collections::HashMap;
 
-/// The parameters of a query or a form. What comes twice is noticed, not chosen from (RFC 6749, section 3.1).
+/// Parameters of a query or a form. Repeated parameters are detected and not chosen from (RFC 6749, section 3.1).
 #[derive(Debug, Default)]
 pub(super) struct RequestForm {
     fields: HashMap<String, String>,
@@ -34,7 +34,7 @@ impl RequestForm {
         self.fields.get(name).map(String::as_str)
     }
 
-    /// A parameter that comes more than once.
+    /// Returns a repeated parameter, if there is one.
     pub(super) fn repeated(&self) -> Option<&str> {
         self.repeated.as_deref()
     }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 /// oldest attempt is evicted.
 const MAX_PARTIES: usize = 16 * 1024;
 
-/// The cell-rate rule: `due` is when one who came evenly would come next. Later than `now` by more than a burst is too
-/// often; the answer is then how long to wait.
+/// Applies the generic cell rate algorithm. `due` is the time of the next evenly spaced attempt; if it exceeds `now` by
+/// more than a burst, the attempt is rejected with the time to wait.
 pub(super) fn check_pace(
     due: &mut Instant,
     now: Instant,
@@ -58,8 +58,8 @@ impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
         paced
     }
 
-    /// That time does not count: it was not what the limit is for. It counted until now, so that of many at once no more
-    /// are let in.
+    /// Takes back one attempt, which should not have counted. It counted until now, so that concurrent attempts stay
+    /// limited.
     pub(super) fn uncount(&self, party: &K) {
         let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(due) = known.get_mut(party) {
@@ -99,10 +99,10 @@ impl SignInLimits {
         }
     }
 
-    /// Counts an attempt from this address, with whatever name.
+    /// Counts an attempt from this address, with any name.
     ///
     /// # Errors
-    /// Time until the next may be made.
+    /// The time until the next attempt is allowed.
     pub(super) fn check_address(&self, from: Option<IpAddr>) -> Result<(), Duration> {
         self.addresses.check(from)
     }
@@ -110,7 +110,7 @@ impl SignInLimits {
     /// Counts an attempt with this name from this address.
     ///
     /// # Errors
-    /// Time until the next may be made.
+    /// The time until the next attempt is allowed.
     pub(super) fn check_name(&self, name: &str, from: Option<IpAddr>) -> Result<(), Duration> {
         let both = (name.to_owned(), from);
         // The tight limit first: what it refuses must not count against the name at all other addresses.

@@ -1,4 +1,4 @@
-//! The server's own tokens, checked: they are looked up, not read.
+//! Verification of the server's own tokens by lookup.
 
 use hospes_auth::Resource;
 use hospes_oauth_resource::{TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError};

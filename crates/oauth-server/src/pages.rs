@@ -87,7 +87,7 @@ pub(super) struct AccountsPage<'a> {
     pub(super) accounts: Vec<AccountRow<'a>>,
 }
 
-/// One of them.
+/// Row of one account.
 pub(super) struct AccountRow<'a> {
     /// Name of the server in the configuration.
     pub(super) server: &'a str,

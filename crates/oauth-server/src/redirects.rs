@@ -92,7 +92,7 @@ fn is_exact_loopback(url: &Url) -> bool {
     matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
 }
 
-/// Host, and all that comes after the port, of a redirect to loopback; as they are written.
+/// Returns the host and the part after the port of a loopback redirect, as written.
 fn loopback_parts(uri: &RedirectUri) -> Option<(&'static str, &str)> {
     let rest = uri.as_str().strip_prefix("http://")?;
     for host in ["127.0.0.1", "[::1]", "localhost"] {

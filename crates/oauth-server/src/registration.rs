@@ -1,4 +1,4 @@
-//! Clients introduce themselves (RFC 7591).
+//! Dynamic client registration (RFC 7591).
 
 use hospes_auth::metadata::{ClientInformation, ClientMetadata, RejectedRedirect};
 use hospes_auth::{ClientId, ErrorBody, ErrorCode, RedirectUri, Scopes, shown};
@@ -17,7 +17,7 @@ use super::tokens::encode;
 /// Maximum number of redirects that a client may register: the limit `max_redirect_uris`.
 const MAX_REDIRECTS: usize = 16;
 
-/// The reason for leaving out a private-use redirect, with what can be done.
+/// Reason for omitting a private-use redirect, with a remedy.
 const UNKNOWN_SCHEME_REASON: &str = "its scheme does not belong to a known application; the administrator of this host can \
                          allow it with `redirect_uris` under [auth]";
 
@@ -174,7 +174,7 @@ impl AuthServer {
         Ok((metadata.client_name.clone(), method, keys))
     }
 
-    /// The keys that a client says it signs with.
+    /// Returns the keys with which a client declares to sign.
     fn read_client_keys(&self, metadata: &ClientMetadata) -> Result<ClientKeys, RegisterClientError> {
         match ClientKeys::from_metadata(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref()) {
             Ok(ClientKeys::At(_)) if self.0.fetch.is_none() => {

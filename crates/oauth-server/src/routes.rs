@@ -1,4 +1,4 @@
-//! The endpoints of the server on a socket.
+//! HTTP endpoints of the server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -163,7 +163,7 @@ impl AuthServer {
         metadata
     }
 
-    /// Answers a request that has been read; none when the path is not the server's.
+    /// Answers a request that has been read. Returns `None` if the path does not belong to the server.
     pub async fn answer(&self, parts: &Parts, body: &[u8]) -> Option<Response<Bytes>> {
         let route = self.route(parts.uri.path())?;
         let mut response = self.answer_route(route, parts, body).await;
@@ -321,7 +321,7 @@ impl AuthServer {
         })
     }
 
-    /// Answers a request of a socket; none when the path is not the server's.
+    /// Answers a request from a socket. Returns `None` if the path does not belong to the server.
     async fn receive(&self, request: &mut Request<hyper::body::Incoming>) -> Option<Response<Bytes>> {
         // Checked before the body is read, which the endpoint behind this needs for itself.
         self.route(request.uri().path())?;
@@ -341,8 +341,8 @@ impl AuthServer {
     }
 }
 
-/// An authorization server on the same socket as an endpoint, and behind it what stands before that: a guard that knows
-/// its tokens, mostly.
+/// An authorization server on the same socket as an endpoint, with further middleware behind it, usually the
+/// bearer-token middleware that accepts its tokens.
 #[derive(Clone, Debug)]
 pub struct AuthServerFront<F> {
     server: AuthServer,
@@ -350,7 +350,7 @@ pub struct AuthServerFront<F> {
 }
 
 impl AuthServer {
-    /// This server, on the socket of an endpoint that `front` stands before.
+    /// Serves this server in front of `front`, the middleware of an endpoint on the same socket.
     pub fn in_front_of<F: HttpMiddleware>(self, front: F) -> AuthServerFront<F> {
         AuthServerFront { server: self, front }
     }

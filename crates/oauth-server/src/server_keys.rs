@@ -1,4 +1,4 @@
-//! Keys that are made here, shared through the store by all nodes, and changed from time to time.
+//! Keys that are generated here, shared by all nodes through the store, and rotated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::tokens::encode;
 
 /// Maximum number of keys of a kind that are read. Two nodes that start at once may create one too many.
 const MAX_KEYS: usize = 64;
-/// Bytes of what makes each seal another.
+/// Length of the nonce of each encryption, in bytes.
 const NONCE: usize = 12;
 
-/// Seals what the store keeps and must not tell.
+/// Cipher for secret values in the store.
 pub(super) struct RecordSeal(RandomizedNonceKey);
 
 impl RecordSeal {
@@ -28,7 +28,7 @@ impl RecordSeal {
         RandomizedNonceKey::new(&AES_256_GCM, key).map(Self).map_err(|_| InvalidSealKey)
     }
 
-    /// Sealed, and opened as what it is about alone.
+    /// Encrypts a value. It can only be decrypted with the same context.
     pub(super) fn seal(&self, about: &str, secret: &[u8]) -> Option<String> {
         let mut sealed = secret.to_vec();
         let nonce = self.0.seal_in_place_append_tag(Aad::from(about), &mut sealed).ok()?;
@@ -57,7 +57,7 @@ struct KeyRecord {
     sealed: bool,
 }
 
-/// Keeps keys in a store, sealed if there is something to seal them with.
+/// Storage of keys in a store, encrypted if a cipher is configured.
 pub(super) struct ServerKeyStore {
     store: Arc<dyn AuthStore>,
     seal: Option<RecordSeal>,
@@ -68,7 +68,8 @@ impl ServerKeyStore {
         Self { store, seal }
     }
 
-    /// All keys of this kind that are good or will be. One that was kept unsealed, before there was a seal, is sealed.
+    /// Returns all keys of this kind that are valid now or later. A key that was stored unencrypted earlier is
+    /// encrypted.
     pub(super) async fn keys(&self, kind: RecordKind, now: u64) -> Result<Vec<RotatingKey>, AuthStoreError> {
         let mut keys = Vec::new();
         for record in self.store.list(kind, now, MAX_KEYS).await? {

@@ -61,19 +61,19 @@ pub enum AccessTokenFormat {
     /// Random: verified by lookup in this server or by introspection. Once revoked, it is invalid everywhere.
     #[default]
     Opaque,
-    /// Signed, and readable with the keys that are published (RFC 9068): for resources that are somewhere else. Taken
-    /// back, it is good at no resource that looks it up here, and at the others until it runs out.
+    /// JWTs, verified with the published keys (RFC 9068), for resources elsewhere. After revocation a token is rejected
+    /// by resources that look it up here, but stays valid at others until it expires.
     Jwt,
 }
 
-/// Whose metadata documents name clients.
+/// Hosts whose metadata documents identify clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrustedDocuments {
-    /// Anybody's: the user decides, who is shown where answers go.
+    /// Any host: the user decides, and is shown the redirect host.
     #[default]
     Any,
-    /// Those of these hosts.
+    /// Only these hosts.
     Hosts(Vec<String>),
     /// No metadata documents.
     None,
@@ -96,14 +96,14 @@ pub struct AuthServerSettings {
     pub default_scopes: Scopes,
     /// The clients that the configuration names.
     pub clients: Vec<RegisteredClient>,
-    /// Whose metadata documents name clients.
+    /// Hosts whose metadata documents identify clients.
     pub documents: TrustedDocuments,
     /// Allows clients to register themselves. Default: false.
     pub registration: bool,
     /// Allows registering redirects to private schemes of installed applications. Default: false.
     pub private_schemes: bool,
-    /// Further redirects that clients may register, as these exact strings: those to private-use schemes of applications that
-    /// are not well known. None unless told otherwise.
+    /// Further redirects that clients may register, as these exact strings: those to private-use schemes of
+    /// applications that are not well known. Empty by default.
     pub redirect_uris: Vec<RedirectUri>,
     /// Format of access tokens. Default: opaque.
     pub access_tokens: AccessTokenFormat,
@@ -128,13 +128,13 @@ pub struct AuthServerSettings {
 }
 
 impl AuthServerSettings {
-    /// Those of a server that makes out tokens for one resource.
+    /// Creates the settings of a server that issues tokens for one resource.
     #[must_use]
     pub fn new(issuer: Issuer, resource: Resource) -> Self {
         Self { resources: vec![resource], ..Self::of(issuer) }
     }
 
-    /// Those of a server that makes out none.
+    /// Creates the settings of a server that issues no tokens.
     pub(super) fn of(issuer: Issuer) -> Self {
         Self {
             issuer,
@@ -158,7 +158,7 @@ impl AuthServerSettings {
         }
     }
 
-    /// Knows one more scope, which every client gets that asks for none.
+    /// Adds a scope, which every client that requests none gets.
     #[must_use]
     pub fn scope(mut self, name: &str, words: &str) -> Self {
         self.default_scopes = self.default_scopes.union(&Scopes::parse(name));
@@ -180,5 +180,5 @@ impl AuthServerSettings {
     }
 }
 
-/// The scope by which some clients ask for a refresh token. It says nothing about the resource.
+/// Scope with which some clients request a refresh token. It has no meaning for the resource.
 pub(super) const OFFLINE: &str = "offline_access";

@@ -1,5 +1,5 @@
-//! Local sign-in of users: with a name and a password of the configuration, or with a code that the program shows only
-//! to its owner.
+//! Local sign-in of users: with a configured name and password, or with a code that the program shows only to its
+//! owner.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ const CODE_SECONDS: u64 = 600;
 /// Name of the user who can read the program's output.
 pub const OWNER: &str = "owner";
 
-/// The hash of a password, as it may stand in a configuration: `pbkdf2-sha256$600000$SALT$HASH`.
+/// Hash of a password, in the format of the configuration: `pbkdf2-sha256$600000$SALT$HASH`.
 #[derive(Clone)]
 pub struct PasswordHash(SecretString);
 
@@ -39,7 +39,7 @@ pub struct PasswordHash(SecretString);
 pub struct InvalidPasswordHash;
 
 impl PasswordHash {
-    /// That of this password. It takes a good part of a second, on purpose.
+    /// Hashes a password. This intentionally takes a large part of a second.
     #[must_use]
     pub fn hash_password(password: &str) -> Self {
         Self::salted(password, &random_text(), PBKDF2_ROUNDS)
@@ -109,7 +109,7 @@ fn derive(password: &str, salt: &str, rounds: u32) -> [u8; 32] {
     hash
 }
 
-/// The signs of a code: none that is read or typed as another.
+/// Characters of a code, none of which can be confused with another.
 const CODE_ALPHABET: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// Creates a code such as `7KQM-2XJP-9RTD`. Its 58 bits are too many to guess within its lifetime, and it is short
@@ -133,7 +133,7 @@ fn new_code() -> String {
     code
 }
 
-/// A code without what people leave out or put in.
+/// Normalizes a code, ignoring separators and case.
 fn normalize_code(code: &str) -> String {
     let signs = code.chars().filter(|sign| !sign.is_whitespace() && *sign != '-');
     signs.map(|sign| sign.to_ascii_uppercase()).collect()
@@ -150,7 +150,7 @@ pub struct LocalSignIn {
 }
 
 impl LocalSignIn {
-    /// These people, with their passwords.
+    /// Creates a sign-in for these users and their passwords.
     #[must_use]
     pub fn users(users: impl IntoIterator<Item = (String, PasswordHash)>) -> Self {
         Self { users: Arc::new(users.into_iter().collect()), ..Self::default() }

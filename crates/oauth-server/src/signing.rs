@@ -1,11 +1,11 @@
-//! Access tokens that say themselves what they are (RFC 9068), and the keys they are signed with.
+//! JWT access tokens (RFC 9068) and their signing keys.
 //!
 //! A key is published as long as a token signed with it can be valid. It is also published more than an hour before it
 //! signs, if the server received a request then, so that cached key sets contain it. After a longer idle time a new key
-//! signs at once. A resource that meets its unknown `kid` then has to fetch the keys again.
+//! signs immediately, and a resource that sees its unknown `kid` has to fetch the keys again.
 //!
-//! The keys are in the store, sealed if the server was given something to seal them with ([`AuthServer::sealing`]), else
-//! for the owner of the store alone, as one in a file is by its mode.
+//! The keys are in the store, encrypted if a key for that is configured ([`AuthServer::sealing`]), else protected by
+//! the access rights of the store.
 
 use hospes_auth::{CLOCK_SKEW, ErrorCode, KEYS_MAX_AGE_SECONDS, KeyPair, KeyPairError, RotatingKey};
 use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
@@ -55,7 +55,7 @@ impl AuthServer {
         Ok(JwkSet { keys: keys.iter().map(TokenSigningKey::public).collect() })
     }
 
-    /// An access token that says itself what it is. It is good until then.
+    /// Signs a JWT access token that expires at the given time.
     pub(super) async fn sign_access(
         &self,
         token: &TokenRecord,
@@ -83,7 +83,8 @@ impl AuthServer {
         Ok(signed.map_err(AuthStoreError::from)?)
     }
 
-    /// All keys of which tokens are about or will be. There is always one that signs, and in time the next.
+    /// Returns all keys whose tokens may be in use now or later. They include a signing key and, in time, its
+    /// successor.
     async fn signing_keys(&self) -> Result<Vec<TokenSigningKey>, AuthStoreError> {
         let now = self.now();
         let mut keys = Vec::new();

@@ -51,22 +51,22 @@ pub(super) struct GrantedAccess {
     pub(super) scopes: Scopes,
     /// End of the grant, in seconds since 1970.
     pub(super) end: u64,
-    /// On whose word.
+    /// Source of the grant.
     pub(super) by: GrantSource,
 }
 
-/// On whose word something was given, which holds as long as they are known.
+/// Source of a grant, which is valid as long as its source is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum GrantSource {
-    /// A user who signs in here, as they signed in then.
+    /// A local user, with a digest of the credentials at that time.
     User {
         /// Digest of the user's credentials.
         mark: String,
     },
     /// A client that acts for itself.
     Client,
-    /// A user who signed in at the provider.
+    /// A user of the provider.
     Upstream,
     /// A user of an identity provider that is trusted.
     Assertion {
@@ -270,7 +270,7 @@ impl AuthServer {
     }
 }
 
-/// The type of a token that is bound to this key.
+/// Returns the type of a token that is bound to this key.
 fn token_type(key: Option<&str>) -> &'static str {
     if key.is_some() { "DPoP" } else { "Bearer" }
 }

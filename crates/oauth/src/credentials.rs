@@ -15,14 +15,14 @@ const ASSERTION_SECONDS: u64 = 60;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientIdentity {
-    /// Its id.
+    /// Client id.
     pub id: ClientId,
     /// Client authentication method, with its credentials.
     pub auth: ClientAuth,
 }
 
 impl ClientIdentity {
-    /// One with this id, which shows who it is in this way.
+    /// Creates the identity of a client with this id and authentication.
     #[must_use]
     pub fn new(id: ClientId, auth: ClientAuth) -> Self {
         Self { id, auth }
@@ -44,7 +44,7 @@ pub enum ClientAuth {
 }
 
 impl ClientAuth {
-    /// The name of the method, as servers list it.
+    /// Returns the name of the method, as in server metadata.
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl ClientAuth {
         }
     }
 
-    /// The way of this name, with what it needs of `secret`.
+    /// Returns the method with this name, with the parts of `secret` that it needs.
     pub(crate) fn of_method(method: &str, secret: Option<&SecretString>) -> Option<Self> {
         match (method, secret) {
             ("none", _) => Some(Self::None),
@@ -65,7 +65,7 @@ impl ClientAuth {
         }
     }
 
-    /// The first way in `offered` that can be gone; without an offer that which RFC 8414 takes for granted.
+    /// Returns the first usable method in `offered`. Without an offer, RFC 8414's default applies.
     pub(crate) fn choose(offered: Option<&[String]>, secret: Option<&SecretString>) -> Option<Self> {
         match (offered, secret) {
             (None, Some(secret)) => Some(Self::Basic(secret.clone())),
@@ -89,10 +89,10 @@ pub struct ClientSigningKey {
 }
 
 impl ClientSigningKey {
-    /// The key in a PEM text, for `ES256`, `ES384` or `EdDSA` (PKCS #8), or for RSA's algorithms (PKCS #1).
+    /// Reads a key from PEM text, for `ES256`, `ES384` or `EdDSA` (PKCS #8), or for RSA algorithms (PKCS #1).
     ///
     /// # Errors
-    /// When the text holds none, or no key for this algorithm. The error shows nothing of it.
+    /// If the text has no key, or none for this algorithm. The error shows no part of the text.
     pub fn from_pem(pem: &str, algorithm: &str) -> Result<Self, InvalidKey> {
         use rustls_pki_types::pem::PemObject as _;
         use rustls_pki_types::{PrivatePkcs1KeyDer, PrivatePkcs8KeyDer};
@@ -120,7 +120,7 @@ impl ClientSigningKey {
         self
     }
 
-    /// The algorithm, as servers list it.
+    /// Returns the name of the algorithm, as in server metadata.
     #[must_use]
     pub fn algorithm(&self) -> String {
         format!("{:?}", self.algorithm)

@@ -10,7 +10,7 @@ use http::StatusCode;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// The server wants to know who is there, and says nowhere who could vouch for us.
+    /// The server requires authorization but names no authorization server.
     #[error("the server requires authorization but publishes no protected resource metadata")]
     NoMetadata,
     /// No metadata of this authorization server was found.
@@ -19,7 +19,7 @@ pub enum FlowError {
     /// Somebody could not be asked.
     #[error("request to {what} at {url} failed")]
     Fetch {
-        /// Whose answer was wanted.
+        /// Requested document or endpoint.
         what: &'static str,
         /// URL without its query.
         url: String,
@@ -27,20 +27,20 @@ pub enum FlowError {
         #[source]
         why: FetchError,
     },
-    /// Somebody refused.
+    /// An endpoint responded with an error status.
     #[error("{what} at {url} returned status {status}")]
     Status {
-        /// Whose answer was wanted.
+        /// Requested document or endpoint.
         what: &'static str,
         /// URL without its query.
         url: String,
         /// Status of the response.
         status: StatusCode,
     },
-    /// An answer is not what it should be.
+    /// A response is invalid.
     #[error("{what} at {url}: {why}")]
     Malformed {
-        /// Whose answer was wanted.
+        /// Requested document or endpoint.
         what: &'static str,
         /// URL without its query.
         url: String,
@@ -60,7 +60,7 @@ pub enum FlowError {
     OtherIssuer {
         /// Issuer that it is registered with.
         registered: Issuer,
-        /// Whom the server names.
+        /// Issuer that the server names now.
         now: Issuer,
     },
     /// No registration is possible: a client id that the server knows must be configured.
@@ -73,21 +73,21 @@ pub enum FlowError {
     Registration {
         /// Issuer that refused.
         issuer: Issuer,
-        /// In its own words, or its status.
+        /// Error description of the server, or its status.
         why: String,
     },
-    /// The way in which the server wants to know who we are is not spoken here, or lacks what it needs.
+    /// No client authentication method is supported by both sides, or a credential is missing.
     #[error("cannot authenticate the client to {issuer}: {why}")]
     ClientAuth {
-        /// Whom.
+        /// Issuer of the authorization server.
         issuer: Issuer,
         /// Missing credential or method.
         why: String,
     },
-    /// The authorization response that came through the browser is not valid.
+    /// The authorization response from the browser is not valid.
     #[error(transparent)]
     Redirect(#[from] RedirectError),
-    /// The token endpoint refused.
+    /// The token endpoint returned an error.
     #[error("the authorization server rejected the request: {0}")]
     Refused(ErrorBody),
     /// The token is of a kind that cannot be shown here.
@@ -96,13 +96,13 @@ pub enum FlowError {
     /// No key or no randomness, or the platform could not sign.
     #[error("cannot create {0}")]
     Crypto(&'static str),
-    /// The program around the flow gave it what it had not asked for.
+    /// The driver of the flow passed an unexpected input.
     #[error("the authorization flow received an unexpected input")]
     OutOfOrder,
     /// Somebody has to sign in, and nothing is set up to ask them.
     #[error("sign-in required")]
     NobodyToAsk,
-    /// Somebody else was asked; what comes of it is handed in later.
+    /// The user has to visit this page; the response is passed in later.
     #[error("sign-in required: open {0}")]
     Visit(url::Url),
     /// The maximum number of sign-ins is pending already.
@@ -140,19 +140,19 @@ pub enum RedirectError {
     /// A parameter comes twice, so that two readers could read two things.
     #[error("the authorization response contains {0} more than once")]
     Repeated(&'static str),
-    /// It answers another question than ours.
+    /// The response belongs to another request.
     #[error("the authorization response has an unknown `state`")]
     State,
-    /// It came from another server than the one asked (RFC 9207). What else it says is not shown.
+    /// The response comes from another server than the requested one (RFC 9207). Its content is not shown.
     #[error("issuer mismatch: the authorization response comes from another authorization server")]
     Issuer,
-    /// The server, or the person, said no.
+    /// The server or the user refused.
     #[error("the authorization server denied the request: {0}")]
     Refused(ErrorBody),
-    /// It says neither yes nor no.
+    /// The response has neither a code nor an error.
     #[error("the authorization response contains no code")]
     NoCode,
-    /// It came too late.
+    /// The response came too late.
     #[error("the authorization response arrived more than 10 minutes after the request")]
     Expired,
 }
@@ -168,12 +168,12 @@ pub struct StepError {
 }
 
 impl StepError {
-    /// With words; nothing secret may be in them.
+    /// Creates an error with a message, which must not contain secrets.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), source: None }
     }
 
-    /// With the error of the system underneath.
+    /// Adds the operating system's error as the source.
     #[must_use]
     pub fn because(mut self, source: std::io::Error) -> Self {
         self.source = Some(source);

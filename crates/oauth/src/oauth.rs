@@ -77,11 +77,11 @@ struct OAuthClientInner {
 #[derive(Default)]
 struct HeldTokens {
     tokens: Option<Arc<TokenSet>>,
-    /// The tokens came of an authorization, not of a renewal or the store, and no request has been let in by them yet.
+    /// True if the tokens come from a new authorization and have not been accepted by a request yet.
     is_new: bool,
-    /// The store could not be given them, so what it has is older.
+    /// True if the tokens could not be stored, so the store has older ones.
     is_unsaved: bool,
-    /// Before this moment, in seconds since 1970, tokens that are still good are not renewed: it failed just now.
+    /// Earliest time of a renewal of tokens that are still valid, in seconds since 1970. Set after a failed renewal.
     not_before: u64,
     /// Time of the last failed sign-in, in seconds since 1970, and its error.
     denied: Option<(u64, FlowError)>,
@@ -105,24 +105,24 @@ impl OAuthClient {
     /// Creates a builder of a client for the MCP endpoint at this URL.
     ///
     /// # Errors
-    /// When it is no URL, or a token would go there in the open: over http to another machine.
+    /// If it is not a URL, or tokens would be sent unencrypted: over http to another machine.
     pub fn builder(endpoint: &str) -> Result<OAuthClientBuilder, InvalidEndpoint> {
         OAuthClientBuilder::new(endpoint)
     }
 
-    /// The tokens that are held, if any are.
+    /// Returns the current tokens, if there are any.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn tokens(&self) -> Result<Option<Arc<TokenSet>>, FlowError> {
         self.load().await?;
         Ok(self.held().tokens.clone())
     }
 
-    /// Signs in now, even if tokens are held. `challenge` is the challenge of the server, if there is one.
+    /// Signs in, even if there are tokens. `challenge` is the challenge of the server, if there is one.
     ///
     /// # Errors
-    /// Why it came to nothing.
+    /// The reason why the sign-in failed.
     pub async fn sign_in(&self, challenge: Option<Challenge>) -> Result<Arc<TokenSet>, FlowError> {
         let turn = self.lock_authorization().await;
         match self.authorize(&turn, challenge, Scopes::none()).await? {

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::error::FlowError;
 
-/// A key that tokens are bound to (ES256). Made here, and never leaves but to be stored.
+/// A key pair that tokens are bound to (ES256). It is generated here and leaves only for storage.
 pub struct ProofKey(KeyPair);
 
 #[derive(Serialize)]
@@ -28,15 +28,15 @@ struct DpopProofClaims<'a> {
 }
 
 impl ProofKey {
-    /// A new one.
+    /// Generates a new key.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the operating system provides no random bytes.
     pub fn generate() -> Result<Self, FlowError> {
         KeyPair::generate().map(Self).map_err(|_| FlowError::Crypto("a key"))
     }
 
-    /// The one in this document (PKCS #8).
+    /// Reads the key from a PKCS #8 document.
     ///
     /// # Errors
     /// If the document contains none.
@@ -44,17 +44,17 @@ impl ProofKey {
         KeyPair::from_document(document).map(Self).map_err(|_| FlowError::Crypto("a key"))
     }
 
-    /// The document it is in, to be stored.
+    /// Returns the key as a PKCS #8 document, for storage.
     #[must_use]
     pub fn document(&self) -> &[u8] {
         self.0.document()
     }
 
-    /// The proof for one request, at `now` (seconds since 1970): with the token where one is shown, and with the nonce
-    /// where one is demanded. `id` is used for no other.
+    /// Creates the proof for one request at `now` (seconds since 1970), with the hash of the token and the nonce, if
+    /// given. `id` must be unique.
     ///
     /// # Errors
-    /// When it cannot be signed.
+    /// If signing fails.
     pub fn prove(
         &self,
         method: &Method,

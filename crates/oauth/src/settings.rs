@@ -17,12 +17,12 @@ const LOOPBACK_REDIRECTS: [&str; 2] = ["http://127.0.0.1/callback", "http://loca
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyDiscovery {
-    /// To metadata at the server's own origin, and without that to the paths that revision lays down.
+    /// Falls back to metadata at the server's own origin, and then to the default endpoints of that revision.
     #[default]
     Allow,
-    /// To metadata at the server's own origin.
+    /// Falls back to metadata at the server's own origin.
     MetadataOnly,
-    /// Nowhere.
+    /// No fallback.
     Deny,
 }
 
@@ -51,11 +51,11 @@ impl GrantType {
     }
 }
 
-/// The identity provider of an enterprise, and what it has said about the person.
+/// The identity provider of an enterprise, and the user's ID token from it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IdentityProvider {
-    /// Its token endpoint.
+    /// Token endpoint of the provider.
     pub token_endpoint: Url,
     /// This client as the provider knows it.
     pub client: ClientIdentity,
@@ -64,7 +64,8 @@ pub struct IdentityProvider {
 }
 
 impl IdentityProvider {
-    /// One with this token endpoint, which knows us as `client` and has issued `id_token`.
+    /// Creates the settings of a provider with this token endpoint, which knows this client as `client` and has issued
+    /// `id_token`.
     pub fn new(token_endpoint: Url, client: ClientIdentity, id_token: impl Into<SecretString>) -> Self {
         Self { token_endpoint, client, id_token: id_token.into() }
     }
@@ -74,9 +75,10 @@ impl IdentityProvider {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PreregisteredOAuthClient {
-    /// With whom. None: with whomever the server names first; from then on with that one alone.
+    /// Issuer with which the client is registered. `None` means the issuer that the server names first, and only that
+    /// one from then on.
     pub issuer: Option<Issuer>,
-    /// Its id.
+    /// Client id.
     pub id: ClientId,
     /// Authentication method. `None`: the first method that both sides support, with `secret` if there is one.
     pub auth: Option<ClientAuth>,
@@ -85,27 +87,27 @@ pub struct PreregisteredOAuthClient {
 }
 
 impl PreregisteredOAuthClient {
-    /// One with this id and no secret.
+    /// Creates a client with this id and no secret.
     #[must_use]
     pub fn new(id: ClientId) -> Self {
         Self { issuer: None, id, auth: None, secret: None }
     }
 
-    /// With a secret; how it is shown is chosen from what the server takes.
+    /// Sets the secret. The authentication method is chosen from those that the server supports.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<SecretString>) -> Self {
         self.secret = Some(secret.into());
         self
     }
 
-    /// With a way to show who it is.
+    /// Sets the client authentication.
     #[must_use]
     pub fn auth(mut self, auth: ClientAuth) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// Registered with this authorization server and no other.
+    /// Limits the client to this authorization server.
     #[must_use]
     pub fn issuer(mut self, issuer: Issuer) -> Self {
         self.issuer = Some(issuer);
@@ -127,7 +129,8 @@ pub struct OAuthClientSettings {
     pub software_version: Option<String>,
     /// The URL at which its metadata is published, which is its id wherever that is understood.
     pub metadata_url: Option<ClientId>,
-    /// The key by which the client of that metadata shows who it is (`private_key_jwt`), where it says so.
+    /// Key with which the client of that metadata authenticates (`private_key_jwt`), if the metadata declares this
+    /// method.
     pub metadata_key: Option<ClientSigningKey>,
     /// Client that was registered beforehand.
     pub given: Option<PreregisteredOAuthClient>,
@@ -145,7 +148,7 @@ pub struct OAuthClientSettings {
     pub strict_issuer: bool,
     /// Discovery for servers of 2025-03-26.
     pub legacy_discovery: LegacyDiscovery,
-    /// Whom assertions are made out to, where that is not the issuer.
+    /// Audience of assertions, if it is not the issuer.
     pub assertion_audience: Option<String>,
     /// Maximum number of deferred sign-ins ([`crate::DeferredSignIn`]) that are pending at once, each for 10
     /// minutes. At least 1; default: 16. Further ones fail.
@@ -156,10 +159,10 @@ pub struct OAuthClientSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidDocument {
-    /// It is not said where.
+    /// No URL is configured.
     #[error("metadata_url is missing: set it to the URL at which the document is published")]
     NoUrl,
-    /// It cannot be there.
+    /// The document cannot be published at this URL.
     #[error("{url} is not a valid client id: {why}")]
     Url {
         /// The URL.
@@ -181,7 +184,7 @@ impl OAuthClientSettings {
     /// it publishes the public key.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// The reason why there can be no document.
     pub fn document(
         &self,
         redirect_uris: Vec<RedirectUri>,
@@ -223,7 +226,7 @@ impl OAuthClientSettings {
         Ok(ClientDocument::new(id, metadata))
     }
 
-    /// The key of the client with this id, which is kept nowhere but here.
+    /// Returns the authentication of the client with this id, from the configured key.
     pub(super) fn auth_of(&self, id: &ClientId) -> Option<ClientAuth> {
         let given = self.given.as_ref().filter(|given| given.id == *id).and_then(|given| given.auth.clone());
         let key = self.metadata_key.as_ref().filter(|_| self.metadata_url.as_ref() == Some(id));
@@ -264,6 +267,6 @@ pub struct ClientRegistration {
     pub client: ClientIdentity,
     /// Redirect URI. `None`: the client was given, and only its issuer is remembered.
     pub redirect_uri: Option<RedirectUri>,
-    /// Until when it is good, in seconds since 1970.
+    /// Time until which it is valid, in seconds since 1970.
     pub expires_at: Option<u64>,
 }

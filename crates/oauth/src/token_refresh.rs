@@ -1,4 +1,4 @@
-//! Renewal of tokens by their refresh token.
+//! Renewal of tokens with their refresh token.
 
 use hospes_auth::{ErrorCode, FetchRequest, FetchResponse, Seed};
 use secrecy::ExposeSecret as _;
@@ -7,7 +7,7 @@ use super::error::FlowError;
 use super::token_request::{TokenRequest, nonce_wanted};
 use super::tokens::TokenSet;
 
-/// One renewal of tokens, without I/O: a request, and what its response makes of them.
+/// Renewal of tokens without I/O: a request, and the processing of its response.
 #[derive(Debug)]
 pub struct TokenRefresh {
     order: TokenRequest,
@@ -21,11 +21,11 @@ pub struct TokenRefresh {
 pub enum TokenRefreshStep {
     /// New tokens, in the place of the old.
     Tokens(Box<TokenSet>),
-    /// Once more, with what the server wants to see in the proof.
+    /// Send this request, which has the nonce that the server required.
     Again(FetchRequest),
     /// The refresh token is no longer valid: a user has to sign in again, and the tokens must be deleted.
     Lost,
-    /// It came to nothing this time; the old tokens stay what they were.
+    /// The renewal failed; the old tokens stay unchanged.
     Failed(FlowError),
 }
 
@@ -34,7 +34,7 @@ impl TokenRefresh {
     /// client assertions, if it is not the issuer.
     ///
     /// # Errors
-    /// When the request cannot be made.
+    /// If the request cannot be created.
     pub fn begin(
         tokens: &TokenSet,
         audience: Option<&str>,

@@ -1,4 +1,4 @@
-//! Requests to a token endpoint, and what it answers.
+//! Requests to a token endpoint and their responses.
 
 use std::sync::Arc;
 
@@ -32,14 +32,14 @@ pub(crate) struct TokenRequest {
     pub(crate) client: ClientIdentity,
     pub(crate) token_endpoint: Url,
     pub(crate) scopes: Scopes,
-    /// Whom assertions are made out to.
+    /// Audience of assertions.
     pub(crate) audience: String,
     /// The key the token is to be bound to.
     pub(crate) proof_key: Option<Arc<ProofKey>>,
 }
 
 impl TokenRequest {
-    /// The order to renew `tokens`.
+    /// Creates the parameters for renewing `tokens`.
     pub(crate) fn renewal(tokens: &TokenSet, audience: Option<&str>) -> Self {
         Self {
             issuer: tokens.issuer.clone(),
@@ -52,7 +52,7 @@ impl TokenRequest {
         }
     }
 
-    /// The request for `grant` with these fields besides.
+    /// Creates the request for `grant` with these additional fields.
     pub(crate) fn request(
         &self,
         grant: &str,
@@ -69,13 +69,13 @@ impl TokenRequest {
         Ok(request.header(DPOP, proof))
     }
 
-    /// Returns the field with the requested scopes; none if there are none.
+    /// Returns the field with the requested scopes, or nothing if there are none.
     pub(crate) fn scope_fields(&self) -> Vec<(&'static str, SecretString)> {
         let scopes = &self.scopes;
         if scopes.is_empty() { Vec::new() } else { vec![("scope", scopes.to_string().into())] }
     }
 
-    /// The tokens in a response; what it does not say is as it was asked for, or as it was.
+    /// Reads the tokens from a response. Missing members keep the requested or earlier values.
     pub(crate) fn read(
         &self,
         response: &FetchResponse,
@@ -140,7 +140,7 @@ impl TokenRequestForm {
         self
     }
 
-    /// The request, in which `client` shows who it is in its one way.
+    /// Creates the request with the authentication of `client`.
     pub(super) fn send(
         self,
         url: &Url,
@@ -177,7 +177,7 @@ impl TokenRequestForm {
     }
 }
 
-/// Id and secret, each encoded as in a form before they are joined (RFC 6749, section 2.3.1).
+/// Returns id and secret, each form-encoded before they are joined (RFC 6749, section 2.3.1).
 fn basic_credentials(id: &str, secret: &SecretString, issuer: &Issuer) -> Result<HeaderValue, FlowError> {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = Zeroizing::new(format!("{}:{}", encode(id), encode(secret.expose_secret())));
@@ -210,7 +210,7 @@ struct TokenResponse {
     scope: Option<Scopes>,
 }
 
-/// The document in a success; else the refusal that the response is.
+/// Returns the document of a successful response, else its error.
 pub(super) fn read_success<T: serde::de::DeserializeOwned>(
     what: &'static str,
     response: &FetchResponse,

@@ -1,4 +1,4 @@
-//! Tokens that an authorization results in.
+//! Tokens obtained by an authorization.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ pub struct TokenSet {
     pub issuer: Issuer,
     /// Resource that they are for, byte for byte. They are sent nowhere else.
     pub resource: Resource,
-    /// To whom.
+    /// Client that the tokens were issued to.
     pub client: ClientIdentity,
     /// Token endpoint, for renewal.
     pub token_endpoint: Url,
-    /// The token for requests.
+    /// Access token.
     pub access: SecretString,
     /// The token for renewal, if one was given.
     pub refresh: Option<SecretString>,

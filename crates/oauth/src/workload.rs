@@ -1,4 +1,4 @@
-//! Tokens by which a platform vouches for what runs on it.
+//! Tokens by which a platform identifies a workload.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -28,7 +28,7 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum WorkloadToken {
-    /// This one, whatever its age.
+    /// This token, regardless of its age.
     Given(SecretString),
     /// Contents of the file without surrounding white space: at most 64 KiB.
     File(PathBuf),
@@ -109,7 +109,7 @@ async fn token(reader: impl AsyncRead + Unpin) -> Result<SecretString, String> {
 }
 
 impl<S: Into<Box<str>>> From<S> for WorkloadToken {
-    /// This token, whatever its age.
+    /// Creates the source of this token, regardless of its age.
     fn from(token: S) -> Self {
         Self::Given(SecretString::new(token.into()))
     }

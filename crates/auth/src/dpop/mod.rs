@@ -14,5 +14,5 @@ pub use shared_store::{ProofStoreError, ProofStoreFuture, SharedProofStore};
 
 /// The header that carries a proof.
 pub const DPOP: HeaderName = HeaderName::from_static("dpop");
-/// The header by which a server says what the next proof must carry.
+/// Header with the nonce that the next proof must contain.
 pub const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");

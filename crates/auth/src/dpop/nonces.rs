@@ -44,7 +44,7 @@ impl ProofNonces {
         Self(Arc::new(ProofNoncesInner { shared: None, known: Mutex::default() }))
     }
 
-    /// Those of all processes that keep their keys there.
+    /// Creates the nonces of all processes that share this store.
     #[must_use]
     pub fn shared(keeper: Arc<dyn SharedProofStore>) -> Self {
         Self(Arc::new(ProofNoncesInner { shared: Some(keeper), known: Mutex::default() }))
@@ -53,7 +53,7 @@ impl ProofNonces {
     /// Issues a nonce for a proof that is made now.
     ///
     /// # Errors
-    /// When the shared store fails.
+    /// If the shared store fails.
     pub async fn issue(&self, now: u64) -> Result<String, ProofStoreError> {
         let keys = self.keys(now).await?;
         let key = RotatingKey::find_current(&keys, now)
@@ -89,7 +89,7 @@ impl ProofNonces {
         })
     }
 
-    /// The keys at hand, among which there is one that is in use.
+    /// Returns the known keys, including one in use.
     async fn keys(&self, now: u64) -> Result<Vec<RotatingKey>, ProofStoreError> {
         let keys = self.known().keys.clone();
         if RotatingKey::find_current(&keys, now).is_some() { Ok(keys) } else { self.load_keys(now).await }
@@ -99,7 +99,7 @@ impl ProofNonces {
         self.0.shared.is_some() && self.known().at != Some(now)
     }
 
-    /// Looks the keys up, and makes one if none is in use.
+    /// Loads the keys and creates one if none is in use.
     async fn load_keys(&self, now: u64) -> Result<Vec<RotatingKey>, ProofStoreError> {
         let mut keys = match &self.0.shared {
             Some(keeper) => keeper.nonce_keys(now).await?,

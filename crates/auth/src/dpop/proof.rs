@@ -114,7 +114,7 @@ pub fn read_proof(
     Ok(Some(DpopProof { key, once, nonce: claims.nonce }))
 }
 
-/// The algorithms by which a key can be proven, by their names.
+/// Returns the names of the supported proof algorithms.
 #[must_use]
 pub fn algorithm_names() -> Vec<String> {
     ALGORITHMS.iter().map(|algorithm| format!("{algorithm:?}")).collect()

@@ -20,13 +20,14 @@ pub struct ProofReplayCache {
 }
 
 impl ProofReplayCache {
-    /// Those of this process. Behind one address with others, each takes a proof once; [`Self::shared`] is for those.
+    /// Creates a cache for this process. Several processes behind one address need [`Self::shared`], or each would
+    /// accept a proof once.
     #[must_use]
     pub fn in_process() -> Self {
         Self { here: Arc::new(Mutex::new(BoundedCache::new(MAX_USED))), shared: None }
     }
 
-    /// Those of all processes with this store.
+    /// Creates the cache of all processes with this store.
     #[must_use]
     pub fn shared(store: Arc<dyn SharedProofStore>) -> Self {
         Self { shared: Some(store), ..Self::in_process() }

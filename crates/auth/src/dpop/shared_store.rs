@@ -12,7 +12,7 @@ use crate::rotating_key::RotatingKey;
 pub struct ProofStoreError(pub Arc<str>);
 
 impl ProofStoreError {
-    /// An error with this cause.
+    /// Creates an error with this cause.
     #[must_use]
     pub fn new(cause: impl Into<Arc<str>>) -> Self {
         Self(cause.into())

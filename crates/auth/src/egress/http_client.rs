@@ -1,4 +1,4 @@
-//! HTTP client for requests to URLs that others supplied.
+//! HTTP client for requests to URLs from untrusted sources.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct GuardedClient(EgressClient);
 
 impl GuardedClient {
-    /// One that goes where `egress` lets it.
+    /// Creates a client with this egress policy.
     #[must_use]
     pub fn new(egress: EgressPolicy) -> Self {
         Self(EgressClient::new(egress, CONNECT_TIMEOUT))

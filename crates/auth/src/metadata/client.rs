@@ -13,7 +13,7 @@ use crate::{ClientId, RedirectUri, Scopes};
 pub enum ApplicationType {
     /// On its user's machine: a program, with redirects to loopback.
     Native,
-    /// Behind a web address.
+    /// A web application with an https redirect.
     Web,
 }
 
@@ -21,7 +21,7 @@ pub enum ApplicationType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientMetadata {
-    /// Its name, for people.
+    /// Name for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
     /// URL of a page about the client.
@@ -57,7 +57,7 @@ pub struct ClientMetadata {
     /// URL of its key set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks_uri: Option<String>,
-    /// Its keys.
+    /// Public keys of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<Value>,
 }
@@ -68,23 +68,23 @@ pub struct ClientMetadata {
 pub struct ClientDocument {
     /// The URL of the document, byte for byte.
     pub client_id: ClientId,
-    /// The metadata.
+    /// Client metadata.
     #[serde(flatten)]
     pub metadata: ClientMetadata,
-    /// Must not be there: everybody can read it.
+    /// Must be absent, because the document is public.
     #[serde(default, skip_serializing)]
     pub client_secret: Option<Value>,
 }
 
 impl ClientDocument {
-    /// The document of the client with this id.
+    /// Creates the document of the client with this id.
     #[must_use]
     pub fn new(client_id: ClientId, metadata: ClientMetadata) -> Self {
         Self { client_id, metadata, client_secret: None }
     }
 }
 
-/// A server's answer to a registration. What it says holds, whatever was asked for.
+/// Response to a registration. Its values apply, even if others were requested.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientInformation {
@@ -96,7 +96,7 @@ pub struct ClientInformation {
     /// Since when, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id_issued_at: Option<u64>,
-    /// Until when the secret is good, in seconds since 1970; 0 for ever.
+    /// Expiry of the secret, in seconds since 1970; 0 means never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret_expires_at: Option<u64>,
     /// Redirect URIs that were requested and not registered. An extension of RFC 7591, which lets a server omit them
@@ -114,12 +114,12 @@ pub struct ClientInformation {
 pub struct RejectedRedirect {
     /// The requested redirect URI, shortened and with control characters escaped.
     pub redirect_uri: String,
-    /// The reason, for people.
+    /// Reason, for people.
     pub reason: String,
 }
 
 impl RejectedRedirect {
-    /// A redirect that was left out for this reason.
+    /// Creates the entry of an omitted redirect.
     #[must_use]
     pub fn new(redirect_uri: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { redirect_uri: redirect_uri.into(), reason: reason.into() }
@@ -155,7 +155,7 @@ impl std::fmt::Debug for ClientInformation {
 /// Returns the URL of the metadata document of the client with this id, or the reason there can be none.
 ///
 /// # Errors
-/// The reason that the id is not the URL of a document.
+/// The reason why the id is not the URL of a document.
 pub fn document_url(id: &ClientId) -> Result<Url, &'static str> {
     let text = id.as_str();
     let url = Url::parse(text).map_err(|_| "it is not a valid URL")?;

@@ -1,4 +1,4 @@
-//! The documents by which the parties find and know each other: read leniently, checked strictly, compared as written.
+//! Metadata documents of the OAuth parties: parsed leniently, checked strictly, compared as written.
 
 mod client;
 mod resource;
@@ -25,7 +25,7 @@ pub fn is_secure(url: &Url) -> bool {
     }
 }
 
-/// An endpoint's URL, if it may be one.
+/// Parses the URL of an endpoint, if it is allowed.
 fn endpoint(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     // An endpoint has no fragment (RFC 6749, sections 3.1 and 3.2).

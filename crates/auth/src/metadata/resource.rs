@@ -21,7 +21,7 @@ pub struct ProtectedResourceMetadata {
     /// Methods of presenting a bearer token; here always `header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_methods_supported: Option<Vec<String>>,
-    /// Its name, for people.
+    /// Name for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
     /// URL of a page about the resource.
@@ -44,7 +44,7 @@ pub enum ResourceMetadataError {
         "resource mismatch: the metadata is for {resource}, but the server was reached at {reached}: {differs}"
     )]
     Other {
-        /// Whom.
+        /// Resource in the metadata.
         resource: Resource,
         /// The address that was reached, without its query.
         reached: String,
@@ -60,7 +60,7 @@ pub enum ResourceMetadataError {
 }
 
 impl ProtectedResourceMetadata {
-    /// One for which these servers make out tokens.
+    /// Creates the metadata of a resource for which these servers issue tokens.
     #[must_use]
     pub fn new(resource: Resource, authorization_servers: Vec<Issuer>) -> Self {
         Self {
@@ -75,19 +75,19 @@ impl ProtectedResourceMetadata {
         }
     }
 
-    /// All scopes worth asking for, if it names any.
+    /// Returns the scopes that the resource uses, if it names any.
     #[must_use]
     pub fn scopes(&self) -> Option<Scopes> {
         let scopes: Scopes = self.scopes_supported.iter().flatten().map(String::as_str).collect();
         (!scopes.is_empty()).then_some(scopes)
     }
 
-    /// Checks that it speaks of the endpoint at `reached`, and names servers that can be asked. With `strict` it must
-    /// name the endpoint itself, as RFC 9728 has it; else it may name what the endpoint lies below, as documents at
+    /// Checks that the metadata belongs to the endpoint at `reached`, and names usable servers. With `strict` it must
+    /// name the endpoint itself, as RFC 9728 requires; otherwise it may name a parent of the endpoint, as documents at
     /// the root of an origin do.
     ///
     /// # Errors
-    /// Why it is not to be used.
+    /// The reason why it must not be used.
     pub fn check(&self, reached: &Url, strict: bool) -> Result<(), ResourceMetadataError> {
         if !self.resource.url().is_some_and(|resource| covers(&resource, reached, strict)) {
             return Err(ResourceMetadataError::Other {

@@ -29,10 +29,10 @@ pub struct AuthorizationServerMetadata {
     /// Introspection endpoint (RFC 7662).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub introspection_endpoint: Option<String>,
-    /// Its keys.
+    /// URL of the server's keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks_uri: Option<String>,
-    /// All scopes it knows.
+    /// Supported scopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes_supported: Option<Vec<String>>,
     /// Supported response types.
@@ -62,7 +62,7 @@ pub struct AuthorizationServerMetadata {
     /// True if every authorization response carries `iss` (RFC 9207).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization_response_iss_parameter_supported: Option<bool>,
-    /// The resources it makes out tokens for.
+    /// Resources for which it issues tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protected_resources: Option<Vec<Resource>>,
     /// URL of a page about the server.
@@ -82,10 +82,10 @@ pub enum ServerMetadataError {
         /// Issuer that the metadata names.
         said: Issuer,
     },
-    /// Something that is needed is missing, or is a URL that nothing may be sent to.
+    /// A required endpoint is missing or has an invalid URL.
     #[error("the metadata of {issuer} has no valid {what}")]
     Endpoint {
-        /// Whose.
+        /// Issuer of the metadata.
         issuer: Issuer,
         /// Name of the member.
         what: &'static str,
@@ -93,7 +93,7 @@ pub enum ServerMetadataError {
     /// An endpoint is on this machine although the MCP server is not. A remote server has no access to local endpoints.
     #[error("the metadata of {issuer} has a {what} on a loopback address, but the MCP server is remote")]
     Here {
-        /// Whose.
+        /// Issuer of the metadata.
         issuer: Issuer,
         /// Name of the member.
         what: &'static str,
@@ -107,7 +107,7 @@ pub enum ServerMetadataError {
 }
 
 impl AuthorizationServerMetadata {
-    /// One of which nothing but its name is known.
+    /// Creates metadata with only the issuer.
     #[must_use]
     pub fn new(issuer: Issuer) -> Self {
         Self {
@@ -172,10 +172,10 @@ impl AuthorizationServerMetadata {
         Ok(())
     }
 
-    /// Checks that nothing it names is on this machine, unless the MCP server at `endpoint` is there itself.
+    /// Checks that it names no endpoint on this machine, unless the MCP server at `endpoint` is on this machine itself.
     ///
     /// # Errors
-    /// What is here.
+    /// The endpoint on this machine.
     pub fn check_not_loopback(&self, endpoint: &Url) -> Result<(), ServerMetadataError> {
         if super::is_loopback(endpoint) {
             return Ok(());
@@ -220,7 +220,7 @@ impl AuthorizationServerMetadata {
     /// Returns the URL of the registration endpoint, if there is one.
     ///
     /// # Errors
-    /// When it is named and could not be used.
+    /// If the URL is present but invalid.
     pub fn registration_url(&self) -> Result<Option<Url>, ServerMetadataError> {
         let url = self.registration_endpoint.as_deref();
         url.map(|url| self.endpoint("registration_endpoint", Some(url))).transpose()

@@ -11,7 +11,7 @@ use url::Url;
 use super::{BearerAuth, BearerAuthInner, ResourceAddress};
 use crate::{AcceptedSchemes, ScopeRules, TokenPrincipal, TokenVerifier};
 
-/// Builds a [`BearerAuth`].
+/// Builder of a [`BearerAuth`].
 pub struct BearerAuthBuilder {
     metadata: ProtectedResourceMetadata,
     more: Vec<Resource>,
@@ -27,8 +27,8 @@ pub struct BearerAuthBuilder {
 }
 
 impl BearerAuth {
-    /// Guards `resource`, the public URL of the endpoint as its configuration has it, for which `issuers` make out
-    /// tokens that `verify` checks.
+    /// Creates a builder for `resource`, the configured public URL of the endpoint, for which `issuers` issue tokens
+    /// that `verify` checks.
     pub fn builder(
         resource: Resource,
         issuers: Vec<Issuer>,
@@ -68,14 +68,14 @@ impl BearerAuthBuilder {
         self
     }
 
-    /// Another address of the same endpoint, for which tokens may be made out as well: that of its older transport.
+    /// Adds another address of the same endpoint for which tokens may be issued, such as that of its older transport.
     #[must_use]
     pub fn also(mut self, resource: Resource) -> Self {
         self.more.push(resource);
         self
     }
 
-    /// Its name, for people.
+    /// Sets the name for display.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.metadata.resource_name = Some(name.into());
@@ -117,15 +117,15 @@ impl BearerAuthBuilder {
     }
 
     /// Requires proofs to carry one of these recent nonces, so that proofs cannot be made in advance. A client without
-    /// a valid nonce is told one and sends the request again.
+    /// a valid nonce receives one and retries.
     #[must_use]
     pub fn proof_nonces(mut self, nonces: ProofNonces) -> Self {
         self.nonces = Some(nonces);
         self
     }
 
-    /// Remembers here which proofs were used, so that none is good twice: with others behind one address, where all of them
-    /// look. In this process unless told otherwise.
+    /// Sets the cache of used proofs, so that none is accepted twice. Use a shared one if several processes serve one
+    /// address. Default: in this process.
     #[must_use]
     pub fn used_proofs(mut self, used: ProofReplayCache) -> Self {
         self.used = used;
@@ -146,7 +146,7 @@ impl BearerAuthBuilder {
         self
     }
 
-    /// The guard.
+    /// Builds the middleware.
     #[must_use]
     pub fn build(mut self) -> BearerAuth {
         let scopes = self.scopes.unwrap_or_else(|| self.rules.always_required().clone());

@@ -15,7 +15,7 @@ pub(super) enum TokenScheme {
     Dpop,
 }
 
-/// The one token of a request, in the one place where it may be.
+/// Returns the token of a request, which must be in exactly one allowed place.
 pub(super) fn extract_token<B>(request: &Request<B>) -> Result<(TokenScheme, &str), BearerAuthError> {
     let query = request.uri().query().unwrap_or_default();
     if url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {

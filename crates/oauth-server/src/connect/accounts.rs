@@ -1,4 +1,4 @@
-//! The page on which users see their accounts elsewhere, and give them up.
+//! The page on which users see and disconnect their accounts elsewhere.
 
 use http::request::Parts;
 use http::{Method, StatusCode};

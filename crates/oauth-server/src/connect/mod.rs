@@ -1,4 +1,4 @@
-//! Accounts that users have elsewhere: the pages `/connect/…` of links that were made for one user each.
+//! Pages on which users connect accounts elsewhere: `/connect/…`, for links that are each bound to one user.
 //!
 //! ```text
 //!  link ── opened ──► who is there? ── the link's user ──► shall it be? ── yes, once ──► signs in elsewhere
@@ -11,8 +11,8 @@
 //! Opening a link changes nothing, so link previews do not use it up. Signing in at another server does not sign the
 //! user in here.
 //!
-//! Who is there is known by the session of our own sign-in page; where users sign in at a provider they do so again for
-//! each of these pages. On `/connect/accounts` users see their accounts, and give them up.
+//! The session of this server's own sign-in page identifies the user. Users of a provider sign in there again for each
+//! of these pages. On `/connect/accounts` users see and disconnect their accounts.
 
 mod accounts;
 
@@ -42,7 +42,7 @@ const CALLBACK: &str = "/connect/callback";
 /// The page of a user's accounts, as the last part of its path.
 pub(super) const ACCOUNTS: &str = "accounts";
 
-/// A user who signs in elsewhere, and the browser that they left with.
+/// A user who signs in elsewhere, and the browser session.
 #[derive(Serialize, Deserialize)]
 struct PendingConnectionRecord {
     link: String,
@@ -83,8 +83,8 @@ impl AuthServer {
         self.link_url(ACCOUNTS)
     }
 
-    /// Publishes the document that says who we are where we are a client of others. It is at its client's id, which is to
-    /// be below the issuer.
+    /// Publishes this server's own client metadata document, for servers at which it is a client. It is served at the
+    /// client's id, which must be below the issuer.
     #[must_use]
     pub fn publishing(self, document: ClientDocument) -> Self {
         self.with(|inner| inner.document = Some(document))
@@ -174,7 +174,7 @@ impl AuthServer {
         Some(SignedInUser { principal: self.principal_name(user), shown: user.clone() })
     }
 
-    /// Has the browser's user say who they are, and come back to this page.
+    /// Redirects the user to the sign-in and back to this page.
     async fn require_sign_in(&self, page: &str, browser: &AuthBrowserSession) -> PageResult {
         let errand = SignInPurpose::Connection(page.to_owned());
         match self.provider() {
@@ -183,7 +183,8 @@ impl AuthServer {
         }
     }
 
-    /// The browser comes back: it has to be the one that left, with the same user, for an answer that is waited for.
+    /// Handles the return of the browser: session and user must be the same as before, and the response must be
+    /// pending.
     async fn finish_connection(
         &self,
         connections: &dyn AccountConnections,

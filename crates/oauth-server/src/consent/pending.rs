@@ -1,4 +1,4 @@
-//! Requests that wait for their user.
+//! Authorization requests that wait for their user.
 
 use std::sync::PoisonError;
 

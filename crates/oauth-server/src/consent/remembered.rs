@@ -1,4 +1,4 @@
-//! Consents that are remembered.
+//! Remembered consents.
 
 use hospes_auth::Scopes;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Whom of a provider's users this server lets in.
+//! Admission of a provider's users.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::secrets::hash;
 use crate::tokens::encode;
 
-/// Whom of a provider's users this server lets in: by what the provider says of them.
+/// Rules that determine which users of a provider are admitted, by their claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserAdmissionRules(BTreeMap<String, Vec<String>>);
 
@@ -18,10 +18,11 @@ impl UserAdmissionRules {
         Self::default()
     }
 
-    /// Those of whom every one of these claims has one of its values. A claim that is a list has to hold one of them.
+    /// Admits users for whom each of these claims has one of the given values. A claim that is a list has to contain
+    /// one of them.
     ///
-    /// An `email` counts only if the provider says that it is verified, in whatever case it is written; `@example.org`
-    /// is every address of that domain.
+    /// An `email` counts only if the provider has verified it, and is case-insensitive; `@example.org` matches every
+    /// address of that domain.
     #[must_use]
     pub fn only(claims: impl IntoIterator<Item = (String, Vec<String>)>) -> Self {
         Self(claims.into_iter().collect())

@@ -2,7 +2,7 @@
 //! in.
 //!
 //! The provider's tokens are never passed on. They are stored encrypted, under a key that is not in the store. The
-//! tokens of our clients are valid only as long as the provider's tokens are.
+//! tokens of this server's clients are valid only as long as the provider's tokens are.
 
 mod admission;
 mod page_login;
@@ -64,12 +64,12 @@ pub const OWN_PARAMETERS: [&str; 9] = [
 pub struct InvalidSealKey;
 
 impl SignInProvider {
-    /// The provider that calls itself `issuer` and knows us as `client`. Its tokens are sealed under `key`, which must
-    /// be the same at every node and after every start, and must not be where the store is. It is asked through `fetch`,
-    /// which may go where clients' documents are not fetched from: the operator has named it.
+    /// Creates a provider with this `issuer`, which knows this server as `client`. Its tokens are encrypted with `key`,
+    /// which must be the same at every node and after every start, and must not be stored beside the store. Requests
+    /// use `fetch`, which may reach private networks, because the operator has configured the provider.
     ///
     /// # Errors
-    /// When the key cannot be used.
+    /// If the key cannot be used.
     pub fn new(
         issuer: Issuer,
         client: ClientId,
@@ -96,22 +96,22 @@ impl SignInProvider {
         })
     }
 
-    /// With the secret that it gave us.
+    /// Sets the client secret.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(secret.into().into());
         self
     }
 
-    /// Asks for these scopes there; `openid` unless told. Never for what one of our clients asks.
+    /// Sets the scopes requested at the provider; `openid` by default. They never depend on the clients of this server.
     #[must_use]
     pub fn scopes(mut self, scopes: Scopes) -> Self {
         self.scopes = scopes;
         self
     }
 
-    /// Sends one more parameter with its users, as some providers want for what others have scopes for. It replaces none
-    /// of those that the flow itself sends.
+    /// Adds a parameter to authorization requests, which some providers use instead of scopes. It cannot replace a
+    /// parameter of the flow itself.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
@@ -121,7 +121,7 @@ impl SignInProvider {
         self
     }
 
-    /// Lets these in, and not everybody who can sign in there. Under other rules everybody has to sign in again.
+    /// Admits only users who match these rules. After a change of the rules, everybody has to sign in again.
     #[must_use]
     pub fn admitting(mut self, admission: UserAdmissionRules) -> Self {
         self.admission = admission;
@@ -166,7 +166,7 @@ impl fmt::Debug for SignInProvider {
 }
 /// Reasons a provider operation failed. The details are for the log only.
 enum ProviderError {
-    /// The user said no there.
+    /// The user denied the request at the provider.
     Denied,
     /// The user is not admitted.
     NotAdmitted,
@@ -195,7 +195,7 @@ impl From<AuthStoreError> for ProviderError {
     }
 }
 impl AuthServer {
-    /// Has users sign in at `provider`. What [`LocalSignIn`](super::LocalSignIn) says does not count then.
+    /// Delegates the sign-in of users to `provider`. [`LocalSignIn`](super::LocalSignIn) is not used then.
     #[must_use]
     pub fn delegating(self, provider: SignInProvider) -> Self {
         self.with(|inner| inner.provider = Some(provider))

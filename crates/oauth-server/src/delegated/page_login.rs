@@ -17,7 +17,7 @@ use crate::consent::redirect;
 use crate::store::AuthStoreError;
 
 impl SignInProvider {
-    /// The name under which our own tokens know a user of the provider.
+    /// Returns the name of a provider's user in this server's own tokens.
     pub(super) fn user(&self, subject: &str) -> String {
         format!("{} {subject}", self.issuer)
     }

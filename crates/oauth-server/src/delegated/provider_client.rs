@@ -85,7 +85,7 @@ impl SignInProvider {
         Err(problem)
     }
 
-    /// Asks for tokens.
+    /// Requests tokens.
     pub(super) async fn request_tokens(
         &self,
         found: &ProviderMetadata,
@@ -213,7 +213,7 @@ impl SignInProvider {
         }
     }
 
-    /// A request to one of its endpoints, as ourselves.
+    /// Creates an authenticated request to an endpoint of the provider.
     fn form(&self, found: &ProviderMetadata, url: Url, fields: &[(&str, &str)]) -> FetchRequest {
         let methods = found.server.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
         let takes = |name: &str| methods.iter().any(|method| method == name);
@@ -247,8 +247,8 @@ impl SignInProvider {
     }
 }
 
-/// Adds what was said in another place. An address and whether it is verified are taken from one place: in the other
-/// they may be about another address.
+/// Merges claims from another source. An email address and its verification are taken from the same source, because
+/// they might belong to different addresses otherwise.
 fn merge_claims(claims: &mut Map<String, Value>, said: Map<String, Value>) {
     let address = [EMAIL, VERIFIED];
     let is_whole = address.iter().all(|name| claims.contains_key(*name));
@@ -263,7 +263,7 @@ fn merge_claims(claims: &mut Map<String, Value>, said: Map<String, Value>) {
     }
 }
 
-/// An endpoint to which tokens may go.
+/// Parses the URL of an endpoint to which tokens may be sent.
 fn secure_url(url: &str) -> Option<Url> {
     Url::parse(url).ok().filter(is_secure)
 }

@@ -1,4 +1,4 @@
-//! A user on the way to the provider and back.
+//! Redirect of a user to the provider and back.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::settings::OFFLINE;
 use crate::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult};
 use crate::tokens::encode;
 
-/// A user on the way to the provider and back.
+/// State of a user who has been redirected to the provider.
 #[derive(Serialize, Deserialize)]
 struct ProviderSignInRecord {
     errand: SignInPurpose,
-    /// Sealed.
+    /// Verifier, encrypted.
     verifier: String,
     nonce: String,
 }
@@ -120,7 +120,7 @@ impl AuthServer {
         self.named_cookie("hospes_up")
     }
 
-    /// The browser comes back from the provider.
+    /// Handles the return of the browser from the provider.
     pub(crate) async fn handle_provider_callback(
         &self,
         parts: &Parts,
@@ -167,7 +167,7 @@ impl AuthServer {
         }
     }
 
-    /// The client that the user has agreed to gets its code, if they have signed in there.
+    /// Issues the code to the client that the user has agreed to, if the sign-in succeeded.
     async fn finish_authorization(
         &self,
         provider: &SignInProvider,
@@ -242,7 +242,7 @@ impl AuthServer {
         Ok((found, tokens))
     }
 
-    /// Whose tokens these are, if they are let in.
+    /// Returns the user of these tokens, if admitted.
     async fn admitted_user(
         &self,
         provider: &SignInProvider,
@@ -257,7 +257,8 @@ impl AuthServer {
         }
     }
 
-    /// Finds out whose tokens these are, and makes a grant that rests on them: the user, the grant, and when it ends.
+    /// Identifies the user of these tokens and creates a grant that depends on them. Returns the user, the grant and
+    /// its end.
     async fn store_provider_tokens(
         &self,
         provider: &SignInProvider,

@@ -15,7 +15,7 @@ use crate::tokens::encode;
 /// Interval at which the provider is asked whether its token is still valid, in seconds.
 const CHECK_SECONDS: u64 = 60;
 /// Time for which one node may renew a token before another tries, in seconds. The work itself times out earlier, so
-/// that no two nodes renew at once.
+/// that no two nodes renew at the same time.
 const LEASE_SECONDS: u64 = 60;
 const LEASE_WORK_TIMEOUT: Duration = Duration::from_secs(45);
 /// Interval and maximum number of checks whether another node has renewed a token.
@@ -28,12 +28,12 @@ const UNKNOWN_LIFETIME: u64 = 3600;
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct UpstreamTokens {
     pub(super) subject: String,
-    /// Sealed, both.
+    /// Encrypted, like `refresh`.
     pub(super) access: String,
     pub(super) refresh: Option<String>,
     pub(super) expires_at: u64,
     pub(super) checked_at: u64,
-    /// By which rules they were let in.
+    /// Digest of the admission rules under which the user was admitted.
     #[serde(default)]
     pub(super) admitted: String,
 }

@@ -1,4 +1,4 @@
-//! A store that lasts as long as the process.
+//! Store in memory, for the lifetime of the process.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +24,7 @@ struct MemoryRecord {
 }
 
 impl MemoryAuthStore {
-    /// An empty one.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

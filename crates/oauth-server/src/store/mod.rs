@@ -1,7 +1,8 @@
 //! Records of the authorization server and their storage.
 //!
-//! Every change is one atomic step, so that several nodes can share one store: of any number that take the same code or
-//! swap the same refresh token at the same time, one has it. What reads first and writes then fails the tests here.
+//! Every change is one atomic step, so that several nodes can share one store: if several callers take the same code or
+//! swap the same refresh token at the same time, exactly one succeeds. An implementation that reads first and writes
+//! later fails the tests here.
 
 mod memory;
 #[cfg(feature = "sqlite")]
@@ -25,23 +26,23 @@ pub enum RecordKind {
     Client,
     /// An authorization request that waits for its user.
     Pending,
-    /// A code.
+    /// Authorization code.
     Code,
-    /// An access token.
+    /// Access token.
     Access,
-    /// A refresh token.
+    /// Refresh token.
     Refresh,
     /// A consent of a user.
     Consent,
-    /// A browser, and who is signed in with it.
+    /// Browser session.
     Browser,
-    /// Something that may happen once.
+    /// Marker of a single-use event.
     Claim,
     /// A key that tokens are signed with.
     Key,
     /// The provider tokens that a grant depends on.
     Upstream,
-    /// A key that nonces are made with.
+    /// Key for nonces.
     Nonce,
 }
 
@@ -84,13 +85,13 @@ pub struct AuthRecord {
 }
 
 impl AuthRecord {
-    /// One that belongs to no grant.
+    /// Creates a record that belongs to no grant.
     #[must_use]
     pub fn new(kind: RecordKind, key: impl Into<String>, value: impl Into<String>, until: u64) -> Self {
         Self { kind, key: key.into(), value: value.into(), grant: None, until }
     }
 
-    /// One that ends with this grant.
+    /// Assigns the record to a grant, with which it ends.
     #[must_use]
     pub fn of(mut self, grant: impl Into<String>) -> Self {
         self.grant = Some(grant.into());
@@ -104,9 +105,9 @@ impl AuthRecord {
 pub enum TakeRecordResult {
     /// It is the taker's now.
     First(AuthRecord),
-    /// Somebody has taken it before.
+    /// The record was already taken.
     Again(AuthRecord),
-    /// There is no such thing, or no longer.
+    /// The record does not exist or has expired.
     Unknown,
 }
 
@@ -114,9 +115,10 @@ pub enum TakeRecordResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefreshSwapResult {
-    /// The new one holds, the old one no longer. The old one, as it was.
+    /// The new record has replaced the old one, which is returned.
     Done(AuthRecord),
-    /// It was swapped a moment ago: perhaps the answer was lost. What was said of its successor then.
+    /// The record was swapped a moment ago, perhaps with a lost response. Contains it and the stored text about its
+    /// successor.
     Replayed(AuthRecord, String),
     /// It was swapped earlier: the token may have been stolen.
     Reused(AuthRecord),
@@ -132,13 +134,12 @@ pub struct AuthStoreError(pub(crate) Arc<str>);
 /// Future of a store operation.
 pub type AuthStoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthStoreError>> + Send + 'a>>;
 
-/// Keeps the records of an authorization server. Times are in seconds since 1970; what has run out is as if it were not
-/// there.
+/// Storage of an authorization server's records. Times are in seconds since 1970. Expired records count as absent.
 pub trait AuthStore: fmt::Debug + Send + Sync + 'static {
     /// Keeps a record, in place of one with the same key. One of a grant that has been revoked is not kept; false.
     fn put(&self, record: AuthRecord) -> AuthStoreFuture<'_, bool>;
 
-    /// Returns the record of this key, unless it was taken.
+    /// Returns the record with this key, unless it was taken.
     fn get<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64)
     -> AuthStoreFuture<'a, Option<AuthRecord>>;
 
@@ -159,20 +160,20 @@ pub trait AuthStore: fmt::Debug + Send + Sync + 'static {
         window: u64,
     ) -> AuthStoreFuture<'a, RefreshSwapResult>;
 
-    /// Forgets one record; false when there was none.
+    /// Deletes a record. Returns false if there was none.
     fn forget<'a>(&'a self, kind: RecordKind, key: &'a str) -> AuthStoreFuture<'a, bool>;
 
-    /// Ends a grant and everything that belongs to it permanently: later records of it are not stored. `until` is when
-    /// nothing of it could be left anyway. Returns the last record of [`RecordKind::Upstream`] of the grant, if there was
-    /// one.
+    /// Ends a grant and everything that belongs to it permanently: later records of it are not stored. `until` is the
+    /// time when all its records would have expired. Returns the last record of [`RecordKind::Upstream`] of the grant,
+    /// if there was one.
     fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> AuthStoreFuture<'a, Option<AuthRecord>>;
 
     /// Number of records of a kind, including expired ones.
     fn count(&self, kind: RecordKind) -> AuthStoreFuture<'_, usize>;
 
-    /// All records of a kind, at most `most`.
+    /// Returns all records of a kind, at most `most`.
     fn list(&self, kind: RecordKind, now: u64, most: usize) -> AuthStoreFuture<'_, Vec<AuthRecord>>;
 
-    /// Drops what has run out.
+    /// Removes expired records.
     fn sweep(&self, now: u64) -> AuthStoreFuture<'_, ()>;
 }

@@ -1,4 +1,4 @@
-//! A store in a SQLite file, which several processes of one machine can share.
+//! Store in a SQLite file, which several processes of one machine can share.
 
 use std::fmt;
 use std::path::Path;
@@ -30,10 +30,10 @@ const STEPS: [&str; 1] = ["
 pub struct SqliteAuthStore(Arc<Mutex<Connection>>);
 
 impl SqliteAuthStore {
-    /// The store in this file, which is made if need be, for its owner alone.
+    /// Opens the store in this file, which is created if it does not exist, accessible to its owner alone.
     ///
     /// # Errors
-    /// When the file cannot be opened, or is of a newer version of this program.
+    /// If the file cannot be opened, or was written by a newer version of this program.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, AuthStoreError> {
         let path = path.as_ref();
         // Before SQLite creates the file, which would then get the mode that the umask leaves.

@@ -1,4 +1,4 @@
-//! Client authentication, and proof of the client's key.
+//! Client authentication and DPoP proofs at the token endpoint.
 
 use hospes_auth::dpop::{PROOF_TOLERANCE_SECONDS, read_proof};
 use hospes_auth::{ErrorBody, ErrorCode};
@@ -11,7 +11,7 @@ use crate::documents::ClientLookup;
 use crate::form::RequestForm;
 
 impl AuthServer {
-    /// The key that a request proves, to which its token is bound (RFC 9449, section 5).
+    /// Returns the key that a request proves, to which its token is bound (RFC 9449, section 5).
     pub(super) async fn proven_key(&self, parts: &Parts) -> Result<Option<String>, TokenRequestError> {
         let now = self.now();
         let bad = |why: &str| refuse(ErrorCode::InvalidDpopProof, why);
@@ -35,7 +35,7 @@ impl AuthServer {
         Ok(Some(proof.key))
     }
 
-    /// The client that a request is from.
+    /// Authenticates the client of a request.
     pub(crate) async fn authenticate(
         &self,
         parts: &Parts,

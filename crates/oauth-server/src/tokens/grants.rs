@@ -18,8 +18,8 @@ use crate::form::RequestForm;
 use crate::secrets::{hash, random_text};
 use crate::store::{AuthRecord, RecordKind, RefreshSwapResult, TakeRecordResult};
 
-/// Time after the first use of a code in which further uses count as sent at once with it, in seconds. They are refused and
-/// end nothing.
+/// Time after the first use of a code in which further uses count as concurrent, in seconds. They are rejected, but do
+/// not end the grant.
 const OVERLAP_SECONDS: u64 = 2;
 
 impl AuthServer {
@@ -202,7 +202,7 @@ impl AuthServer {
         refuse(ErrorCode::InvalidGrant, "the grant was revoked")
     }
 
-    /// A registration that is used stays.
+    /// Extends the lifetime of a registration that is in use.
     async fn keep_registration(&self, client: &RegisteredClient) -> Result<(), TokenRequestError> {
         if client.origin == ClientOrigin::Registered {
             let lifetimes = &self.settings().lifetimes;
@@ -225,7 +225,7 @@ fn check_key(known: &TokenRecord, asker: &TokenRequester) -> Result<(), TokenReq
     }
 }
 
-/// The scopes a refresh asks for: all, or fewer.
+/// Returns the scopes of a refresh: all granted ones, or fewer.
 fn narrow_scopes(form: &RequestForm, granted: &Scopes) -> Result<Scopes, TokenRequestError> {
     let Some(asked) = form.get("scope").map(Scopes::parse) else { return Ok(granted.clone()) };
     if granted.contains_all(&asked) && !asked.is_empty() {

@@ -1,4 +1,4 @@
-//! The question to the person, and what is remembered until the answer.
+//! The authorization request, and the state kept until its response.
 
 use hospes_auth::RedirectUri;
 use hospes_auth::pkce::CodeVerifier;
@@ -18,7 +18,7 @@ pub(super) struct PendingAuthorization {
     state: SecretString,
     verifier: CodeVerifier,
     pub(super) order: TokenRequest,
-    /// The server said that it always says from whom an answer comes.
+    /// True if the server declares that its responses always have `iss`.
     iss_required: bool,
     redirect_uri: RedirectUri,
     created_at: u64,

@@ -1,4 +1,4 @@
-//! A code that a person enters on another machine, for those without a browser (RFC 8628).
+//! Device authorization, in which the user enters a code on another device (RFC 8628).
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ const DEVICE_ENDPOINT_NAME: &str = "the device authorization endpoint";
 const DEFAULT_INTERVAL: u64 = 5;
 /// The longest that becomes, in seconds.
 const MAX_INTERVAL: u64 = 60;
-/// Maximum time to wait for a code to be entered, whatever the server says, in seconds.
+/// Maximum time to wait for a code to be entered, regardless of the server, in seconds.
 const MAX_CODE_SECONDS: u64 = 30 * 60;
 
-/// Asks for a code, shows it, and asks again and again what came of it.
+/// Requests a device code, shows it, and polls for the result.
 #[derive(Debug)]
 pub(super) struct DeviceAuthorization {
     order: TokenRequest,
@@ -40,7 +40,7 @@ enum DeviceStage {
     Shown(DevicePolling),
     /// The person has it, and is given time.
     Resting(DevicePolling),
-    /// The server was asked what came of it; again, with the nonce it wanted.
+    /// The token endpoint was polled. True for a repetition with the nonce that the server required.
     Polled(DevicePolling, bool),
 }
 

@@ -1,4 +1,4 @@
-//! The authorization server that was found, and what is asked of it.
+//! The discovered authorization server, and the requests to it.
 
 use hospes_auth::metadata::AuthorizationServerMetadata;
 use hospes_auth::{Issuer, Resource, Scopes};
@@ -10,7 +10,7 @@ use crate::error::FlowError;
 use crate::settings::PreregisteredOAuthClient;
 use crate::token_request::TokenRequest;
 
-/// An authorization server that may be asked, and for what.
+/// A discovered authorization server, with the requested scopes.
 #[derive(Debug)]
 pub(super) struct DiscoveredServer {
     pub(super) server: AuthorizationServerMetadata,
@@ -54,7 +54,7 @@ impl DiscoveredServer {
         self.token_request(facts, client)
     }
 
-    /// Returns the client that was given, if it belongs to this server, and how it shows who it is.
+    /// Returns the preregistered client, if it belongs to this server, with its authentication.
     pub(super) fn given_client(
         &self,
         given: &PreregisteredOAuthClient,

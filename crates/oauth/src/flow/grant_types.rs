@@ -1,4 +1,4 @@
-//! The names of grants at a token endpoint.
+//! Names of grant types.
 
 pub(super) const AUTHORIZATION_CODE: &str = "authorization_code";
 pub(super) const CLIENT_CREDENTIALS: &str = "client_credentials";

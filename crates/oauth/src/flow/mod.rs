@@ -1,4 +1,5 @@
-//! One authorization, from a refusal to tokens, without I/O: what is to be done comes out, what came of it goes in.
+//! An authorization flow without I/O, from a rejected request to tokens. It outputs actions and takes their results as
+//! input.
 //!
 //! ```text
 //! FindResource ─▶ FindServer ─▶ Register ─▶ Pending ─▶ Redeem ─▶ (tokens)
@@ -8,7 +9,7 @@
 //!                     └── Vouch (enterprise) ────────────┘
 //! ```
 //!
-//! Each state is consumed to make the next, so nothing is used twice: no answer, no code, no verifier.
+//! Each state is consumed to create the next, so no response, code or verifier is used twice.
 
 mod authorize;
 mod device;
@@ -50,7 +51,7 @@ use super::tokens::TokenSet;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FlowEffect {
-    /// Send this; [`FlowInput::Response`].
+    /// Send this request; the result is [`FlowInput::Response`].
     Fetch(FetchRequest),
     /// Look up how this server knows us; [`FlowInput::Registration`].
     Recall(Issuer),
@@ -61,15 +62,15 @@ pub enum FlowEffect {
     },
     /// Keep this, under its issuer; [`FlowInput::Kept`].
     Keep(Box<ClientRegistration>),
-    /// Bring the person there, and wait for what comes back; [`FlowInput::Redirected`].
+    /// Bring the user to this page and wait for the redirect; the result is [`FlowInput::Redirected`].
     Visit(AuthorizationPrompt),
     /// Show the user a code, and continue; [`FlowInput::Shown`].
     Show(Box<DevicePrompt>),
     /// Let so much time pass; [`FlowInput::Waited`].
     Wait(Duration),
-    /// It is done.
+    /// The flow has succeeded.
     Done(Box<TokenSet>),
-    /// It came to nothing.
+    /// The flow has failed.
     Failed(FlowError),
 }
 
@@ -107,7 +108,7 @@ pub struct DevicePrompt {
     pub verification_uri: Url,
     /// The page with the code included, to be shown as a QR code or opened.
     pub verification_uri_complete: Option<Url>,
-    /// The code.
+    /// Code to enter.
     pub user_code: String,
     /// Issuer that asks for authorization.
     pub issuer: Issuer,
@@ -137,7 +138,7 @@ pub enum FlowInput {
     Registration(Option<Box<ClientRegistration>>),
     /// Redirect URI of the listener.
     Listening(RedirectUri),
-    /// It is kept.
+    /// The data was stored.
     Kept,
     /// The URL to which the browser was sent back.
     Redirected(String),
@@ -165,7 +166,7 @@ impl fmt::Debug for FlowInput {
     }
 }
 
-/// Reason for an authorization, and what is known beforehand.
+/// Reason for an authorization, and the known facts.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AuthorizationCause {
@@ -178,7 +179,7 @@ pub struct AuthorizationCause {
     pub requested_before: Scopes,
     /// The authorization servers that know us.
     pub known: Vec<Issuer>,
-    /// The key that tokens are bound to where that is wanted.
+    /// Key that tokens are bound to, if required.
     pub proof_key: Option<Arc<ProofKey>>,
     /// The authorization server to which the given client was bound when it was first used.
     pub bound: Option<Issuer>,
@@ -196,7 +197,7 @@ impl fmt::Debug for AuthorizationCause {
 }
 
 impl AuthorizationCause {
-    /// An endpoint that refused.
+    /// Creates the cause for an endpoint that rejected a request.
     #[must_use]
     pub fn new(endpoint: Url, challenge: Option<Challenge>) -> Self {
         Self {
@@ -210,7 +211,7 @@ impl AuthorizationCause {
     }
 }
 
-/// One authorization.
+/// State machine of an authorization flow.
 #[derive(Debug)]
 pub struct AuthorizationFlow {
     facts: FlowContext,
@@ -308,7 +309,7 @@ impl AuthorizationFlow {
     }
 }
 
-/// The response, if there is one that is no failure of the other side.
+/// Returns the response, unless it is a failure of the other side.
 fn check_response(
     what: &'static str,
     url: &Url,

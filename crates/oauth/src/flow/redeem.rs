@@ -31,7 +31,7 @@ impl RedeemGrant {
         Self { order, grant, fields, again: false }.ask(facts, None)
     }
 
-    /// Redeems an assertion in which somebody else vouches for the client, or for the person.
+    /// Redeems an assertion of a third party about the client or the user.
     pub(super) fn begin_with_assertion(
         facts: &mut FlowContext,
         found: &DiscoveredServer,

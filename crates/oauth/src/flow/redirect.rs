@@ -1,4 +1,4 @@
-//! The answer that comes back through the browser, judged before anything is done with it.
+//! Validation of the authorization response from the browser.
 
 use hospes_auth::{ErrorBody, ErrorCode, Issuer};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -10,17 +10,17 @@ use crate::error::RedirectError;
 /// Maximum time to wait for an authorization response, in seconds.
 pub(crate) const PENDING_SECONDS: u64 = 600;
 
-/// What the response to an authorization request has to be like.
+/// Expected properties of an authorization response.
 pub(super) struct ExpectedResponse<'a> {
     pub(super) state: &'a SecretString,
     pub(super) issuer: &'a Issuer,
-    /// The server said that it always says from whom an answer comes.
+    /// True if the server declares that its responses always have `iss`.
     pub(super) iss_required: bool,
     pub(super) created_at: u64,
 }
 
-/// The code in `answer`, if it is the `expected` one. The order is that of RFC 9207: who answers is known before anything
-/// they say is believed, or shown.
+/// Returns the code in `answer`, if it is the `expected` response. As in RFC 9207, the issuer is checked before
+/// anything else is trusted or shown.
 pub(super) fn read(
     expected: &ExpectedResponse<'_>,
     answer: &str,

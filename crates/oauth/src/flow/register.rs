@@ -1,4 +1,4 @@
-//! Under which id the server knows us: a given one, the URL of our metadata, one it gave us before, a new one.
+//! Selection of the client id: preregistered, the URL of the client metadata, registered earlier, or newly registered.
 
 use hospes_auth::metadata::{ApplicationType, ClientInformation, ClientMetadata, is_loopback};
 use hospes_auth::{
@@ -33,9 +33,9 @@ pub(super) struct RegisterClient {
 enum RegisterStage {
     /// The known registration with the server is being looked up.
     Recall,
-    /// A client is at hand; where its answers come to is to be said.
+    /// The client is known; the redirect URI is still needed.
     Known(ClientIdentity),
-    /// The server may know us, if answers can come to where they came before.
+    /// The server may know the client, if the earlier redirect URI can be used again.
     Listen(Option<Box<ClientRegistration>>),
     /// The server was asked to register us.
     Asked { url: Url, redirect_uri: RedirectUri, method: Option<&'static str>, again: bool },
@@ -66,7 +66,7 @@ impl RegisterClient {
         Ok((FlowState::Register(Box::new(Self { found, stage: RegisterStage::Recall })), effect))
     }
 
-    /// A given client belongs to the first server it meets, whatever it is to ask there for.
+    /// Starts a flow without a user. A preregistered client belongs to the first server that it is used with.
     pub(super) fn begin_unattended(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
         if let Some(given) = &facts.settings.given
             && is_unbound(facts)
@@ -105,7 +105,7 @@ impl RegisterClient {
         Ok((FlowState::Register(Box::new(self)), FlowEffect::Listen { preferred }))
     }
 
-    /// The client is known, and where answers come to.
+    /// Continues once the client and the redirect URI are known.
     fn ask_person(
         facts: &mut FlowContext,
         found: &DiscoveredServer,

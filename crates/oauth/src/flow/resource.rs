@@ -15,7 +15,7 @@ use crate::settings::LegacyDiscovery;
 
 const RESOURCE_METADATA_NAME: &str = "the protected resource metadata";
 
-/// Asks for the resource's metadata: where the challenge says, or else at the well-known places.
+/// Fetches the resource's metadata, from the URL in the challenge or from the well-known URLs.
 #[derive(Debug)]
 pub(super) struct FindResource {
     url: Url,

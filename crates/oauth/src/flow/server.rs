@@ -29,7 +29,7 @@ pub(super) struct FindServer {
     rest: VecDeque<Url>,
     resource: Resource,
     scopes: Option<Scopes>,
-    /// The resource says nothing of itself: it is one of 2025-03-26.
+    /// True if the resource has no metadata, as in 2025-03-26.
     legacy: bool,
     /// It takes only tokens that are bound to a key.
     bound: bool,
@@ -137,7 +137,7 @@ impl FindServer {
     }
 }
 
-/// The one that a given client belongs to, else one that knows us, else the first.
+/// Returns the server that the preregistered client belongs to, else one with a known registration, else the first.
 fn choose_issuer(facts: &FlowContext, servers: &[Issuer]) -> Option<Issuer> {
     let given = facts.settings.given.as_ref();
     let given = given.and_then(|given| given.issuer.as_ref().or(facts.cause.bound.as_ref()));
@@ -168,7 +168,7 @@ fn scopes(facts: &FlowContext, listed: Option<&Scopes>, server: &AuthorizationSe
     wanted
 }
 
-/// The paths that 2025-03-26 lays down for servers without metadata.
+/// Returns the default endpoints of 2025-03-26 for servers without metadata.
 fn default_endpoints(base: &Issuer) -> AuthorizationServerMetadata {
     let mut server = AuthorizationServerMetadata::new(base.clone());
     let at = |path: &str| Some(format!("{base}{path}"));

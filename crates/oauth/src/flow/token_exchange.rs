@@ -1,5 +1,5 @@
-//! An enterprise's identity provider vouches for the person: what it said when they signed in becomes a grant at the
-//! server's own authorization server.
+//! Token exchange with an enterprise identity provider: the user's ID token becomes a grant at the MCP server's
+//! authorization server.
 
 use hospes_auth::egress::FetchError;
 use hospes_auth::{FetchResponse, Issuer, without_query};

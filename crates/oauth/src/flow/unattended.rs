@@ -1,4 +1,4 @@
-//! The grants that need no user.
+//! Grants without a user.
 
 use super::discovered_server::DiscoveredServer;
 use super::redeem::RedeemGrant;
@@ -22,7 +22,7 @@ pub(super) fn begin(facts: &mut FlowContext, found: DiscoveredServer) -> FlowSte
     }
 }
 
-/// The client asks for itself, by the credentials it was given and nothing else.
+/// Starts a client-credentials grant, which uses only the client's own credentials.
 fn client_credentials(facts: &mut FlowContext, found: &DiscoveredServer) -> FlowStep {
     let order = found.token_request_of_given(facts)?;
     // This grant is for confidential clients only (RFC 6749, section 4.4).

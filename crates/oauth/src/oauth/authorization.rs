@@ -1,4 +1,4 @@
-//! A whole authorization: what the flow wants done is done.
+//! Execution of an authorization flow.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ enum RedeemResult {
 }
 
 impl OAuthClient {
-    /// Runs a whole authorization.
+    /// Runs an authorization flow to its end.
     pub(super) async fn authorize(
         &self,
         turn: &AuthorizationLock,
@@ -90,7 +90,7 @@ impl OAuthClient {
         Ok(AuthorizationFlow::new(settings, cause, seed()?, self.0.clock.now()))
     }
 
-    /// The answer has come; what it is worth is worth it only once.
+    /// Continues with a response, whose code can be redeemed only once.
     pub(super) async fn redeem(
         &self,
         turn: &AuthorizationLock,
@@ -104,7 +104,7 @@ impl OAuthClient {
         }
     }
 
-    /// Sends a request whose answer may be tokens, and keeps those.
+    /// Sends a request whose response may contain tokens, and stores them.
     async fn redeem_step(
         &self,
         turn: &AuthorizationLock,
@@ -129,7 +129,7 @@ impl OAuthClient {
         Self::run_to_completion(turn, stepping).await
     }
 
-    /// Somebody was asked, and it came to nothing.
+    /// Records that an authorization was refused or failed.
     fn record_denial(&self, error: FlowError) -> FlowError {
         self.held().denied = Some((self.0.clock.now(), error.clone()));
         error

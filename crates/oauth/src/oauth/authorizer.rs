@@ -1,4 +1,4 @@
-//! Lets the requests of an MCP client in.
+//! Authorization of an MCP client's requests.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl OAuthClient {
         Ok(headers)
     }
 
-    /// 401: the server does not know who is there.
+    /// Handles 401: the server requires a valid token.
     async fn handle_unauthorized(
         &self,
         refusal: &RejectedRequest<'_>,
@@ -184,7 +184,7 @@ impl OAuthClient {
         Ok(RetryDecision::Retry)
     }
 
-    /// 403, and more scopes would help.
+    /// Handles 403 with insufficient scope.
     async fn step_up(
         &self,
         refusal: &RejectedRequest<'_>,

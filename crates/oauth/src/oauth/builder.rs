@@ -19,7 +19,7 @@ use crate::store::{CredentialStore, MemoryCredentialStore};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEndpoint {
-    /// It is no URL.
+    /// The endpoint is not a URL.
     #[error("the endpoint is not a valid URL")]
     Url(#[from] url::ParseError),
     /// A token would travel in the open: it is neither https nor on this machine.
@@ -27,7 +27,7 @@ pub enum InvalidEndpoint {
     Insecure,
 }
 
-/// Builds an [`OAuthClient`].
+/// Builder of an [`OAuthClient`].
 pub struct OAuthClientBuilder {
     endpoint: Url,
     account: String,
@@ -71,21 +71,21 @@ impl OAuthClientBuilder {
         self
     }
 
-    /// On whose account: tokens of several people for one endpoint are kept apart under their names. Empty without this.
+    /// Sets the account. Tokens of several accounts for one endpoint are stored separately. Empty by default.
     #[must_use]
     pub fn account(mut self, account: impl Into<String>) -> Self {
         self.account = account.into();
         self
     }
 
-    /// A client that was registered before.
+    /// Sets a preregistered client.
     #[must_use]
     pub fn client(mut self, client: PreregisteredOAuthClient) -> Self {
         self.settings.given = Some(client);
         self
     }
 
-    /// The URL at which our metadata is published.
+    /// Sets the URL at which this client's metadata is published.
     #[must_use]
     pub fn metadata_url(mut self, url: ClientId) -> Self {
         self.settings.metadata_url = Some(url);
@@ -99,7 +99,7 @@ impl OAuthClientBuilder {
         self
     }
 
-    /// Changes everything else.
+    /// Changes all other settings.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut OAuthClientSettings)) -> Self {
         change(&mut self.settings);
@@ -115,8 +115,8 @@ impl OAuthClientBuilder {
     }
 
     /// Trusts the certificate authorities in this PEM file besides those of the environment (`SSL_CERT_FILE`,
-    /// `SSL_CERT_DIR`), or those built in. May be called more than once. Proxies of the environment are never asked on
-    /// the way to URLs that a server has named.
+    /// `SSL_CERT_DIR`), or those built in. May be called more than once. Proxies of the environment are never used for
+    /// URLs that a server has supplied.
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_files.push(path.into());
@@ -130,7 +130,7 @@ impl OAuthClientBuilder {
         self
     }
 
-    /// The client.
+    /// Builds the client.
     #[must_use]
     pub fn build(self) -> OAuthClient {
         OAuthClient(Arc::new(OAuthClientInner {

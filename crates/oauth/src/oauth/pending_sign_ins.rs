@@ -22,7 +22,7 @@ impl PendingSignIns {
     /// user who has that page open need not start again.
     ///
     /// # Errors
-    /// When it is another question, and `max` are waited for.
+    /// If there is no such page and `max` sign-ins are pending.
     pub(super) fn find_same_page(
         &mut self,
         visit: &AuthorizationPrompt,
@@ -42,7 +42,7 @@ impl PendingSignIns {
         }
     }
 
-    /// Waits for one more.
+    /// Adds a pending sign-in.
     pub(super) fn add(&mut self, flow: AuthorizationFlow, now: u64) {
         if let FlowEffect::Visit(visit) = flow.poll_effect() {
             let (url, state) = (visit.url.clone(), visit.state.clone().into());
@@ -50,7 +50,7 @@ impl PendingSignIns {
         }
     }
 
-    /// The one that the URL with this state answers.
+    /// Takes the sign-in with this state.
     pub(super) fn take(&mut self, state: &str) -> Option<AuthorizationFlow> {
         use secrecy::ExposeSecret as _;
         use subtle::ConstantTimeEq as _;

@@ -1,4 +1,4 @@
-//! Renewal of what is held.
+//! Renewal of the current tokens.
 
 use std::sync::Arc;
 

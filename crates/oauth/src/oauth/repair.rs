@@ -10,20 +10,20 @@ use super::{AuthorizeResult, OAuthClient};
 use crate::error::FlowError;
 use crate::tokens::TokenSet;
 
-/// Something that was done to put it right.
+/// Step of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairStep {
     /// The MCP server names another authorization server than the one the tokens are from: those were forgotten.
     ServerChanged {
-        /// Whose they were.
+        /// Issuer of the tokens.
         from: Issuer,
         /// Current issuer.
         to: Issuer,
     },
     /// The tokens could not be renewed, for this reason.
     NotRenewed(String),
-    /// The registration with this authorization server was forgotten, to be made anew.
+    /// The registration with this authorization server was deleted, to register again.
     RegistrationForgotten(Issuer),
     /// The tokens were renewed.
     Renewed,
@@ -61,12 +61,12 @@ pub struct RepairReport {
 }
 
 impl OAuthClient {
-    /// Puts right what is held: asks the MCP server anew who makes out its tokens, renews those that are held if they
-    /// are from there, and else signs in again, registering anew where that was done here.
+    /// Repairs tokens and registration: rediscovers the authorization server of the MCP server, renews the tokens if
+    /// they are from that server, and signs in again otherwise, with a new registration if the old one was dynamic.
     ///
     /// # Errors
     /// The cause of the failure; [`FlowError::Visit`] if the user has to visit a page and the caller tries again
-    /// afterwards. Held tokens are kept, unless they were from another server or their server rejects the renewal
+    /// afterwards. Existing tokens are kept, unless they are from another server or their server rejects the renewal
     /// permanently.
     pub async fn repair(&self) -> Result<RepairReport, FlowError> {
         let turn = self.lock_authorization().await;

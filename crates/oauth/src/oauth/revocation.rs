@@ -18,13 +18,13 @@ const SERVER_METADATA_NAME: &str = "the authorization server metadata";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RevocationResult {
-    /// There were none.
+    /// There were no tokens.
     Nothing,
-    /// The authorization server has taken them back.
+    /// The authorization server has revoked the tokens.
     Revoked,
-    /// It has no endpoint for that: there they are good until they run out.
+    /// The authorization server does not support revocation; the tokens stay valid until they expire.
     NotOffered,
-    /// It has not taken them back.
+    /// Revocation failed.
     Failed(FlowError),
 }
 
@@ -33,7 +33,8 @@ impl OAuthClient {
     /// Once begun, the revocation runs to completion.
     ///
     /// # Errors
-    /// When the store fails: then they are still kept, but no longer held here, and were taken back if that could be done.
+    /// If the store fails. The tokens are then still stored, but no longer used here, and have been revoked if
+    /// possible.
     pub async fn revoke(&self) -> Result<RevocationResult, FlowError> {
         let turn = self.lock_authorization().await;
         self.load().await?;

@@ -1,4 +1,4 @@
-//! Tokens held in memory, and their storage.
+//! Tokens in memory and in the store.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::store::{self, CredentialStore, read_registration};
 use crate::tokens::TokenSet;
 
 impl OAuthClient {
-    /// Looks once at what was kept.
+    /// Loads the stored tokens, once.
     pub(super) async fn load(&self) -> Result<(), FlowError> {
         let load = || async {
             let kept = self.read_stored_document().await?;
@@ -37,7 +37,7 @@ impl OAuthClient {
         store::read_tokens(document, &self.0.endpoint, &self.0.settings)
     }
 
-    /// Asks the store, which may take its time.
+    /// Runs an operation of the store on a blocking thread.
     pub(super) async fn with_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn CredentialStore) -> Result<T, StepError> + Send + 'static,
@@ -106,8 +106,8 @@ impl OAuthClient {
         Ok(tokens)
     }
 
-    /// Forgets the tokens, when no other process is renewing them any more: it would keep what comes back. Says what was
-    /// kept last, or else held; both, the newer first, where what is held could never be kept.
+    /// Removes the tokens, once no other process is renewing them, which would store new ones. Returns the tokens
+    /// stored last, else those in memory; both, newer first, if the ones in memory could never be stored.
     pub(super) async fn take_for_sign_out(&self) -> (Vec<Arc<TokenSet>>, Result<(), FlowError>) {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         // Nobody renews what is not there.
@@ -140,8 +140,8 @@ impl OAuthClient {
         (last, forgotten)
     }
 
-    /// Forgets tokens of an authorization server whose they no longer are, when no other process is renewing them. What
-    /// another has got of the new one meanwhile stays, and is held here too; true then.
+    /// Deletes tokens of a former authorization server, once no other process is renewing them. Tokens of the new
+    /// server that another process has obtained stay and are used here too; then returns true.
     pub(super) async fn forget_all_but(&self, issuer: &Issuer) -> Result<bool, FlowError> {
         let _lock = self.with_store(|store| store.lock()).await?;
         let kept = self.read_stored_document().await?.and_then(|document| self.read_tokens(&document));
@@ -188,7 +188,8 @@ impl OAuthClient {
         .await
     }
 
-    /// Forgets a registration that its server no longer knows; false if the client came by another way.
+    /// Deletes a registration that its server no longer knows. Returns false if the client was not registered
+    /// dynamically.
     pub(super) async fn lock_and_forget_registration(&self, tokens: &TokenSet) -> Result<bool, FlowError> {
         let _lock = self.with_store(|store| store.lock()).await?;
         self.forget_registration(tokens).await

@@ -1,4 +1,4 @@
-//! The person's own browser, and a listener on this machine for what it brings back (RFC 8252, section 7.3).
+//! Sign-in with the user's browser, and a listener on this machine for the redirect (RFC 8252, section 7.3).
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -37,7 +37,7 @@ const PATH: &str = "/callback";
 /// Host names of this listener. Loopback has other names, on which it does not listen.
 const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
-/// The look of all pages, ours and those of the authorization server.
+/// Style sheet of all pages, also those of the authorization server.
 const SUCCESS_PAGE: (&str, &str) =
     ("Sign-in response received", "Return to the application. You can close this page.");
 const DENIED_PAGE: (&str, &str) =
@@ -47,7 +47,7 @@ const UNEXPECTED_PAGE: (&str, &str) = ("No sign-in is pending", "You can close t
 /// Opens a page in the user's browser. It gets the URL unchanged and must not pass it through a shell.
 pub type BrowserOpener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
 
-/// Opens the person's browser and listens on loopback for what it brings back.
+/// Opens the user's browser and listens on loopback for the redirect.
 #[derive(Clone)]
 pub struct BrowserSignIn {
     opener: BrowserOpener,
@@ -156,7 +156,7 @@ impl RedirectListener for CallbackListener {
     }
 }
 
-/// Redirect that is expected.
+/// The expected redirect.
 struct ExpectedCallback {
     path: String,
     port: u16,

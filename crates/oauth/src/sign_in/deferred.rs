@@ -1,4 +1,5 @@
-//! Somebody else brings the person to the page: a console, an application that shows the URL.
+//! Deferred sign-in: another component brings the user to the page, such as a console or an application that shows the
+//! URL.
 
 use hospes_auth::RedirectUri;
 

@@ -1,4 +1,4 @@
-//! A person with a browser on another machine, who is shown a code.
+//! Sign-in of a user with a browser on another device, by a code.
 
 use std::fmt;
 use std::sync::Arc;

@@ -39,10 +39,10 @@ pub trait SignInHandler: Send + Sync + fmt::Debug {
 
 /// Ready where answers come to.
 pub trait RedirectListener: Send + Sync {
-    /// The place.
+    /// Returns the redirect URI.
     fn redirect_uri(&self) -> RedirectUri;
 
-    /// Brings the person to the page, and waits for what comes back.
+    /// Brings the user to the page and waits for the response.
     fn visit(self: Box<Self>, visit: AuthorizationPrompt) -> SignInFuture<'static, SignInAnswer>;
 }
 

@@ -1,4 +1,4 @@
-//! Conformance tests of all stores.
+//! Conformance tests for all stores.
 
 use secrecy::ExposeSecret as _;
 

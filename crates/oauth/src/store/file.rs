@@ -1,7 +1,7 @@
 //! Encrypted file store of credentials.
 //!
-//! The file is a line that says what it is, the salt of the key, a nonce, and a sealed JSON object of all documents. It
-//! is replaced as a whole: what a crash leaves is the old file or the new one.
+//! The file has a line that identifies its format, the salt of the key, a nonce, and an encrypted JSON object with all
+//! documents. It is replaced atomically, so a crash leaves either the old or the new file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -27,14 +27,14 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 pub struct FileCredentialStore {
     path: PathBuf,
     key: StoreKey,
-    /// The salt the file was found with, and the key made of it.
+    /// Salt of the file, and the key derived with it.
     derived: Mutex<Option<([u8; SALT_BYTES], LessSafeKey)>>,
 }
 
 type StoredDocuments = BTreeMap<String, Zeroizing<String>>;
 
 impl FileCredentialStore {
-    /// The one in this file, which is made when something is first kept. Its folder must exist.
+    /// Creates a store in this file, which is created on the first write. Its folder must exist.
     pub fn new(path: impl Into<PathBuf>, key: StoreKey) -> Self {
         Self { path: path.into(), key, derived: Mutex::new(None) }
     }
@@ -42,7 +42,7 @@ impl FileCredentialStore {
     /// Returns true if the key opens the file, or if there is no file yet.
     ///
     /// # Errors
-    /// When it cannot be read, or is no store.
+    /// If it cannot be read, or is not a credential store.
     pub fn can_open(&self) -> Result<bool, StepError> {
         self.open().map(|opened| opened.is_some())
     }
@@ -51,7 +51,7 @@ impl FileCredentialStore {
     /// key is found again, the file can be moved back.
     ///
     /// # Errors
-    /// When it stands where it stood.
+    /// If the file could not be moved.
     pub fn set_aside(&self) -> Result<PathBuf, StepError> {
         let _alone = self.lock_file(".write")?;
         // A dangling link counts as taken, because the rename would replace it.
@@ -175,7 +175,7 @@ impl FileCredentialStore {
         StepError::new(format!("cannot {what} {}", self.path.display())).because(error)
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -22,22 +22,22 @@ const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("600000 is not
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum StoreKey {
-    /// A passphrase; making a key of it takes a moment, once.
+    /// A passphrase. Deriving the key takes a moment, once.
     Passphrase(SecretString),
     /// 32 random bytes that are kept elsewhere, for example in a keyring.
     Random(Zeroizing<[u8; 32]>),
 }
 
 impl StoreKey {
-    /// A passphrase.
+    /// Creates a key from a passphrase.
     pub fn passphrase(text: impl Into<SecretString>) -> Self {
         Self::Passphrase(text.into())
     }
 
-    /// A new random one.
+    /// Generates a random key.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the operating system provides no random bytes.
     pub fn generate() -> Result<Self, StepError> {
         let mut random = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *random)
@@ -64,10 +64,10 @@ impl StoreKey {
         }
     }
 
-    /// The random one in this file, if there is such a file. One that others can read is refused.
+    /// Returns the random key in this file, if the file exists. A file that others can read is rejected.
     ///
     /// # Errors
-    /// When it cannot be read, or holds none.
+    /// If it cannot be read, or contains no key.
     pub fn from_file(path: &Path) -> Result<Option<Self>, StepError> {
         let Some(text) = read_private(path)?.map(Zeroizing::new) else { return Ok(None) };
         let known = <[u8; 32]>::try_from(&**text);
@@ -102,7 +102,8 @@ impl StoreKey {
         }
     }
 
-    /// A key for something else, always the same for one purpose. It says nothing of this one, or of another purpose's.
+    /// Derives a key for another purpose. It is always the same for one purpose, and reveals nothing about this key or
+    /// other derived keys.
     #[must_use]
     pub fn for_purpose(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
         let own = hmac::Key::new(hmac::HMAC_SHA256, &*self.bytes(purpose.as_bytes()));

@@ -1,7 +1,7 @@
-//! The keyring of the operating system: Keychain, Credential Manager, or whatever offers the Secret Service.
+//! The keyring of the operating system: Keychain, Credential Manager, or an implementation of the Secret Service.
 //!
-//! It holds the one key of a sealed file and nothing else: tokens may be longer than a keyring takes, and a file can be
-//! locked and replaced as a whole.
+//! It stores only the key of an encrypted file: tokens may exceed the size limit of a keyring, and a file can be locked
+//! and replaced atomically.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -61,21 +61,21 @@ pub enum KeyringError {
     /// The entry is not a key of this program.
     #[error("the keyring entry `{0}` is not a valid key")]
     Malformed(String),
-    /// Anything else.
+    /// Any other error.
     #[error("the keyring failed: {0}")]
     Failed(String),
 }
 
 impl SystemKeyring {
-    /// The place of this service and account.
+    /// Creates a handle of the entry for this service and account.
     pub fn new(service: impl Into<String>, account: impl Into<String>) -> Self {
         Self { service: service.into(), account: account.into() }
     }
 
-    /// The key that is there, if there is one.
+    /// Returns the stored key, if there is one.
     ///
     /// # Errors
-    /// When that cannot be known, or it is no key.
+    /// If the keyring cannot be read, or the entry is not a key.
     pub fn key(&self) -> Result<Option<StoreKey>, KeyringError> {
         let found = self.ask(|entry| match entry.get_password() {
             Ok(text) => Ok(Some(Zeroizing::new(text))),
@@ -89,10 +89,10 @@ impl SystemKeyring {
         Ok(Some(StoreKey::Random(Zeroizing::new(bytes))))
     }
 
-    /// Puts a key there, in the place of another. It is there when this returns: it was read again.
+    /// Stores a key, replacing an earlier one. The key is read back for verification.
     ///
     /// # Errors
-    /// When it is not there. A passphrase never is.
+    /// If the key could not be stored. A passphrase is never stored.
     pub fn put(&self, key: &StoreKey) -> Result<(), KeyringError> {
         let StoreKey::Random(bytes) = key else {
             return Err(KeyringError::Failed("passphrases cannot be stored".into()));
@@ -108,7 +108,7 @@ impl SystemKeyring {
     /// Removes the entry, if there is one.
     ///
     /// # Errors
-    /// When it still is.
+    /// If the entry still exists.
     pub fn remove(&self) -> Result<(), KeyringError> {
         self.ask(|entry| match entry.delete_credential() {
             Ok(()) | Err(Error::NoEntry) => Ok(()),

@@ -1,4 +1,4 @@
-//! Kept as long as the program runs.
+//! Credential store in memory, for the lifetime of the program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use secrecy::SecretString;
 use super::CredentialStore;
 use crate::error::StepError;
 
-/// Keeps everything in memory.
+/// Credential store in memory.
 #[derive(Default)]
 pub struct MemoryCredentialStore(Mutex<BTreeMap<String, SecretString>>);
 
 impl MemoryCredentialStore {
-    /// An empty one.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -28,34 +28,34 @@ pub use records::{StoredTokens, shown_endpoint};
 /// Stores secret documents under names that are not secret. Its methods may block; they are called on threads where
 /// blocking is allowed.
 pub trait CredentialStore: Send + Sync + fmt::Debug {
-    /// The document of this name.
+    /// Returns the document with this name.
     ///
     /// # Errors
-    /// When it cannot be known whether there is one.
+    /// If the store cannot be read.
     fn read(&self, name: &str) -> Result<Option<SecretString>, StepError>;
 
-    /// Puts a document in the place of the one of this name, whole or not at all.
+    /// Replaces the document with this name atomically.
     ///
     /// # Errors
-    /// When the old one still stands.
+    /// If the document could not be replaced.
     fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError>;
 
-    /// Removes the document of this name, if there is one.
+    /// Removes the document with this name, if there is one.
     ///
     /// # Errors
-    /// When it still stands.
+    /// If the document could not be removed.
     fn remove(&self, name: &str) -> Result<(), StepError>;
 
-    /// All names that begin so.
+    /// Returns all names with this prefix.
     ///
     /// # Errors
-    /// When they cannot be known.
+    /// If the store cannot be read.
     fn names(&self, beginning: &str) -> Result<Vec<String>, StepError>;
 
     /// Prevents other processes from renewing the same tokens until the guard is dropped. Returns `None` if no other
     /// process can use the store.
     ///
     /// # Errors
-    /// When they cannot be kept from it.
+    /// If the lock cannot be acquired.
     fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError>;
 }

@@ -19,13 +19,13 @@ use crate::proof_key::ProofKey;
 use crate::settings::{ClientRegistration, OAuthClientSettings};
 use crate::tokens::{AccessTokenType, TokenSet};
 
-/// Under which name the tokens of an account at an endpoint are kept.
+/// Name under which the tokens of an account at an endpoint are stored.
 pub(crate) fn tokens_key(endpoint: &Url, account: &str) -> String {
     format!("tokens {}", endpoint_name(endpoint, account))
 }
 
-/// An endpoint as one name among those of a store, which are not secret: whatever in it may be secret, and the account,
-/// tell it from others only by their hash.
+/// Converts an endpoint and account to a name in the store. Names are not secret, so parts that may be secret, and the
+/// account, are included only as a hash.
 fn endpoint_name(endpoint: &Url, account: &str) -> String {
     let shown = hospes_auth::without_query(endpoint);
     let mut whole = endpoint.clone();
@@ -39,7 +39,7 @@ fn endpoint_name(endpoint: &Url, account: &str) -> String {
     format!("{shown}#{}", URL_SAFE_NO_PAD.encode(hash.as_ref()))
 }
 
-/// Under which name it is kept how a server knows us.
+/// Name under which the registration at an authorization server is stored.
 pub(crate) fn registration_key(issuer: &str) -> String {
     format!("registration {issuer}")
 }
@@ -119,7 +119,7 @@ impl ClientRecord {
         Self { id: client.id.clone(), method: client.auth.method().into(), secret }
     }
 
-    /// The client; its key is not kept here but given.
+    /// Returns the client. Its key is not stored but comes from the settings.
     fn client(self, settings: Option<&OAuthClientSettings>) -> Option<ClientIdentity> {
         let auth = ClientAuth::of_method(&self.method, self.secret.as_ref());
         let auth = auth.or_else(|| settings?.auth_of(&self.id));
@@ -183,11 +183,11 @@ pub struct StoredTokens {
     pub account: String,
     /// Issuer.
     pub issuer: Issuer,
-    /// To which client.
+    /// Client that the tokens were issued to.
     pub client_id: ClientId,
     /// Granted scopes.
     pub granted: Scopes,
-    /// Until when, in seconds since 1970; for ever where it is not said.
+    /// Expiry, in seconds since 1970. `None` if the server gave none.
     pub expires_at: Option<u64>,
     /// True if they can be renewed.
     pub renews: bool,
@@ -237,11 +237,10 @@ impl StoredTokens {
         Url::parse(endpoint).is_ok_and(|url| tokens_key(&url, &self.account) == self.name)
     }
 
-    /// Forgets them. A program that has them in use finds out when it looks again; one that is renewing them is waited
-    /// for.
+    /// Deletes the tokens. A program that uses them notices at its next check; a renewal in progress is waited for.
     ///
     /// # Errors
-    /// When they still stand.
+    /// If they could not be deleted.
     pub fn forget(&self, store: &dyn CredentialStore) -> Result<(), StepError> {
         let _lock = store.lock()?;
         store.remove(&self.name)
