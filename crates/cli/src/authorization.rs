@@ -1,6 +1,14 @@
 //! Authorization of the endpoint that `hospes up` serves.
 
+#[cfg(feature = "authorization-server")]
+mod account_pages;
 mod accounts;
+#[cfg(feature = "authorization-server")]
+mod own_issuer;
+#[cfg(not(feature = "authorization-server"))]
+#[path = "authorization/without_server.rs"]
+mod own_issuer;
+#[cfg(feature = "authorization-server")]
 mod server;
 
 use std::net::SocketAddr;
@@ -11,20 +19,19 @@ use hospes_auth::dpop::ProofNonces;
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
 use hospes_auth::{Issuer, Resource, Scopes, Seed, TrustedProxies};
 use hospes_host::UpstreamAccounts;
-use hospes_host::config::{AccountsConfig, AuthConfig, DpopRequirement};
+use hospes_host::config::{AccountsConfig, AuthConfig, AuthSignIn, DpopRequirement};
 use hospes_oauth::CredentialStore as Kept;
 use hospes_oauth_resource::{
     AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier,
     TokenPrincipal,
 };
-use hospes_oauth_server::AuthServer;
 use url::Url;
 
+use self::accounts::accounts_at;
 pub(crate) use self::accounts::users_can_sign_in;
-use self::accounts::{accounts_at, forget_the_gone, visitors, with_accounts};
+use self::own_issuer::{require_own_tokens, with_account_pages};
 use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
-use server::server;
 
 /// Scope that grants use of the endpoint.
 const SCOPE: &str = "mcp";
@@ -43,6 +50,50 @@ pub(crate) struct EndpointAuthorization {
     /// Token for programs of the user who runs this host.
     pub(crate) token: String,
 }
+
+/// Parts from which the middleware of an endpoint is built.
+struct EndpointParts<'a> {
+    config: &'a AuthConfig,
+    urls: EndpointUrls,
+    /// Principal of programs of the user who runs this host.
+    machine: TokenPrincipal,
+    /// Tokens of the configuration and of this machine.
+    tokens: StaticTokenVerifier,
+    accounts: Option<UpstreamAccounts>,
+    proxies: TrustedProxies,
+    #[cfg_attr(
+        not(feature = "authorization-server"),
+        expect(dead_code, reason = "only the server reports on it")
+    )]
+    output: CliOutput,
+}
+
+/// Identifiers of an endpoint.
+struct EndpointUrls {
+    /// This host as an issuer.
+    own: Issuer,
+    /// The endpoint as a protected resource.
+    main: Resource,
+    /// The address of HTTP+SSE (2024-11-05) beside the endpoint, which is a valid audience too.
+    older: Resource,
+    /// Host name and port.
+    host: String,
+}
+
+/// Pages on which users of an external issuer connect their accounts at upstream servers.
+#[cfg_attr(not(feature = "authorization-server"), expect(dead_code, reason = "only the server has pages"))]
+struct AccountPages<'a> {
+    /// This host as an issuer, below which the pages are.
+    own: Issuer,
+    /// The issuer at which the users sign in.
+    issuer: Issuer,
+    sign_in: &'a AuthSignIn,
+    accounts: UpstreamAccounts,
+    proxies: TrustedProxies,
+}
+
+/// Middleware of an endpoint, and the description of the issuer of its tokens.
+type IssuedMiddleware = (Box<dyn HttpMiddleware>, String);
 
 /// Creates the authorization of an endpoint at `address`. Returns `None` if every caller may use it.
 pub(crate) fn authorization(
@@ -68,75 +119,62 @@ pub(crate) fn authorization(
     }
     let base = base(&config, address)?;
     let proxies = trusted_proxies(&config, &base, output)?;
+    let urls = endpoint_urls(&base, path)?;
+    let token = local_token()?;
+    let machine = named(&urls.own, "this machine", &config)?;
+    let tokens = static_tokens(&config, &urls.own)?.with(&token, machine.clone());
+    let accounts = match kept {
+        Some(kept) => Some(accounts_at(kept, said_of_accounts, &urls.own)?),
+        None => None,
+    };
+    let (url, host) = (urls.main.to_string(), urls.host.clone());
+    let parts =
+        EndpointParts { config: &config, urls, machine, tokens, accounts: accounts.clone(), proxies, output };
+    let (front, by) = match &config.issuer {
+        Some(issuer) => require_tokens_of(issuer, parts)?,
+        None => require_own_tokens(parts)?,
+    };
+    Ok(Some(EndpointAuthorization { front, url, host, by, accounts, token }))
+}
+
+/// Creates the middleware that accepts the tokens of an external authorization server.
+fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
+    let EndpointParts { config, urls, machine, tokens, accounts, proxies, .. } = parts;
+    let issuer = identifier("auth.issuer", Issuer::new(issuer))?;
+    let audience = match &config.audience {
+        Some(audience) => identifier("auth.audience", Resource::new(audience.as_str()))?,
+        None => urls.main.clone(),
+    };
+    let rules = JwtRules::new(issuer.clone(), vec![audience]);
+    // Static tokens first, because comparing them needs no keys of the issuer.
+    let tokens = AnyTokenVerifier::none().or(tokens).or(JwtVerifier::new(rules, fetcher(&issuer)));
+    let rules = ScopeRules::default().always(scopes(config)?);
+    let guard = BearerAuth::builder(urls.main, vec![issuer.clone()], tokens).also(urls.older).rules(rules);
+    let guard = bound(guard, config, &machine, ProofNonces::in_process());
+    let by = issuer.to_string();
+    match (accounts, &config.sign_in) {
+        (Some(accounts), Some(sign_in)) => {
+            let pages = AccountPages { own: urls.own, issuer, sign_in, accounts, proxies };
+            Ok((with_account_pages(pages, guard)?, by))
+        }
+        // Without a base URL there are no pages to link to.
+        _ => Ok((Box::new(guard), by)),
+    }
+}
+
+/// Returns the identifiers of the endpoint at `path` below the public origin `base`.
+fn endpoint_urls(base: &str, path: &str) -> CliResult<EndpointUrls> {
     let resource = |path: &str| identifier("auth.base_url", Resource::new(format!("{base}{path}")));
     let main = resource(path)?;
-    // HTTP+SSE (2024-11-05) has an address of its own beside the endpoint, which is a valid audience too.
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let older = resource(&format!("{folder}/sse"))?;
-    let own = Issuer::new(base.as_str()).map_err(|error| mistake("auth.base_url", &error))?;
-    let url = Url::parse(&base).map_err(|error| mistake("auth.base_url", &error))?;
+    let own = Issuer::new(base).map_err(|error| mistake("auth.base_url", &error))?;
+    let url = Url::parse(base).map_err(|error| mistake("auth.base_url", &error))?;
     let host = match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),
         (host, _) => host.unwrap_or_default().to_owned(),
     };
-    let token = local_token()?;
-    let machine = named(&own, "this machine", &config)?;
-    let tokens = static_tokens(&config, &own)?.with(&token, machine.clone());
-    let accounts = match kept {
-        Some(kept) => Some(accounts_at(kept, said_of_accounts, &own)?),
-        None => None,
-    };
-    let (front, by): (Box<dyn HttpMiddleware>, String) = match &config.issuer {
-        Some(issuer) => {
-            let issuer = identifier("auth.issuer", Issuer::new(issuer.as_str()))?;
-            let audience = match &config.audience {
-                Some(audience) => identifier("auth.audience", Resource::new(audience.as_str()))?,
-                None => main.clone(),
-            };
-            let rules = JwtRules::new(issuer.clone(), vec![audience]);
-            // Static tokens first, because comparing them needs no keys of the issuer.
-            let tokens = AnyTokenVerifier::none().or(tokens).or(JwtVerifier::new(rules, fetcher(&issuer)));
-            let rules = ScopeRules::default().always(scopes(&config)?);
-            let guard =
-                BearerAuth::builder(main.clone(), vec![issuer.clone()], tokens).also(older).rules(rules);
-            let guard = bound(guard, &config, &machine, ProofNonces::in_process());
-            let by = issuer.to_string();
-            match (accounts.clone(), &config.sign_in) {
-                (Some(accounts), Some(sign_in)) => {
-                    let provider = visitors(issuer, sign_in)?;
-                    let pages = identifier("auth.base_url", AuthServer::only_pages(own, provider))?;
-                    let pages = pages.trusting_proxies(proxies);
-                    (Box::new(with_accounts(pages, accounts)?.in_front_of(guard)), by)
-                }
-                // Without a base URL there are no pages to link to.
-                _ => (Box::new(guard), by),
-            }
-        }
-        None => {
-            let mut server = server(&config, own.clone(), vec![main.clone(), older.clone()], output)?
-                .trusting_proxies(proxies);
-            if let Some(accounts) = accounts.clone() {
-                server = with_accounts(server, accounts.clone())?;
-                // With a provider, only the provider knows which users still exist.
-                if config.provider.is_none() {
-                    forget_the_gone(&accounts, &server, output)?;
-                }
-            }
-            let tokens =
-                AnyTokenVerifier::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
-            let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(&config)?));
-            let guard = BearerAuth::builder(main.clone(), vec![own], tokens).also(older).rules(rules);
-            // Shared through the store, so that a DPoP proof is good only once (RFC 9449 §11.1).
-            let guard = guard.used_proofs(server.used_proofs());
-            let guard = bound(guard, &config, &machine, server.proof_nonces());
-            let by = match &config.provider {
-                Some(provider) => format!("this host, after sign-in at {}", provider.issuer),
-                None => "this host".to_owned(),
-            };
-            (Box::new(server.in_front_of(guard)), by)
-        }
-    };
-    Ok(Some(EndpointAuthorization { front, url: main.to_string(), host, by, accounts, token }))
+    Ok(EndpointUrls { own, main, older, host })
 }
 
 /// Returns the public origin of the host, without a trailing slash.

@@ -46,12 +46,14 @@ pub(crate) fn state_file() -> Option<PathBuf> {
 }
 
 /// Returns the path of the authorization server's store.
+#[cfg(feature = "authorization-server")]
 pub(crate) fn authorization() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
 }
 
 /// Returns the path of the key that seals other parties' secrets in the authorization server's store. It is not in the
 /// same folder as the store.
+#[cfg(feature = "authorization-server")]
 pub(crate) fn authorization_key() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
 }

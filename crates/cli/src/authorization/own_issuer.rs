@@ -1,0 +1,47 @@
+//! Endpoints whose tokens or account pages come from the built-in authorization server.
+
+use hospes::transport::http_server::HttpMiddleware;
+use hospes_auth::Scopes;
+use hospes_oauth_resource::{AnyTokenVerifier, BearerAuth, ScopeRules};
+use hospes_oauth_server::AuthServer;
+
+use super::account_pages::{forget_the_gone, visitors, with_accounts};
+use super::server::server;
+use super::{AccountPages, EndpointParts, IssuedMiddleware, SCOPE, bound, identifier, scopes};
+use crate::exit::CliResult;
+
+/// Creates the middleware that issues the tokens it accepts.
+pub(super) fn require_own_tokens(parts: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
+    let EndpointParts { config, urls, machine, tokens, accounts, proxies, output } = parts;
+    let audiences = [urls.main.clone(), urls.older.clone()];
+    let mut server = server(config, urls.own.clone(), audiences.to_vec(), output)?.trusting_proxies(proxies);
+    if let Some(accounts) = accounts {
+        server = with_accounts(server, accounts.clone())?;
+        // With a provider, only the provider knows which users still exist.
+        if config.provider.is_none() {
+            forget_the_gone(&accounts, &server, output)?;
+        }
+    }
+    let tokens = AnyTokenVerifier::none().or(tokens).or(server.tokens_for(audiences));
+    let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(config)?));
+    let guard = BearerAuth::builder(urls.main, vec![urls.own], tokens).also(urls.older).rules(rules);
+    // Shared through the store, so that a DPoP proof is good only once (RFC 9449 §11.1).
+    let guard = guard.used_proofs(server.used_proofs());
+    let guard = bound(guard, config, &machine, server.proof_nonces());
+    let by = match &config.provider {
+        Some(provider) => format!("this host, after sign-in at {}", provider.issuer),
+        None => "this host".to_owned(),
+    };
+    Ok((Box::new(server.in_front_of(guard)), by))
+}
+
+/// Adds the account pages to an endpoint whose tokens another issuer issues.
+pub(super) fn with_account_pages(
+    pages: AccountPages<'_>,
+    guard: BearerAuth,
+) -> CliResult<Box<dyn HttpMiddleware>> {
+    let provider = visitors(pages.issuer, pages.sign_in)?;
+    let server = identifier("auth.base_url", AuthServer::only_pages(pages.own, provider))?;
+    let server = server.trusting_proxies(pages.proxies);
+    Ok(Box::new(with_accounts(server, pages.accounts)?.in_front_of(guard)))
+}

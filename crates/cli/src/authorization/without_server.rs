@@ -1,0 +1,24 @@
+//! Errors of a program that was built without the authorization server.
+
+use hospes::transport::http_server::HttpMiddleware;
+use hospes_oauth_resource::BearerAuth;
+
+use super::{AccountPages, EndpointParts, IssuedMiddleware};
+use crate::exit::{CliError, CliResult};
+
+/// Fails, because this program cannot issue tokens.
+pub(super) fn require_own_tokens(_: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
+    Err(missing("the endpoint needs tokens, and `auth.issuer` names no authorization server").hint(
+        "set `issuer` under [auth], or `enabled = false`, or build with `--features authorization-server`",
+    ))
+}
+
+/// Fails, because this program has no pages.
+pub(super) fn with_account_pages(_: AccountPages<'_>, _: BearerAuth) -> CliResult<Box<dyn HttpMiddleware>> {
+    Err(missing("`auth.sign_in` is for pages on which users connect their accounts")
+        .hint("remove [auth.sign_in], or build with `--features authorization-server`"))
+}
+
+fn missing(why: &str) -> CliError {
+    CliError::usage(format!("this program was built without the authorization server: {why}"))
+}
