@@ -26,7 +26,10 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Body;
 use url::Url;
 
-use super::{AcceptedSchemes, BearerAuthError, ScopeRules, TokenPrincipal, TokenVerifier, VerifyTokenError};
+use super::bearer_error::{AcceptedSchemes, BearerAuthError};
+use super::principal::TokenPrincipal;
+use super::scope_rules::ScopeRules;
+use super::token_verifier::{TokenVerifier, VerifyTokenError};
 
 pub use builder::BearerAuthBuilder;
 use presented_token::{TokenScheme, extract_token};

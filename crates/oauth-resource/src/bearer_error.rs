@@ -6,7 +6,7 @@ use hospes_auth::{Challenge, ErrorBody, ErrorCode, Scopes};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
-use super::VerifyTokenError;
+use super::token_verifier::VerifyTokenError;
 
 /// Value of `Retry-After` when tokens cannot be checked, in seconds.
 const RETRY_SECONDS: &str = "5";

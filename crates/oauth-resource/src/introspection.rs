@@ -20,7 +20,8 @@ use url::Url;
 use url::form_urlencoded::byte_serialize;
 
 use super::jwt::{AudienceClaim, ConfirmationClaim};
-use super::{TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError};
+use super::principal::TokenPrincipal;
+use super::token_verifier::{TokenVerifier, VerifyFuture, VerifyTokenError};
 
 /// Time for which a response is cached, in seconds: of an active token, but not beyond its expiry, and of an inactive
 /// token.

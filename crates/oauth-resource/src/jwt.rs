@@ -7,7 +7,8 @@ use jsonwebtoken::jwk::JwkSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{TokenPrincipal, VerifyTokenError};
+use super::principal::TokenPrincipal;
+use super::token_verifier::VerifyTokenError;
 
 /// Requirements for a JWT access token.
 #[derive(Clone, Debug)]

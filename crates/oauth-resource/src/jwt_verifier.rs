@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hospes_auth::{HttpFetch, JwksLocation, PublishedKeys};
 use url::Url;
 
-use super::{JwtRules, TokenVerifier, VerifyFuture, check_jwt};
+use super::jwt::{JwtRules, check_jwt};
+use super::token_verifier::{TokenVerifier, VerifyFuture};
 
 /// Checks JWTs of one issuer with the keys that it publishes.
 pub struct JwtVerifier {

@@ -12,7 +12,8 @@ use hyper::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{BearerAuth, BearerAuthError};
+use super::bearer_auth::BearerAuth;
+use super::bearer_error::BearerAuthError;
 
 /// A service behind a [`BearerAuth`]. It also answers where the resource's metadata is looked for.
 #[derive(Clone)]

@@ -6,7 +6,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use hospes_auth::fingerprint;
 use subtle::ConstantTimeEq as _;
 
-use super::{TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError};
+use super::principal::TokenPrincipal;
+use super::token_verifier::{TokenVerifier, VerifyFuture, VerifyTokenError};
 
 /// Tokens that never change: for machines, and for trying things out. Kept as hashes, compared in constant time.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
-use super::TokenPrincipal;
+use super::principal::TokenPrincipal;
 
 /// Reasons a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]

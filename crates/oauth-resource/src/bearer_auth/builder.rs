@@ -9,7 +9,10 @@ use hospes_auth::{Issuer, Resource, Scopes, UnixClock};
 use url::Url;
 
 use super::{BearerAuth, BearerAuthInner, ResourceAddress};
-use crate::{AcceptedSchemes, ScopeRules, TokenPrincipal, TokenVerifier};
+use crate::bearer_error::AcceptedSchemes;
+use crate::principal::TokenPrincipal;
+use crate::scope_rules::ScopeRules;
+use crate::token_verifier::TokenVerifier;
 
 /// Builder of a [`BearerAuth`].
 pub struct BearerAuthBuilder {

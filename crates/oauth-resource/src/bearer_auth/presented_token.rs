@@ -5,7 +5,7 @@ use hospes_auth::jwt::MAX_TOKEN_LENGTH;
 use http::Request;
 use http::header::AUTHORIZATION;
 
-use crate::BearerAuthError;
+use crate::bearer_error::BearerAuthError;
 
 /// Authentication scheme in which a token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
