@@ -11,13 +11,12 @@ use hospes_auth::{
     AccountConnections, BoundedCache, ClientId, HttpFetch, Issuer, PublishedKeys, TrustedProxies, UnixClock,
 };
 
-use super::assertions::TrustedIssuer;
-use super::delegated::{InvalidSealKey, SignInProvider};
 use super::documents::{self, ClientDocumentCache, ClientLookup};
 use super::limits::{PartyRateLimit, SignInLimits};
-use super::server_keys::{RecordSeal, ServerKeyStore};
+use super::provider::SignInProvider;
 use super::settings::AuthServerSettings;
 use super::sign_in::LocalSignIn;
+use super::store::server_keys::{InvalidSealKey, RecordSeal, ServerKeyStore};
 use super::store::{AuthStore, AuthStoreError, MemoryAuthStore, RecordKind};
 
 /// Interval at which expired records are deleted, in seconds.
@@ -67,6 +66,13 @@ pub(crate) struct AuthServerInner {
     /// The authorization requests that wait for their users.
     pub(crate) pending: Mutex<BoundedCache<String, ()>>,
     pub(crate) swept: AtomicU64,
+}
+
+/// A trusted identity provider.
+#[derive(Debug)]
+pub(crate) struct TrustedIssuer {
+    pub(crate) issuer: Issuer,
+    pub(crate) keys: PublishedKeys,
 }
 
 /// An authorization server would send passwords and tokens in the clear.

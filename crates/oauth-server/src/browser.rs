@@ -10,9 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::auth_server::AuthServer;
-use super::secrets::{hash, random_text};
-use super::store::{AuthRecord, AuthStoreError, RecordKind};
-use super::tokens::encode;
+use super::provider::SignInProvider;
+use super::store::secrets::{hash, random_text};
+use super::store::{AuthRecord, AuthStoreError, RecordKind, encode};
 
 /// A browser, by the secret in its cookie.
 #[derive(Clone)]
@@ -110,7 +110,7 @@ impl AuthServer {
     /// Stores a user who has signed in at the provider for one page, for the lifetime of that page, under a new secret.
     pub(super) async fn remember_visitor(
         &self,
-        provider: &super::SignInProvider,
+        provider: &SignInProvider,
         before: &AuthBrowserSession,
         visitor: PageVisitor,
     ) -> Result<AuthBrowserSession, AuthStoreError> {

@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 use url::Url;
 
 use super::form::RequestForm;
-use super::secrets::hash;
+use super::store::secrets::hash;
 
 /// Maximum number of keys of a client: the limit `max_client_key_set`.
 const MAX_KEYS: usize = 16;

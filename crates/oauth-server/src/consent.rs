@@ -21,14 +21,15 @@ use super::browser::AuthBrowserSession;
 use super::clients::{ClientOrigin, RegisteredClient};
 use super::documents::ClientLookup;
 use super::form::RequestForm;
+use super::limits::RETRY_SECONDS;
 use super::pages::{ConsentPage, MessagePage, SignInPage, page};
+use super::provider::SignInProvider;
 use super::redirects;
-use super::routes::RETRY_SECONDS;
-use super::secrets::{hash, random_text};
 use super::settings::OFFLINE;
 use super::sign_in::OWNER;
-use super::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult};
-use super::tokens::{CodeRecord, GrantSource, GrantedAccess, encode};
+use super::store::secrets::{hash, random_text};
+use super::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult, encode};
+use super::tokens::{CodeRecord, GrantSource, GrantedAccess};
 
 use pending::PendingRecord;
 pub(super) use pending::SignInPurpose;
@@ -195,7 +196,7 @@ impl AuthServer {
         problem: Option<&str>,
     ) -> Response<Bytes> {
         let csrf = browser.csrf(request);
-        let provider = self.provider().map(super::SignInProvider::name);
+        let provider = self.provider().map(SignInProvider::name);
         let is_known = provider.is_some() || browser.user.is_some();
         let (asked, why) = match errand {
             SignInPurpose::Authorization(asked) => {

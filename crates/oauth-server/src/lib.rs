@@ -30,7 +30,6 @@
 //! # }
 //! ```
 
-mod assertions;
 mod auth_server;
 mod authorize;
 mod browser;
@@ -41,16 +40,13 @@ mod delegated;
 mod documents;
 mod form;
 mod limits;
-mod own_tokens;
 mod pages;
+mod provider;
 mod redirects;
 mod registration;
 mod routes;
-mod secrets;
-mod server_keys;
 mod settings;
 mod sign_in;
-mod signing;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -58,8 +54,7 @@ mod tokens;
 
 pub use auth_server::{AuthServer, InsecureIssuer};
 pub use clients::{ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, RegisteredClient};
-pub use delegated::{InvalidSealKey, OWN_PARAMETERS, SignInProvider, UserAdmissionRules};
-pub use own_tokens::OwnTokenVerifier;
+pub use provider::{OWN_PARAMETERS, SignInProvider, UserAdmissionRules};
 pub use redirects::{matches, may_configure, may_register};
 pub use routes::AuthServerFront;
 pub use settings::{
@@ -68,7 +63,9 @@ pub use settings::{
 pub use sign_in::{InvalidPasswordHash, LocalSignIn, OWNER, PasswordHash};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteAuthStore;
+pub use store::server_keys::InvalidSealKey;
 pub use store::{
     AuthRecord, AuthStore, AuthStoreError, AuthStoreFuture, MemoryAuthStore, RecordKind, RefreshSwapResult,
     TakeRecordResult,
 };
+pub use tokens::OwnTokenVerifier;

@@ -1,4 +1,4 @@
-//! Rate limits of attempts.
+//! Rate limits of attempts, and the wait after a temporary failure.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// Maximum number of parties that are remembered: the limit `max_limited_parties`. At the cap, the party with the
 /// oldest attempt is evicted.
 const MAX_PARTIES: usize = 16 * 1024;
+
+/// Value of `Retry-After` for temporary failures, in seconds.
+pub(super) const RETRY_SECONDS: &str = "5";
 
 /// Applies the generic cell rate algorithm. `due` is the time of the next evenly spaced attempt; if it exceeds `now` by
 /// more than a burst, the attempt is rejected with the time to wait.

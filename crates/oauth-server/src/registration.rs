@@ -10,9 +10,8 @@ use super::clients::{
     REFRESH_TOKEN_GRANT, RegisteredClient,
 };
 use super::redirects;
-use super::secrets::random_text;
-use super::store::{AuthRecord, AuthStoreError, RecordKind};
-use super::tokens::encode;
+use super::store::secrets::random_text;
+use super::store::{AuthRecord, AuthStoreError, RecordKind, encode};
 
 /// Maximum number of redirects that a client may register: the limit `max_redirect_uris`.
 const MAX_REDIRECTS: usize = 16;

@@ -21,19 +21,16 @@ use url::Url;
 use super::auth_server::AuthServer;
 use super::clients::ClientAuthMethod;
 use super::form::RequestForm;
-use super::limits::rate_limit_address;
+use super::limits::{RETRY_SECONDS, rate_limit_address};
 use super::registration::RegisterClientError;
 use super::settings::{AccessTokenFormat, OFFLINE, TrustedDocuments};
-use super::signing::KEYS_CACHE;
 use super::store::AuthStoreError;
-use super::tokens::TokenRequestError;
+use super::tokens::{KEYS_CACHE, TokenRequestError};
 
 /// Maximum length of a request body, in bytes: the limit `max_form_bytes`.
 const MAX_FORM_BYTES: usize = 64 * 1024;
 /// Maximum time to receive a request body.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
-/// Value of `Retry-After` for temporary failures, in seconds.
-pub(super) const RETRY_SECONDS: &str = "5";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AuthRoute {

@@ -13,8 +13,8 @@ use hospes_auth::Seed;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::secrets::{hash, random_text};
-use super::tokens::encode;
+use super::store::encode;
+use super::store::secrets::{hash, random_text};
 
 /// Number of hash rounds of a password, as OWASP recommends for PBKDF2 with SHA-256.
 const PBKDF2_ROUNDS: u32 = 600_000;

@@ -1,130 +1,35 @@
 //! Token, revocation and introspection endpoints.
 
+mod assertions;
 mod authentication;
+mod errors;
 mod grants;
 mod introspection;
+mod own_tokens;
+mod records;
+mod signing;
 
-use hospes_auth::dpop::ProofStoreError;
-use hospes_auth::{ClientId, ErrorBody, ErrorCode, RedirectUri, Resource, Scopes, fingerprint};
+use hospes_auth::{ErrorCode, Resource, Scopes, fingerprint};
 use hospes_oauth_resource::VerifyTokenError;
 use http::request::Parts;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::auth_server::AuthServer;
 use super::authorize::resolve_resource;
 use super::clients::{
     AUTHORIZATION_CODE_GRANT, CLIENT_CREDENTIALS_GRANT, JWT_BEARER_GRANT, REFRESH_TOKEN_GRANT,
-    RegisteredClient,
 };
 use super::form::RequestForm;
-use super::secrets::{hash, random_text};
 use super::settings::AccessTokenFormat;
-use super::store::{AuthRecord, AuthStoreError, RecordKind};
-use authentication::check_repeated;
-
-/// Record of an authorization code.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct CodeRecord {
-    pub(super) client_id: ClientId,
-    pub(super) redirect_uri: RedirectUri,
-    pub(super) challenge: String,
-    /// The key that has to be proven, by its thumbprint.
-    #[serde(default)]
-    pub(super) key: Option<String>,
-    #[serde(flatten)]
-    pub(super) given: GrantedAccess,
-}
-
-/// Authenticated client of a token request, and its proven key.
-pub(super) struct TokenRequester {
-    pub(super) client: RegisteredClient,
-    /// The key that they have proven, by its thumbprint.
-    pub(super) key: Option<String>,
-}
-
-/// Access that was granted; copied to every code and token of the grant.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct GrantedAccess {
-    pub(super) subject: String,
-    pub(super) resource: Resource,
-    pub(super) scopes: Scopes,
-    /// End of the grant, in seconds since 1970.
-    pub(super) end: u64,
-    /// Source of the grant.
-    pub(super) by: GrantSource,
-}
-
-/// Source of a grant, which is valid as long as its source is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum GrantSource {
-    /// A local user, with a digest of the credentials at that time.
-    User {
-        /// Digest of the user's credentials.
-        mark: String,
-    },
-    /// A client that acts for itself.
-    Client,
-    /// A user of the provider.
-    Upstream,
-    /// A user of an identity provider that is trusted.
-    Assertion {
-        /// Issuer of the provider.
-        issuer: String,
-    },
-}
-
-/// Record of an access token or a refresh token.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct TokenRecord {
-    pub(super) client_id: ClientId,
-    /// Thumbprint of the key that the client has to prove.
-    #[serde(default)]
-    pub(super) key: Option<String>,
-    #[serde(flatten)]
-    pub(super) given: GrantedAccess,
-}
-
-/// Reasons no token is issued.
-#[derive(Debug)]
-pub(super) enum TokenRequestError {
-    /// The request is refused.
-    Refused(ErrorBody),
-    /// The client did not show that it is itself; it tried HTTP Basic.
-    Basic(ErrorBody),
-    /// The client or the user cannot be verified now.
-    Later,
-    /// The proof of a key has to carry this.
-    Nonce(String),
-    /// The store does not answer.
-    Store(AuthStoreError),
-}
-
-impl From<ProofStoreError> for TokenRequestError {
-    fn from(error: ProofStoreError) -> Self {
-        AuthStoreError::from(error).into()
-    }
-}
-
-impl From<AuthStoreError> for TokenRequestError {
-    fn from(error: AuthStoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-pub(super) fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, TokenRequestError> {
-    Err(TokenRequestError::Refused(ErrorBody::new(code, why)))
-}
-
-fn decode<T: for<'de> Deserialize<'de>>(record: &AuthRecord) -> Result<T, TokenRequestError> {
-    serde_json::from_str(&record.value)
-        .map_err(|_| AuthStoreError("a stored record is malformed".into()).into())
-}
-
-pub(super) fn encode(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
+use super::store::secrets::{hash, random_text};
+use super::store::{AuthRecord, AuthStoreError, RecordKind, encode};
+use authentication::{TokenRequester, check_repeated};
+pub(super) use errors::TokenRequestError;
+use errors::refuse;
+pub use own_tokens::OwnTokenVerifier;
+pub(super) use records::{CodeRecord, GrantSource, GrantedAccess};
+use records::{TokenRecord, token_type};
+pub(super) use signing::KEYS_CACHE;
 
 impl AuthServer {
     /// Answers the token endpoint.
@@ -268,9 +173,4 @@ impl AuthServer {
         });
         done.await.unwrap_or_else(|_| Err(AuthStoreError("revocation was aborted".into())))
     }
-}
-
-/// Returns the type of a token that is bound to this key.
-fn token_type(key: Option<&str>) -> &'static str {
-    if key.is_some() { "DPoP" } else { "Bearer" }
 }

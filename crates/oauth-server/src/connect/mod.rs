@@ -31,9 +31,8 @@ use super::browser::AuthBrowserSession;
 use super::consent::{PageResult, SignInPurpose, redirect};
 use super::form::RequestForm;
 use super::pages::{ConnectPage, MessagePage, page};
-use super::secrets::hash;
-use super::store::{AuthRecord, RecordKind, TakeRecordResult};
-use super::tokens::encode;
+use super::store::secrets::hash;
+use super::store::{AuthRecord, RecordKind, TakeRecordResult, encode};
 
 /// Path prefix of these pages, below the issuer.
 const FOLDER: &str = "/connect/";

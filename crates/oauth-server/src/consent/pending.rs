@@ -8,9 +8,8 @@ use crate::auth_server::AuthServer;
 use crate::authorize::AuthorizationRequest;
 use crate::browser::AuthBrowserSession;
 use crate::form::RequestForm;
-use crate::secrets::hash;
-use crate::store::{AuthRecord, AuthStoreError, RecordKind};
-use crate::tokens::encode;
+use crate::store::secrets::hash;
+use crate::store::{AuthRecord, AuthStoreError, RecordKind, encode};
 
 /// Pending request of a user who is about to sign in or decide, and its browser session.
 #[derive(Serialize, Deserialize)]

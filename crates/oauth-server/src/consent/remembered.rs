@@ -7,9 +7,8 @@ use crate::auth_server::AuthServer;
 use crate::authorize::AuthorizationRequest;
 use crate::clients::ClientOrigin;
 use crate::redirects;
-use crate::secrets::hash;
-use crate::store::{AuthRecord, AuthStoreError, RecordKind};
-use crate::tokens::encode;
+use crate::store::secrets::hash;
+use crate::store::{AuthRecord, AuthStoreError, RecordKind, encode};
 
 /// Consent of a user.
 #[derive(Serialize, Deserialize)]

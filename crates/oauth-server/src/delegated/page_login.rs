@@ -8,12 +8,11 @@ use hospes_oauth_resource::TokenPrincipal;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::provider_client::ProviderUser;
-use super::{ProviderError, SignInProvider};
 use crate::auth_server::AuthServer;
 use crate::browser::PageVisitor;
 use crate::connect::ACCOUNTS;
 use crate::consent::redirect;
+use crate::provider::{ProviderError, ProviderUser, SignInProvider};
 use crate::store::AuthStoreError;
 
 impl SignInProvider {

@@ -13,17 +13,15 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use url::form_urlencoded::Serializer;
 
-use super::provider_client::{ProviderMetadata, ProviderTokens, ProviderUser};
-use super::{ProviderError, SignInProvider};
 use crate::auth_server::AuthServer;
 use crate::authorize::{AuthorizationRequest, redirect_url};
 use crate::browser::cookie;
 use crate::consent::{SignInPurpose, redirect};
 use crate::form::RequestForm;
-use crate::secrets::{hash, random_text};
+use crate::provider::{ProviderError, ProviderMetadata, ProviderTokens, ProviderUser, SignInProvider};
 use crate::settings::OFFLINE;
-use crate::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult};
-use crate::tokens::encode;
+use crate::store::secrets::{hash, random_text};
+use crate::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult, encode};
 
 /// State of a user who has been redirected to the provider.
 #[derive(Serialize, Deserialize)]
@@ -32,6 +30,18 @@ struct ProviderSignInRecord {
     /// Verifier, encrypted.
     verifier: String,
     nonce: String,
+}
+
+impl SignInProvider {
+    /// Returns the value of the cookie that the browser must return with the response. It is signed and bound to this
+    /// state and this purpose.
+    fn state_signature(&self, state: &str, errand: &SignInPurpose) -> String {
+        let errand = match errand {
+            SignInPurpose::Authorization(asked) => ("client", asked.client.id.as_str()),
+            SignInPurpose::Connection(page) => ("page", page.as_str()),
+        };
+        self.sign(&encode(&(state, errand)))
+    }
 }
 
 impl AuthServer {

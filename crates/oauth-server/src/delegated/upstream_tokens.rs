@@ -6,11 +6,9 @@ use hospes_oauth_resource::VerifyTokenError;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::provider_client::ProviderTokens;
-use super::{ProviderError, SignInProvider};
 use crate::auth_server::AuthServer;
-use crate::store::{AuthRecord, RecordKind};
-use crate::tokens::encode;
+use crate::provider::{ProviderError, ProviderTokens, SignInProvider};
+use crate::store::{AuthRecord, RecordKind, encode};
 
 /// Interval at which the provider is asked whether its token is still valid, in seconds.
 const CHECK_SECONDS: u64 = 60;

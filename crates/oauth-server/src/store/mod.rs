@@ -5,6 +5,8 @@
 //! later fails the tests here.
 
 mod memory;
+pub(crate) mod secrets;
+pub(crate) mod server_keys;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(test)]
@@ -13,6 +15,8 @@ mod tests;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+
+use serde::Serialize;
 
 pub use memory::MemoryAuthStore;
 #[cfg(feature = "sqlite")]
@@ -176,4 +180,9 @@ pub trait AuthStore: fmt::Debug + Send + Sync + 'static {
 
     /// Removes expired records.
     fn sweep(&self, now: u64) -> AuthStoreFuture<'_, ()>;
+}
+
+/// Returns the JSON text of a value, as it is stored or hashed.
+pub(crate) fn encode(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -4,11 +4,18 @@ use hospes_auth::dpop::{PROOF_TOLERANCE_SECONDS, read_proof};
 use hospes_auth::{ErrorBody, ErrorCode};
 use http::request::Parts;
 
-use super::{TokenRequestError, refuse};
+use super::errors::{TokenRequestError, refuse};
 use crate::auth_server::AuthServer;
 use crate::clients::{ClientAuthMethod, ClientCredentialsError, PresentedCredentials, RegisteredClient};
 use crate::documents::ClientLookup;
 use crate::form::RequestForm;
+
+/// Authenticated client of a token request, and its proven key.
+pub(crate) struct TokenRequester {
+    pub(super) client: RegisteredClient,
+    /// The key that they have proven, by its thumbprint.
+    pub(super) key: Option<String>,
+}
 
 impl AuthServer {
     /// Returns the key that a request proves, to which its token is bound (RFC 9449, section 5).

@@ -7,16 +7,15 @@ use hospes_auth::pkce::verify_challenge;
 use hospes_auth::{ErrorCode, Scopes, fingerprint};
 use serde_json::Value;
 
-use super::{
-    CodeRecord, GrantSource, GrantedAccess, TokenRecord, TokenRequestError, TokenRequester, decode, encode,
-    refuse,
-};
+use super::authentication::TokenRequester;
+use super::errors::{TokenRequestError, decode, refuse};
+use super::records::{CodeRecord, GrantSource, GrantedAccess, TokenRecord};
 use crate::auth_server::AuthServer;
 use crate::authorize::{resolve_resource, resolve_scopes};
 use crate::clients::{ClientAuthMethod, ClientOrigin, REFRESH_TOKEN_GRANT, RegisteredClient};
 use crate::form::RequestForm;
-use crate::secrets::{hash, random_text};
-use crate::store::{AuthRecord, RecordKind, RefreshSwapResult, TakeRecordResult};
+use crate::store::secrets::{hash, random_text};
+use crate::store::{AuthRecord, RecordKind, RefreshSwapResult, TakeRecordResult, encode};
 
 /// Time after the first use of a code in which further uses count as concurrent, in seconds. They are rejected, but do
 /// not end the grant.

@@ -4,12 +4,13 @@ use hospes_auth::{ErrorCode, fingerprint};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::{TokenRecord, TokenRequestError, decode, refuse, token_type};
+use super::errors::{TokenRequestError, decode, refuse};
+use super::records::{TokenRecord, token_type};
 use crate::auth_server::AuthServer;
 use crate::clients::{ClientAuthMethod, ClientOrigin};
 use crate::form::RequestForm;
-use crate::secrets::hash;
 use crate::store::RecordKind;
+use crate::store::secrets::hash;
 
 /// Record of an access token, its expiry, and its grant.
 type FoundAccessToken = (TokenRecord, u64, String);

@@ -12,11 +12,12 @@ use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::auth_server::AuthServer;
-use super::secrets::random_text;
-use super::settings::MAX_ACCESS_LIFETIME;
-use super::store::{AuthStoreError, RecordKind};
-use super::tokens::{GrantSource, TokenRecord, TokenRequestError, refuse};
+use super::errors::{TokenRequestError, refuse};
+use super::records::{GrantSource, TokenRecord};
+use crate::auth_server::AuthServer;
+use crate::settings::MAX_ACCESS_LIFETIME;
+use crate::store::secrets::random_text;
+use crate::store::{AuthStoreError, RecordKind};
 
 /// Time between the publication of a key and its first signature, in seconds: longer than any cache keeps the key set.
 const PUBLISH_AHEAD_SECONDS: u64 = KEYS_MAX_AGE_SECONDS + 2 * PUBLISHED_SECONDS;
@@ -24,7 +25,7 @@ const PUBLISH_AHEAD_SECONDS: u64 = KEYS_MAX_AGE_SECONDS + 2 * PUBLISHED_SECONDS;
 const PUBLISHED_SECONDS: u64 = 300;
 
 /// Value of `Cache-Control` for the published keys.
-pub(super) const KEYS_CACHE: &str = "public, max-age=300";
+pub(crate) const KEYS_CACHE: &str = "public, max-age=300";
 
 /// A key that can be used.
 struct TokenSigningKey {
@@ -50,7 +51,7 @@ impl TokenSigningKey {
 
 impl AuthServer {
     /// Returns the published keys: the signing key, the next one, and those with unexpired tokens.
-    pub(super) async fn published_keys(&self) -> Result<JwkSet, AuthStoreError> {
+    pub(crate) async fn published_keys(&self) -> Result<JwkSet, AuthStoreError> {
         let keys = self.signing_keys().await?;
         Ok(JwkSet { keys: keys.iter().map(TokenSigningKey::public).collect() })
     }

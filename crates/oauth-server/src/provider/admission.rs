@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::secrets::hash;
-use crate::tokens::encode;
+use crate::store::encode;
+use crate::store::secrets::hash;
 
 /// Rules that determine which users of a provider are admitted, by their claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl UserAdmissionRules {
         self.0.keys().any(|name| absent(name) || (name == EMAIL && absent(VERIFIED)))
     }
 
-    pub(super) fn admits(&self, claims: &Map<String, Value>) -> bool {
+    pub(crate) fn admits(&self, claims: &Map<String, Value>) -> bool {
         self.0.iter().all(|(name, wanted)| match (name.as_str(), claims.get(name)) {
             (EMAIL, Some(Value::String(email))) => {
                 // Apple and Amazon Cognito send the flag as a text.
@@ -49,7 +49,7 @@ impl UserAdmissionRules {
     }
 
     /// Returns a digest of the rules, which changes with them.
-    pub(super) fn rules_digest(&self) -> String {
+    pub(crate) fn rules_digest(&self) -> String {
         hash(&encode(&self.0))
     }
 }

@@ -3,8 +3,8 @@
 use hospes_auth::Resource;
 use hospes_oauth_resource::{TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError};
 
-use super::auth_server::AuthServer;
-use super::tokens::GrantSource;
+use super::records::GrantSource;
+use crate::auth_server::AuthServer;
 
 /// Checks an [`AuthServer`]'s tokens for the resources of one guard. Made by [`AuthServer::tokens_for`].
 #[derive(Clone, Debug)]

@@ -23,9 +23,9 @@ const METADATA_SECONDS: u64 = 3600;
 
 /// Metadata of the provider.
 #[derive(Deserialize)]
-pub(super) struct ProviderMetadata {
+pub(crate) struct ProviderMetadata {
     #[serde(flatten)]
-    pub(super) server: AuthorizationServerMetadata,
+    pub(crate) server: AuthorizationServerMetadata,
     userinfo_endpoint: Option<String>,
     /// Until when it is believed.
     #[serde(skip)]
@@ -33,23 +33,23 @@ pub(super) struct ProviderMetadata {
 }
 
 #[derive(Deserialize)]
-pub(super) struct ProviderTokens {
-    pub(super) access_token: SecretString,
-    pub(super) refresh_token: Option<SecretString>,
-    pub(super) expires_in: Option<u64>,
+pub(crate) struct ProviderTokens {
+    pub(crate) access_token: SecretString,
+    pub(crate) refresh_token: Option<SecretString>,
+    pub(crate) expires_in: Option<u64>,
     id_token: Option<SecretString>,
 }
 
 /// User of a provider, with the provider's claims.
-pub(super) struct ProviderUser {
+pub(crate) struct ProviderUser {
     /// The name that it never gives to another.
-    pub(super) subject: String,
-    pub(super) claims: Map<String, Value>,
+    pub(crate) subject: String,
+    pub(crate) claims: Map<String, Value>,
 }
 
 impl SignInProvider {
     /// Returns the provider's metadata, from the cache or fetched anew.
-    pub(super) async fn load_metadata(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
+    pub(crate) async fn load_metadata(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
         // Cloned, because the lock must not be held across the discovery below.
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(found) = known.as_ref().filter(|found| found.until > now) {
@@ -86,7 +86,7 @@ impl SignInProvider {
     }
 
     /// Requests tokens.
-    pub(super) async fn request_tokens(
+    pub(crate) async fn request_tokens(
         &self,
         found: &ProviderMetadata,
         fields: &[(&str, &str)],
@@ -113,7 +113,7 @@ impl SignInProvider {
     }
 
     /// Returns the user that the tokens belong to, with all claims that the admission rules need.
-    pub(super) async fn identify_user(
+    pub(crate) async fn identify_user(
         &self,
         found: &ProviderMetadata,
         tokens: &ProviderTokens,
@@ -175,7 +175,7 @@ impl SignInProvider {
     }
 
     /// Returns true if the provider still accepts the token; `None` if it does not support introspection.
-    pub(super) async fn is_active(
+    pub(crate) async fn is_active(
         &self,
         found: &ProviderMetadata,
         token: &SecretString,
@@ -204,7 +204,7 @@ impl SignInProvider {
     }
 
     /// Gives a token back, where the provider takes it (RFC 7009).
-    pub(super) async fn revoke_token(&self, found: &ProviderMetadata, token: &SecretString) {
+    pub(crate) async fn revoke_token(&self, found: &ProviderMetadata, token: &SecretString) {
         let endpoint = found.server.revocation_endpoint.as_deref().and_then(secure_url);
         let Some(endpoint) = endpoint else { return };
         let request = self.form(found, endpoint, &[("token", token.expose_secret())]);

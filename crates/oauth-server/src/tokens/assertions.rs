@@ -10,26 +10,21 @@ use hospes_auth::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::auth_server::AuthServer;
-use super::authorize::{resolve_resource, resolve_scopes};
-use super::clients::{
+use super::authentication::TokenRequester;
+use super::errors::{TokenRequestError, refuse};
+use super::records::{GrantSource, GrantedAccess};
+use crate::auth_server::{AuthServer, TrustedIssuer};
+use crate::authorize::{resolve_resource, resolve_scopes};
+use crate::clients::{
     ClientAuthMethod, ClientKeys, ClientOrigin, RegisteredClient, decode_unverified_claims,
 };
-use super::form::RequestForm;
-use super::secrets::{hash, random_text};
-use super::tokens::{GrantSource, GrantedAccess, TokenRequestError, TokenRequester, refuse};
+use crate::form::RequestForm;
+use crate::store::secrets::{hash, random_text};
 
 /// Maximum lifetime of an assertion, in seconds.
 const MAX_SECONDS: u64 = 300;
 /// Maximum length of an assertion's identifier (`jti`), in bytes.
 const MAX_ID: usize = 256;
-
-/// A trusted identity provider.
-#[derive(Debug)]
-pub(super) struct TrustedIssuer {
-    issuer: Issuer,
-    keys: PublishedKeys,
-}
 
 #[derive(Deserialize)]
 struct PresentedAssertionClaims {

@@ -11,25 +11,29 @@ use hospes_auth::dpop::{ProofStoreError, ProofStoreFuture, SharedProofStore};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::InvalidSealKey;
-use super::store::{AuthRecord, AuthStore, AuthStoreError, RecordKind};
-use super::tokens::encode;
+use super::{AuthRecord, AuthStore, AuthStoreError, RecordKind, encode};
 
 /// Maximum number of keys of a kind that are read. Two nodes that start at once may create one too many.
 const MAX_KEYS: usize = 64;
 /// Length of the nonce of each encryption, in bytes.
 const NONCE: usize = 12;
 
+/// Reason a key is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid encryption key")]
+#[non_exhaustive]
+pub struct InvalidSealKey;
+
 /// Cipher for secret values in the store.
-pub(super) struct RecordSeal(RandomizedNonceKey);
+pub(crate) struct RecordSeal(RandomizedNonceKey);
 
 impl RecordSeal {
-    pub(super) fn new(key: &[u8; 32]) -> Result<Self, InvalidSealKey> {
+    pub(crate) fn new(key: &[u8; 32]) -> Result<Self, InvalidSealKey> {
         RandomizedNonceKey::new(&AES_256_GCM, key).map(Self).map_err(|_| InvalidSealKey)
     }
 
     /// Encrypts a value. It can only be decrypted with the same context.
-    pub(super) fn seal(&self, about: &str, secret: &[u8]) -> Option<String> {
+    pub(crate) fn seal(&self, about: &str, secret: &[u8]) -> Option<String> {
         let mut sealed = secret.to_vec();
         let nonce = self.0.seal_in_place_append_tag(Aad::from(about), &mut sealed).ok()?;
         let mut all = nonce.as_ref().to_vec();
@@ -37,7 +41,7 @@ impl RecordSeal {
         Some(URL_SAFE_NO_PAD.encode(all))
     }
 
-    pub(super) fn open(&self, about: &str, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+    pub(crate) fn open(&self, about: &str, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
         let all = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, rest) = all.split_at_checked(NONCE)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -58,19 +62,19 @@ struct KeyRecord {
 }
 
 /// Storage of keys in a store, encrypted if a cipher is configured.
-pub(super) struct ServerKeyStore {
+pub(crate) struct ServerKeyStore {
     store: Arc<dyn AuthStore>,
     seal: Option<RecordSeal>,
 }
 
 impl ServerKeyStore {
-    pub(super) fn new(store: Arc<dyn AuthStore>, seal: Option<RecordSeal>) -> Self {
+    pub(crate) fn new(store: Arc<dyn AuthStore>, seal: Option<RecordSeal>) -> Self {
         Self { store, seal }
     }
 
     /// Returns all keys of this kind that are valid now or later. A key that was stored unencrypted earlier is
     /// encrypted.
-    pub(super) async fn keys(&self, kind: RecordKind, now: u64) -> Result<Vec<RotatingKey>, AuthStoreError> {
+    pub(crate) async fn keys(&self, kind: RecordKind, now: u64) -> Result<Vec<RotatingKey>, AuthStoreError> {
         let mut keys = Vec::new();
         for record in self.store.list(kind, now, MAX_KEYS).await? {
             let known: Option<KeyRecord> = serde_json::from_str(&record.value).ok();
@@ -93,7 +97,7 @@ impl ServerKeyStore {
     }
 
     /// Keeps a key until then.
-    pub(super) async fn store_key(
+    pub(crate) async fn store_key(
         &self,
         kind: RecordKind,
         key: &RotatingKey,
