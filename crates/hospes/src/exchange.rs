@@ -143,7 +143,9 @@ mod tests {
     use hospes_model::{ClientCapabilities, Method, Revision};
 
     use super::*;
-    use crate::{Context, Peer, Service};
+    use crate::context::Context;
+    use crate::peer::Peer;
+    use crate::service::Service;
 
     struct Quick;
 

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::error::{Error, Result};
 use crate::service::{IntoService, Service};
-use crate::{Error, Result};
 
 /// The environment variable that asks for HTTP and says where, as the flag `--http` does.
 pub const HTTP_VARIABLE: &str = "HOSPES_HTTP";

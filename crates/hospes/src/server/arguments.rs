@@ -11,7 +11,7 @@ use serde::de::{
 #[cfg(feature = "validate")]
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::mistakes;
 #[cfg(feature = "validate")]
 use crate::server::validate::SchemaValidator;

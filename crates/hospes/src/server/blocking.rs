@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::extract::{CallParts, Declaration, FromCall};
 use crate::server::handler::Handler;
 

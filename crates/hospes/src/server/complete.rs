@@ -5,7 +5,7 @@ use std::fmt;
 
 use hospes_model::Completion;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::catalogue::ServerCatalogue;
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};

@@ -16,6 +16,8 @@ use hospes_model::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::context::Context;
+use crate::error::Error;
 use crate::server::Server;
 use crate::server::catalogue::{CacheHint, CatalogueEntry, EntryRegistry, ListSettings, ServerCatalogue};
 use crate::server::change_bus::{ChangeEvent, ChangeFilter, ChangedList, MAX_SUBSCRIBED_URIS};
@@ -27,8 +29,8 @@ use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
 use crate::server::tool::TaskMode;
 use crate::server::variables::TemplateVariables;
+use crate::service::{Call, Outcome, Service};
 use crate::tasks::{TaskEvent, TaskPreference};
-use crate::{Call, Context, Error, Outcome, Service};
 
 impl Service for Server {
     async fn call(&self, call: Call) -> Outcome {

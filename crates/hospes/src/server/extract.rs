@@ -10,12 +10,13 @@ use hospes_model::{RawJson, RpcError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+use crate::context::Context;
+use crate::error::Error;
 use crate::server::arguments::ArgumentRules;
 use crate::server::handle::ServerHandle;
 use crate::server::schema;
 use crate::server::shared::ServerShared;
 use crate::server::variables::{self, TemplateVariables};
-use crate::{Context, Error};
 
 /// Parameter of a handler, extracted from the call.
 #[diagnostic::on_unimplemented(

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::extract::{CallParts, Declaration, FromCall};
 
 /// An async function or closure that answers a call.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Context;
+use crate::context::Context;
 
 /// The most values that are kept at once unless told otherwise.
 pub const MAX_HANDLES: usize = 10_000;

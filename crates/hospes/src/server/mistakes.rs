@@ -7,7 +7,7 @@ use hospes_model::RawJson;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::arguments::ArgumentRules;
 use crate::server::suggest::did_you_mean;
 

@@ -78,7 +78,7 @@ use std::time::Duration;
 use hospes_model::{CacheScope, Icon, Implementation, RawJson, ServerStamp, meta_key};
 use tower_layer::Layer;
 
-use crate::Service;
+use crate::service::Service;
 use crate::tasks::{TaskSettings, TaskStore};
 use catalogue::{CacheHint, ListSettings, ServerCatalogue};
 use extract::StateMap;

@@ -6,7 +6,7 @@ use std::fmt;
 use hospes_model::{ContentBlock, GetPromptResult, Icon, Meta, PromptArgument, PromptMessage, RpcError};
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::content;
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};

@@ -9,7 +9,7 @@ use hospes_model::{Annotations, Icon, Meta, ReadResourceResult, ResourceBody, Re
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::content::{essence, is_media_type};
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};

@@ -10,7 +10,7 @@ use hospes_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Error;
+use crate::error::Error;
 use crate::server::schema;
 
 /// Return type of tool handlers.

@@ -22,11 +22,11 @@ use crate::server::Server;
 use crate::server::change_bus::MAX_SUBSCRIBED_URIS;
 use crate::server::dispatch::ToolRunOutcome;
 use crate::server::tool::TaskMode;
+use crate::service::{Call, Outcome};
 use crate::tasks::{
     LiveTask, MemoryTasks, TaskEvent, TaskManager, TaskManagerHandle, TaskPreference, TaskSettings,
     TaskStore, tasks_not_declared,
 };
-use crate::{Call, Outcome};
 
 /// Task manager of a server, created with the first task.
 #[derive(Clone, Default)]

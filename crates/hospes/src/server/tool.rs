@@ -10,7 +10,7 @@ use hospes_proto::http::HeaderParams;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 use crate::rate::Rate;
 use crate::server::arguments::ArgumentRules;
 use crate::server::error::RegisterError;

@@ -7,8 +7,7 @@ use hospes_model::{
     ClientCapabilities, Implementation, InitializeParams, RawJson, Revision, TASKS_EXTENSION,
 };
 
-use crate::Peer;
-use crate::peer::RequestSender;
+use crate::peer::{Peer, RequestSender};
 
 /// Maximum number of distinct values that are remembered.
 const MAX_REMEMBERED: usize = 32;

@@ -16,7 +16,7 @@ use super::modern::read_meta;
 use super::session::ServerOffers;
 use super::tasks::LegacyTasks;
 use super::{LegacySession, RunningCall, ServiceAdapter, server_info, write};
-use crate::Context;
+use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::params::{Params, decode_part};
 use crate::peer::RequestSender;

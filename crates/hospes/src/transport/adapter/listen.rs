@@ -14,7 +14,7 @@ use hospes_model::{
 use tokio::time::Sleep;
 
 use super::{LegacySession, ServiceAdapter, write};
-use crate::Context;
+use crate::context::Context;
 use crate::exchange::{Exchange, ExchangeEvent};
 use crate::service::{Call, Outcome};
 

@@ -45,9 +45,10 @@ pub(crate) use session::{CallTable, Heard, LegacySession, ModernCalls};
 
 use client_info_cache::ClientInfoCache;
 
+use crate::context::Context;
+use crate::peer::Peer;
 use crate::replay_cache::ReplayCache;
 use crate::service::{BoxService, Call, Outcome, Service as _};
-use crate::{Context, Peer};
 
 /// Default maximum time that a handler waits for the client's answer to a question: the setting `question_timeout`. A
 /// person may have to answer.

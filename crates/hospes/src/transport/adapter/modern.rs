@@ -14,14 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::client_info_cache::{ClientInfoCache, MAX_CLIENT_BYTES};
 use super::{RunningCall, ServiceAdapter, random_bytes};
+use crate::context::Context;
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, ParamsView, decode_part};
-use crate::peer::RequestSender;
-use crate::round::PendingInput;
-use crate::round::read_answer;
+use crate::peer::{Peer, RequestSender};
+use crate::round::{PendingInput, Round, read_answer};
 use crate::service::Call;
 use crate::tasks::TaskPreference;
-use crate::{Context, Peer, Round};
 
 /// A request that names its revision, before it is admitted.
 #[derive(Debug)]

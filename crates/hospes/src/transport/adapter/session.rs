@@ -15,7 +15,7 @@ use hospes_proto::session::{InFlightRequests, RequestTicket, ServerSession, Time
 use super::question_round::RoundAnswers;
 use super::tasks::SessionTasks;
 use super::{CallStopReason, CallStopSwitch};
-use crate::Peer;
+use crate::peer::Peer;
 
 /// Capabilities of the server for which the adapter answers.
 #[derive(Clone, Copy, Debug, Default)]

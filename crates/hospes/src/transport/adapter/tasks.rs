@@ -20,11 +20,13 @@ use hospes_model::{PaginatedParams, TaskSupport};
 use hospes_model::{ServerCapabilities, ServerTaskRequests, ServerTasksCapability};
 
 use super::LegacySession;
+use crate::context::Context;
 use crate::exchange::{Exchange, ExchangeEvent};
+use crate::params::Params;
+use crate::peer::Peer;
 use crate::round::PendingInput;
 use crate::service::{BoxService, Call, Outcome, Service};
 use crate::tasks::{TaskPreference, is_tasks_not_declared};
-use crate::{Context, Params, Peer};
 
 /// Maximum number of tasks of a session whose changes are sent; the oldest are left out.
 const MAX_FOLLOWED: usize = 256;
