@@ -1,5 +1,5 @@
-//! What the OAuth crates of Hospes share: the client (`hospes-oauth`), the resource server (`hospes-oauth-resource`) and
-//! the authorization server (`hospes-oauth-server`).
+//! Types and rules that the OAuth crates of Hospes share: the client (`hospes-oauth`), the resource server
+//! (`hospes-oauth-resource`) and the authorization server (`hospes-oauth-server`).
 //!
 //! An application uses one of those crates. It needs this one for the types that all of them name: [`Issuer`],
 //! [`Resource`], [`ClientId`], [`RedirectUri`], [`Scopes`] and [`Challenge`].

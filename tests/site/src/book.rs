@@ -110,7 +110,7 @@ impl RepositoryLinks {
         rewritten
     }
 
-    /// What replaces a link, if something does.
+    /// Replacement of a link; `None` if it stays.
     fn edit_link(&self, files: &[String], link: &str, source: &str) -> Option<String> {
         // The page has links of its own beside those of the file.
         let path = link.split('#').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What an HTML page offers and refers to.
+//! Anchors and references of an HTML page.
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,7 @@ pub struct BrokenLink {
     pub file: String,
     /// Link as it is written there.
     pub link: String,
-    /// What is missing.
+    /// Description of the missing target.
     pub reason: String,
 }
 

@@ -12,7 +12,7 @@ pub enum PinMode {
     /// No decision is required: a server of the configuration is accepted when it is first seen. Later changes wait for
     /// a person.
     FirstUse,
-    /// Nothing is pinned.
+    /// Pinning is off.
     Off,
 }
 

@@ -69,7 +69,7 @@ impl Service for Gateway {
         Box::pin(self.unknown_notification(method, params, context)).await;
     }
 
-    /// Nothing here blocks, and servers receive the calls of one application in order.
+    /// Returns true: a call never blocks its thread, and servers receive the calls of one application in order.
     fn is_cooperative(&self) -> bool {
         true
     }

@@ -20,7 +20,7 @@ pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Decides about every call, and records it.
 #[derive(Debug)]
 pub struct PolicyEnforcer {
-    /// None where everything may be called.
+    /// The rules in force; `None` if every call is allowed.
     pub(super) policy: Arc<RwLock<Option<Arc<Policy>>>>,
     /// Notified whenever the rules are replaced.
     pub(super) replaced: tokio::sync::watch::Sender<()>,

@@ -14,7 +14,7 @@ use super::folder::{FileMetadata, Kind};
 pub(super) enum OverwriteMode {
     /// A file may be replaced or created.
     File,
-    /// Nothing may exist.
+    /// The place must be free.
     Nothing,
     /// Only this file may be replaced, if it has not changed since it was read.
     This(Stat),

@@ -69,7 +69,7 @@ struct OpenedConnection {
     is_older: bool,
 }
 
-/// What the supervision of a connection remembers from step to step.
+/// Data that the supervision of a connection keeps from step to step.
 struct Supervisor {
     line: Arc<SupervisedConnection>,
     connector: Arc<dyn UpstreamConnector>,
