@@ -16,7 +16,7 @@ use super::call_target::CallTarget;
 use super::denials::{UNASKED, UNREVIEWED, denial};
 use super::enforcer::PolicyEnforcer;
 use super::review::ResultReview;
-use crate::approvals::{GrantEffect, GrantQuery};
+use crate::approvals::{ApprovalGrant, GrantEffect, GrantQuery};
 
 impl PolicyEnforcer {
     /// Decides whether a call may be sent. Continues with its entry of the audit log. Breaks if the call ends here: with a
@@ -144,6 +144,21 @@ impl PolicyEnforcer {
         going: &CallTarget<'_>,
         verdict: &PolicyVerdict,
     ) -> Option<CallDecision<'static>> {
+        if let Some(block) = self.find_block(asked, going) {
+            let by = format!("blocked by {}", block.by).into();
+            return Some(CallDecision::Deny { recorded: "deny", by, why: "the user has blocked it".into() });
+        }
+        let is_reviewable = self.queue.is_attended() && going.can_be_asked_about();
+        // Better nothing than what looks reviewed and is not.
+        (verdict.review && !is_reviewable).then(|| CallDecision::deny(UNREVIEWED))
+    }
+
+    /// Returns the lasting block of a call, if a person has made one.
+    pub(super) fn find_block(
+        &self,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+    ) -> Option<ApprovalGrant> {
         let (what, name) = (going.call_kind(), going.subject());
         // A block is bound to no definition and no session, so there is nothing of these to compare.
         let subject = GrantQuery {
@@ -155,12 +170,6 @@ impl PolicyEnforcer {
             strong: true,
             peer: None,
         };
-        if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) {
-            let by = format!("blocked by {}", block.by).into();
-            return Some(CallDecision::Deny { recorded: "deny", by, why: "the user has blocked it".into() });
-        }
-        let is_reviewable = self.queue.is_attended() && going.can_be_asked_about();
-        // Better nothing than what looks reviewed and is not.
-        (verdict.review && !is_reviewable).then(|| CallDecision::deny(UNREVIEWED))
+        self.queue.find_grant(&subject, GrantEffect::Deny)
     }
 }

@@ -207,18 +207,7 @@ impl PolicyEnforcer {
                 let is_as_asked =
                     self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
                 let CallApproval { asked, going, .. } = asking;
-                let (what, name) = (going.call_kind(), going.subject());
-                // A block is bound to no definition and no session, so there is nothing of these to compare.
-                let subject = GrantQuery {
-                    asked,
-                    target: going.target,
-                    what,
-                    name,
-                    definition: None,
-                    strong: true,
-                    peer: None,
-                };
-                if !is_as_asked || self.queue.find_grant(&subject, GrantEffect::Deny).is_some() {
+                if !is_as_asked || self.find_block(asked, going).is_some() {
                     let decision = CallDecision::unapproved(ApprovalQueueError::Changed);
                     return passage.conclude(going, decision).await;
                 }
