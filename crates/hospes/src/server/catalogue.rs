@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use hospes_model::{
-    CacheScope, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PreparedResult, Reply, RpcError,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PreparedResult,
+    Reply, RpcError,
 };
 
+use crate::server::cache_hint::CacheHint;
 use crate::server::complete::{ArgumentOwner, Completer, Completes};
 use crate::server::cursor;
 use crate::server::error::RegisterError;
@@ -60,6 +61,16 @@ impl ServerCatalogue {
         }
     }
 
+    /// Returns the feature that a caller must be allowed to use to complete an argument of `owner`.
+    pub(crate) fn completed_feature<'a>(&self, owner: &'a ArgumentOwner) -> Feature<'a> {
+        match owner {
+            ArgumentOwner::Prompt(name) => Feature::Prompt(name),
+            // A reference may name a resource by its URI, too.
+            ArgumentOwner::Template(uri) if self.templates.get(uri).is_none() => Feature::Resource(uri),
+            ArgumentOwner::Template(template) => Feature::ResourceTemplate(template),
+        }
+    }
+
     /// Adds all of `other` behind the present items.
     pub(crate) fn merge(&mut self, other: Self) -> Result<(), RegisterError> {
         self.tools.merge(other.tools)?;
@@ -82,20 +93,6 @@ impl ServerCatalogue {
 pub(crate) struct ListSettings {
     pub(crate) page_size: usize,
     pub(crate) cache: CacheHint,
-}
-
-/// Cache lifetime and scope of answers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CacheHint {
-    pub(crate) ttl_ms: Option<u64>,
-    pub(crate) scope: Option<CacheScope>,
-}
-
-impl CacheHint {
-    /// Fills in the missing values from `other`.
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self { ttl_ms: self.ttl_ms.or(other.ttl_ms), scope: self.scope.or(other.scope) }
-    }
 }
 
 /// Entry of a registry.

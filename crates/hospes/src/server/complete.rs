@@ -6,11 +6,9 @@ use std::fmt;
 use hospes_model::Completion;
 
 use crate::error::Error;
-use crate::server::catalogue::ServerCatalogue;
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
 use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
-use crate::server::rules::Feature;
 use crate::server::variables::TemplateVariables;
 
 /// Argument to complete: of a prompt, or a variable of a resource template.
@@ -26,18 +24,6 @@ pub struct Completes {
 pub(crate) enum ArgumentOwner {
     Prompt(Box<str>),
     Template(Box<str>),
-}
-
-impl ArgumentOwner {
-    /// Returns the feature that a caller must be allowed to use.
-    pub(crate) fn feature(&self, all: &ServerCatalogue) -> Feature<'_> {
-        match self {
-            Self::Prompt(name) => Feature::Prompt(name),
-            // A reference may name a resource by its URI, too.
-            Self::Template(uri) if all.templates.get(uri).is_none() => Feature::Resource(uri),
-            Self::Template(template) => Feature::ResourceTemplate(template),
-        }
-    }
 }
 
 impl Completes {

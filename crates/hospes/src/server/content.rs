@@ -1,10 +1,8 @@
-//! Checks of the messages of a prompt (PRM-08 to PRM-10).
+//! Checks of contents: their URIs, media types and Base64 data. Those of a prompt's messages are PRM-08 to PRM-10.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hospes_model::{ContentBlock, ResourceBody};
-
-use crate::server::resource::is_uri;
 
 /// Fills in the media type of what is embedded without one, and checks the rest: bytes are Base64, media types and URIs
 /// are some.
@@ -49,6 +47,11 @@ fn check_uri(text: &str) -> Result<(), String> {
 
 fn check_media_type(text: &str) -> Result<(), String> {
     if is_media_type(text) { Ok(()) } else { Err(format!("{text:?} is not a media type")) }
+}
+
+/// Returns true if the text is a URI, or an IRI, with a scheme.
+pub(crate) fn is_uri(text: &str) -> bool {
+    iri_string::types::IriStr::new(text).is_ok()
 }
 
 /// Returns true if the text is `type/subtype`, optionally with parameters (RFC 9110, 8.3.1).

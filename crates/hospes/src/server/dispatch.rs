@@ -19,12 +19,14 @@ use serde_json::value::RawValue;
 use crate::context::Context;
 use crate::error::Error;
 use crate::server::Server;
-use crate::server::catalogue::{CacheHint, CatalogueEntry, EntryRegistry, ListSettings, ServerCatalogue};
+use crate::server::cache_hint::CacheHint;
+use crate::server::catalogue::{CatalogueEntry, EntryRegistry, ListSettings, ServerCatalogue};
 use crate::server::change_bus::{ChangeEvent, ChangeFilter, ChangedList, MAX_SUBSCRIBED_URIS};
 use crate::server::complete::{ArgumentOwner, Completes};
+use crate::server::content::is_uri;
 use crate::server::extract::{CallInput, CallParts};
 use crate::server::prompt;
-use crate::server::resource::{self, is_uri, not_found};
+use crate::server::resource::{self, not_found};
 use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
 use crate::server::tool::TaskMode;
@@ -256,7 +258,7 @@ impl Server {
                 ArgumentOwner::Prompt(name) => all.prompts.unknown_name_error(name, may),
                 ArgumentOwner::Template(template) => all.templates.unknown_name_error(template, may),
             };
-            if !may(what.of.feature(all)) {
+            if !may(all.completed_feature(&what.of)) {
                 // COMP-13, COMP-14: what this caller may not use tells them nothing either.
                 return Err(unknown().into());
             }

@@ -44,6 +44,7 @@
 
 mod arguments;
 pub(crate) mod blocking;
+mod cache_hint;
 mod catalogue;
 mod change_bus;
 mod complete;
@@ -80,7 +81,8 @@ use tower_layer::Layer;
 
 use crate::service::Service;
 use crate::tasks::{TaskSettings, TaskStore};
-use catalogue::{CacheHint, ListSettings, ServerCatalogue};
+use cache_hint::CacheHint;
+use catalogue::{ListSettings, ServerCatalogue};
 use extract::StateMap;
 use prompt::PromptEntry;
 use resource::{ResourceEntry, TemplateEntry};
@@ -326,19 +328,19 @@ impl Server {
 
     /// Sets the cache lifetime and scope of lists (2026-07-28).
     pub fn cache_lists(mut self, time: Duration, scope: CacheScope) -> Self {
-        self.listing.cache = cache(time, scope);
+        self.listing.cache = CacheHint::new(time, scope);
         self.reset_pages()
     }
 
     /// Sets the default cache lifetime and scope of resource contents (2026-07-28); a handler may set its own.
     pub fn cache_reads(mut self, time: Duration, scope: CacheScope) -> Self {
-        self.reading = cache(time, scope);
+        self.reading = CacheHint::new(time, scope);
         self
     }
 
     /// Sets the cache lifetime and scope of the answer to `server/discover` (2026-07-28).
     pub fn cache_discovery(mut self, time: Duration, scope: CacheScope) -> Self {
-        self.discovery = cache(time, scope);
+        self.discovery = CacheHint::new(time, scope);
         self
     }
 
@@ -416,10 +418,6 @@ impl Server {
         debug_assert!(done.is_ok(), "nothing was registered");
         self
     }
-}
-
-fn cache(time: Duration, scope: CacheScope) -> CacheHint {
-    CacheHint { ttl_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), scope: Some(scope) }
 }
 
 #[track_caller]

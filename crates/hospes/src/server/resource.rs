@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::server::content::{essence, is_media_type};
+use crate::server::content::{essence, is_media_type, is_uri};
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
 use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
@@ -458,11 +458,6 @@ pub(crate) fn not_found(uri: &str) -> RpcError {
     }
     let shown = super::mistakes::shortened(uri, 200);
     RpcError::invalid_params(format!("resource not found: {shown}")).with_data(&NotFoundData { uri })
-}
-
-/// Returns true if the text is a URI, or an IRI, with a scheme.
-pub(crate) fn is_uri(text: &str) -> bool {
-    iri_string::types::IriStr::new(text).is_ok()
 }
 
 /// The variables without which a handler cannot run.

@@ -15,7 +15,7 @@ use crate::logging::LogRules;
 use crate::rate::{Rate, RateBucket};
 use crate::redact;
 use crate::server::Server;
-use crate::server::catalogue::CacheHint;
+use crate::server::cache_hint::CacheHint;
 
 /// Default rate of completions per caller; the setting `completion_rate`. A person who types asks for a few a second.
 pub const DEFAULT_COMPLETION_RATE: Rate = Rate::per_second(100).burst(200);
