@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::server::Server;
+use crate::server::builder::Server;
 use crate::server::cache_hint::CacheHint;
 use crate::server::catalogue::{CatalogueEntry, EntryRegistry, ListSettings, ServerCatalogue};
 use crate::server::change_bus::{ChangeEvent, ChangeFilter, ChangedList, MAX_SUBSCRIBED_URIS};

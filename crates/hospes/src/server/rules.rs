@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use hospes_model::{CacheScope, CallToolResult, ContentBlock, ResourceBody, RpcError};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::context::Context;
 use crate::logging::LogRules;
 use crate::rate::{Rate, RateBucket};
-use crate::redact;
-use crate::server::Server;
 use crate::server::cache_hint::CacheHint;
 
 /// Default rate of completions per caller; the setting `completion_rate`. A person who types asks for a few a second.
@@ -43,11 +40,11 @@ type ResultSanitizer = dyn Fn(&str, &mut CallToolResult) + Send + Sync;
 /// The rules of one server.
 #[derive(Clone)]
 pub(crate) struct ServerRules {
-    guard: Option<Arc<FeatureAuthorizer>>,
-    sanitizer: Option<Arc<ResultSanitizer>>,
-    tools: Option<Arc<CallerRateLimiter>>,
-    completions: Arc<CallerRateLimiter>,
-    logging: Arc<LogRules>,
+    pub(super) guard: Option<Arc<FeatureAuthorizer>>,
+    pub(super) sanitizer: Option<Arc<ResultSanitizer>>,
+    pub(super) tools: Option<Arc<CallerRateLimiter>>,
+    pub(super) completions: Arc<CallerRateLimiter>,
+    pub(super) logging: Arc<LogRules>,
 }
 
 impl ServerRules {
@@ -106,87 +103,9 @@ impl fmt::Debug for ServerRules {
     }
 }
 
-impl Server {
-    /// Sets the authorization rule, which is called with each call and each entry of a list. A denied feature does not
-    /// exist for the caller. It is in no list, cannot be called, read, completed or subscribed to, and is named in no
-    /// error.
-    ///
-    /// Decide by who the caller is ([`Context::principal`], the headers in [`Context::http`]), so that the same caller
-    /// always sees the same: not by the connection, nor by what was called before. What has to wait for an answer from
-    /// elsewhere belongs into a layer that leaves it in the extensions of the HTTP request.
-    ///
-    /// Lists and reads are then for their caller alone, whatever [`Server::cache_lists`] says.
-    ///
-    /// ```
-    /// use hospes::server::{Feature, Server};
-    ///
-    /// let server = Server::new("trains", "1.0")
-    ///     .tool("timetable", || async { "08:10, 09:10" })
-    ///     .tool("cancel_train", || async { "cancelled" })
-    ///     .authorize(|context, feature| match feature {
-    ///         Feature::Tool("cancel_train") => context.principal() == Some("dispatcher"),
-    ///         _ => true,
-    ///     });
-    /// # let _ = server;
-    /// ```
-    pub fn authorize(mut self, may: impl Fn(&Context, Feature<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.rules.guard = Some(Arc::new(may));
-        self
-    }
-
-    /// Sets the rate of tool calls per caller, over all tools; [`Tool::rate`](crate::server::Tool::rate) sets it for
-    /// one tool. There is no limit by default. The number of concurrent calls is bounded by the transport
-    /// (`max_concurrent_calls`).
-    ///
-    /// Callers who are signed in are counted apart, all others as one. A call too many is answered with a result that
-    /// tells the model when to try again.
-    pub fn tool_rate(mut self, rate: Rate) -> Self {
-        self.rules.tools = Some(Arc::new(CallerRateLimiter::new(rate)));
-        self
-    }
-
-    /// Sets the rate of completions per caller; the default is [`DEFAULT_COMPLETION_RATE`].
-    pub fn completion_rate(mut self, rate: Rate) -> Self {
-        self.rules.completions = Arc::new(CallerRateLimiter::new(rate));
-        self
-    }
-
-    /// Sets the rate of log messages to one peer; the default is [`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE).
-    pub fn log_rate(mut self, rate: Rate) -> Self {
-        Arc::make_mut(&mut self.rules.logging).rate = rate;
-        self
-    }
-
-    /// Sets the rate of progress reports of one call; the default is
-    /// [`DEFAULT_PROGRESS_RATE`](crate::DEFAULT_PROGRESS_RATE).
-    pub fn progress_rate(mut self, rate: Rate) -> Self {
-        Arc::make_mut(&mut self.rules.logging).progress = rate;
-        self
-    }
-
-    /// Hides more in log messages than [`redact::value`] does; that comes first.
-    pub fn redact_logs(mut self, more: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
-        Arc::make_mut(&mut self.rules.logging).redact = Arc::new(move |value| {
-            redact::value(value);
-            more(value);
-        });
-        self
-    }
-
-    /// Looks over what tools return, errors too, before anybody else sees it: called with the tool's name and its result.
-    /// [`hide_invisible`] is one that is ready to use.
-    pub fn sanitize_results(
-        mut self,
-        sanitizer: impl Fn(&str, &mut CallToolResult) + Send + Sync + 'static,
-    ) -> Self {
-        self.rules.sanitizer = Some(Arc::new(sanitizer));
-        self
-    }
-}
-
 /// Removes characters from a result's texts that a person does not see but a model reads or a terminal obeys. These are
 /// control characters other than line breaks and tabs, Unicode's tag characters, and the overrides of writing
-/// direction. For [`Server::sanitize_results`]; not for tools whose texts must arrive byte for byte.
+/// direction. For [`Server::sanitize_results`](crate::Server::sanitize_results); not for tools whose texts must arrive byte for byte.
 pub fn hide_invisible(_tool: &str, result: &mut CallToolResult) {
     for block in &mut result.content {
         match block {

@@ -1,10 +1,9 @@
 //! Tools that run as tasks.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use futures::future::BoxFuture;
@@ -18,52 +17,13 @@ use hospes_model::{
 use crate::exchange::MAX_ROUNDS;
 use crate::round::PendingInput;
 use crate::round::read_answer;
-use crate::server::Server;
+use crate::server::builder::Server;
 use crate::server::change_bus::MAX_SUBSCRIBED_URIS;
 use crate::server::dispatch::ToolRunOutcome;
+use crate::server::task_manager::LazyTaskManager;
 use crate::server::tool::TaskMode;
 use crate::service::{Call, Outcome};
-use crate::tasks::{
-    LiveTask, MemoryTasks, TaskEvent, TaskManager, TaskManagerHandle, TaskPreference, TaskSettings,
-    TaskStore, tasks_not_declared,
-};
-
-/// Task manager of a server, created with the first task.
-#[derive(Clone, Default)]
-pub(crate) struct LazyTaskManager {
-    settings: TaskSettings,
-    store: Option<Arc<dyn TaskStore>>,
-    tasks: Arc<OnceLock<TaskManagerHandle>>,
-}
-
-impl LazyTaskManager {
-    pub(crate) fn with_settings(self, settings: TaskSettings) -> Self {
-        Self { settings, store: self.store, tasks: Arc::default() }
-    }
-
-    pub(crate) fn with_store(self, store: Arc<dyn TaskStore>) -> Self {
-        Self { settings: self.settings, store: Some(store), tasks: Arc::default() }
-    }
-
-    /// Creates a manager without tasks, for calls that run as a task: they have no tasks of their own and do not keep
-    /// the server's alive.
-    fn disabled() -> Self {
-        Self::default()
-    }
-
-    fn get(&self) -> &Arc<TaskManager> {
-        self.tasks.get_or_init(|| {
-            let store = self.store.clone().unwrap_or_else(|| Arc::new(MemoryTasks::new()));
-            TaskManagerHandle::new(self.settings, store)
-        })
-    }
-}
-
-impl fmt::Debug for LazyTaskManager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LazyTaskManager").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+use crate::tasks::{LiveTask, TaskEvent, TaskManager, TaskPreference, tasks_not_declared};
 
 /// A run of a tool's handler.
 type ToolFuture = BoxFuture<'static, Outcome>;
@@ -71,8 +31,7 @@ type ToolFuture = BoxFuture<'static, Outcome>;
 impl Server {
     /// Returns true if there are tools that run as tasks, or were.
     pub(super) fn has_tasks(&self) -> bool {
-        self.tasks.tasks.get().is_some()
-            || self.shared.read(|all| all.tools.iter().any(|tool| tool.tasks.is_some()))
+        self.tasks.is_created() || self.shared.read(|all| all.tools.iter().any(|tool| tool.tasks.is_some()))
     }
 
     /// Returns the tasks capability of 2025-11-25. Tasks are listed only to callers that can be told apart (TASK-25).
