@@ -9,12 +9,8 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::error::Error;
-use crate::server::extract::{CallParts, Declaration, FromCall};
+use crate::server::call_parts::{CallParts, Declaration, FromCall};
 use crate::server::handler::Handler;
-
-/// Maximum number of synchronous handlers of one server that run at once; further calls wait for a thread, and can be cancelled
-/// meanwhile.
-pub const MAX_BLOCKING_CALLS: usize = 128;
 
 /// Number of synchronous handlers that run in this process, of all servers. Those of calls that were cancelled count until
 /// they return.
@@ -37,7 +33,7 @@ pub(crate) fn running_handlers() -> usize {
 /// ```
 ///
 /// A call costs a change of threads and back, some ten microseconds. What does not block needs none of that: an `async`
-/// closure without an `await` runs in place. At most [`MAX_BLOCKING_CALLS`] of one server run at once.
+/// closure without an `await` runs in place. At most [`MAX_BLOCKING_CALLS`](crate::server::MAX_BLOCKING_CALLS) of one server run at once.
 ///
 /// A synchronous function cannot be interrupted. When its call is cancelled its result is discarded, but its thread is
 /// busy until it returns.

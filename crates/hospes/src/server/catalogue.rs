@@ -9,14 +9,12 @@ use hospes_model::{
 };
 
 use crate::server::cache_hint::CacheHint;
-use crate::server::complete::{ArgumentOwner, Completer, Completes};
+use crate::server::completed_argument::{ArgumentOwner, Completes};
 use crate::server::cursor;
+use crate::server::entries::{Completer, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry};
 use crate::server::error::RegisterError;
-use crate::server::prompt::PromptEntry;
-use crate::server::resource::{ResourceEntry, TemplateEntry};
 use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
-use crate::server::tool::ToolEntry;
 
 /// Everything that is registered.
 #[derive(Clone, Debug, Default)]

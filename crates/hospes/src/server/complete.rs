@@ -1,48 +1,13 @@
 //! Completion: what an argument's value may become.
 
 use std::error::Error as StdError;
-use std::fmt;
 
 use hospes_model::Completion;
 
 use crate::error::Error;
-use crate::server::error::RegisterError;
-use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
-use crate::server::variables::TemplateVariables;
-
-/// Argument to complete: of a prompt, or a variable of a resource template.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[must_use]
-pub struct Completes {
-    pub(crate) of: ArgumentOwner,
-    pub(crate) argument: Box<str>,
-}
-
-/// Owner of an argument.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ArgumentOwner {
-    Prompt(Box<str>),
-    Template(Box<str>),
-}
-
-impl Completes {
-    /// An argument of the prompt called `name`.
-    pub fn prompt(name: impl Into<Box<str>>, argument: impl Into<Box<str>>) -> Self {
-        Self { of: ArgumentOwner::Prompt(name.into()), argument: argument.into() }
-    }
-
-    /// A variable of the resource template `template`.
-    pub fn template(template: impl Into<Box<str>>, variable: impl Into<Box<str>>) -> Self {
-        Self { of: ArgumentOwner::Template(template.into()), argument: variable.into() }
-    }
-
-    pub(crate) fn of(&self) -> &str {
-        match &self.of {
-            ArgumentOwner::Prompt(text) | ArgumentOwner::Template(text) => text,
-        }
-    }
-}
+use crate::server::call_parts::{CallInput, DeclaredArguments};
+use crate::server::entries::{Completer, ErasedHandler};
+use crate::server::handler::{Handler, declared_arguments, erase_handler};
 
 /// Return type of completion handlers: values, the best first. If there are more than a hundred, the first hundred and
 /// the total number are sent.
@@ -107,37 +72,6 @@ pub trait IntoCompleter<Marker>: Sized {
     fn into_completer(self) -> Completer;
 }
 
-/// A registered completion.
-#[doc(hidden)]
-pub struct Completer {
-    run: ErasedHandler<Completion>,
-    declared: DeclaredArguments,
-}
-
-impl fmt::Debug for Completer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Completer")
-    }
-}
-
-impl Completer {
-    pub(crate) fn check(&self, what: &Completes) -> Result<(), RegisterError> {
-        match self.declared {
-            DeclaredArguments::Twice => Err(RegisterError::ArgumentsTwice { name: what.of().to_owned() }),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn start(
-        &self,
-        parts: &CallParts<'_>,
-        typed: &str,
-        settled: &TemplateVariables,
-    ) -> Result<HandlerFuture<Completion>, Error> {
-        (self.run)(&CallParts { input: CallInput::Completion { typed, variables: settled }, ..*parts })
-    }
-}
-
 /// Marks a list of all the values there are.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -151,7 +85,7 @@ where
 {
     fn into_completer(self) -> Completer {
         Completer {
-            declared: Declaration::of::<H, P>().arguments,
+            declared: declared_arguments::<H, P>(),
             run: erase_handler(self, <H::Output as IntoCompletion>::into_completion),
         }
     }

@@ -3,16 +3,20 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crate::server::Handler;
+use crate::error::Error;
+use crate::server::call_parts::{CallParts, FromCall};
 use crate::server::catalogue::ServerCatalogue;
 use crate::server::change_bus::ChangedList;
-use crate::server::complete::{Completes, IntoCompleter};
+use crate::server::complete::IntoCompleter;
+use crate::server::completed_argument::Completes;
+use crate::server::entries::{PromptEntry, ResourceEntry, TemplateEntry, ToolEntry};
 use crate::server::error::RegisterError;
-use crate::server::prompt::{IntoPrompt, Prompt, PromptEntry};
-use crate::server::resource::{IntoResourceReader, Resource, ResourceEntry, Template, TemplateEntry};
+use crate::server::handler::Handler;
+use crate::server::prompt::{IntoPrompt, Prompt};
+use crate::server::resource::{IntoResourceReader, Resource, Template};
 use crate::server::result::IntoToolResult;
 use crate::server::shared::ServerShared;
-use crate::server::tool::{Tool, ToolEntry};
+use crate::server::tool::Tool;
 
 /// Changes what a running server offers, and tells those who listen.
 ///
@@ -151,6 +155,12 @@ impl ServerHandle {
             shared.bus.notify_list_changed(list);
         }
         removed
+    }
+}
+
+impl FromCall for ServerHandle {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
+        Ok(Self::of(parts.shared))
     }
 }
 

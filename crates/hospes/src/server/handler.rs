@@ -1,10 +1,10 @@
 //! Plain async functions as handlers.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::server::extract::{CallParts, Declaration, FromCall};
+use crate::server::call_parts::{CallParts, Declaration, DeclaredArguments, FromCall};
+use crate::server::entries::ErasedHandler;
 
 /// An async function or closure that answers a call.
 ///
@@ -78,12 +78,12 @@ handlers! {
     [T1 T2 T3 T4 T5 T6 T7 T8]
 }
 
-/// A handler under way.
-pub(crate) type HandlerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
-
-/// A handler whose types have been forgotten.
-pub(crate) type ErasedHandler<T> =
-    Arc<dyn Fn(&CallParts<'_>) -> Result<HandlerFuture<T>, Error> + Send + Sync>;
+/// Returns the form in which a handler takes its arguments.
+pub(crate) fn declared_arguments<H: Handler<P>, P>() -> DeclaredArguments {
+    let mut declaration = Declaration::default();
+    H::declare(&mut declaration);
+    declaration.arguments
+}
 
 /// Forgets the types of `handler`; `convert` makes the reply's type of what it returns.
 pub(crate) fn erase_handler<H, P, T>(

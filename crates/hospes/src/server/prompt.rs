@@ -1,19 +1,17 @@
 //! Prompts, their registration, and what their handlers return.
 
 use std::error::Error as StdError;
-use std::fmt;
 
 use hospes_model::{ContentBlock, GetPromptResult, Icon, Meta, PromptArgument, PromptMessage, RpcError};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::server::content;
+use crate::server::call_parts::DeclaredArguments;
+use crate::server::content_checks;
+use crate::server::entries::{ErasedHandler, PromptEntry};
 use crate::server::error::RegisterError;
-use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
+use crate::server::handler::{Handler, declared_arguments, erase_handler};
 use crate::server::schema;
-use crate::server::suggest::did_you_mean;
-use crate::server::variables::TemplateVariables;
 
 /// Description of a prompt for registration. A plain name is enough.
 #[derive(Clone, Debug)]
@@ -138,14 +136,6 @@ where
     }
 }
 
-/// A registered prompt.
-pub(crate) struct PromptEntry {
-    pub(crate) listed: hospes_model::Prompt,
-    /// True if it accepts arguments that it does not list.
-    open: bool,
-    run: ErasedHandler<GetPromptResult>,
-}
-
 impl PromptEntry {
     pub(crate) fn new<H, P>(prompt: Prompt, handler: H) -> Result<Self, RegisterError>
     where
@@ -153,7 +143,7 @@ impl PromptEntry {
         H::Output: IntoPrompt,
     {
         let run = erase_handler(handler, <H::Output as IntoPrompt>::into_prompt);
-        Self::build(prompt, Declaration::of::<H, P>().arguments, run)
+        Self::build(prompt, declared_arguments::<H, P>(), run)
     }
 
     /// Builds the parts that do not depend on the handler's type.
@@ -196,34 +186,6 @@ impl PromptEntry {
         }
         Ok(Self { listed, open, run })
     }
-
-    /// Checks the arguments and starts the handler.
-    pub(crate) fn start(
-        &self,
-        parts: &CallParts<'_>,
-        variables: &TemplateVariables,
-    ) -> Result<HandlerFuture<GetPromptResult>, Error> {
-        // All mistakes are told at once, so that one correction is enough.
-        let mut wrong = Vec::new();
-        for argument in self.listed.arguments.iter().filter(|argument| argument.required == Some(true)) {
-            if variables.get(&argument.name).is_none() {
-                wrong.push(format!("{} is missing", argument.name));
-            }
-        }
-        let known = || self.listed.arguments.iter().map(|argument| argument.name.as_str());
-        for (name, _) in
-            variables.iter().filter(|(name, _)| !self.open && known().all(|known| known != *name))
-        {
-            let name = super::mistakes::shortened(name, 80);
-            wrong.push(format!("unknown argument {name}{}", did_you_mean(&name, known())));
-        }
-        if !wrong.is_empty() {
-            let message =
-                format!("invalid arguments for the prompt {}: {}", self.listed.name, wrong.join("; "));
-            return Err(RpcError::invalid_params(message).into());
-        }
-        (self.run)(&CallParts { input: CallInput::Prompt { variables }, ..*parts })
-    }
 }
 
 /// The prompt as it may be sent: what its messages leave out is filled in.
@@ -232,18 +194,12 @@ impl PromptEntry {
 /// `-32603` for a content that no client could use (PRM-08 to PRM-10).
 pub(crate) fn complete_prompt(name: &str, mut result: GetPromptResult) -> Result<GetPromptResult, RpcError> {
     for message in &mut result.messages {
-        content::complete_block(&mut message.content).map_err(|why| {
+        content_checks::complete_block(&mut message.content).map_err(|why| {
             tracing::error!(prompt = name, why, "invalid prompt message");
             RpcError::internal(format!("invalid message in the prompt {name}: {why}"))
         })?;
     }
     Ok(result)
-}
-
-impl fmt::Debug for PromptEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PromptEntry").field("name", &self.listed.name).finish_non_exhaustive()
-    }
 }
 
 /// The properties of a schema as a prompt's arguments, those that are required first.

@@ -1,23 +1,20 @@
-//! Resources and resource templates, their registration, and what their handlers return.
+//! Resources and resource templates, and their registration.
 
-use std::borrow::Cow;
-use std::error::Error as StdError;
 use std::fmt;
 
 use bytes::Bytes;
-use hospes_model::{Annotations, Icon, Meta, ReadResourceResult, ResourceBody, ResourceContents, RpcError};
+use hospes_model::{Annotations, Icon, Meta, ReadResourceResult, RpcError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::Error;
-use crate::server::content::{essence, is_media_type, is_uri};
+use crate::server::call_parts::DeclaredArguments;
+use crate::server::content_checks::{essence, is_media_type, is_uri};
+use crate::server::contents::{Contents, IntoContents};
+use crate::server::entries::{ErasedHandler, ResourceEntry, TemplateEntry};
 use crate::server::error::RegisterError;
-use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
-use crate::server::result::Json;
+use crate::server::handler::{Handler, declared_arguments, erase_handler};
 use crate::server::schema;
 use crate::server::template::UriTemplate;
-use crate::server::variables::TemplateVariables;
 
 macro_rules! described {
     ($type:ident) => {
@@ -119,139 +116,6 @@ impl Template {
 
 described!(Template);
 
-/// Return type of resource handlers: text, bytes, [`Json`], or complete contents.
-///
-/// `None`, and no contents at all, mean that there is no such resource (RES-22).
-#[diagnostic::on_unimplemented(
-    message = "a resource cannot be read as `{Self}`",
-    label = "not a resource's contents",
-    note = "return text (`String`), bytes (`Vec<u8>`), `Json<T>`, `ResourceContents` or a `Vec` of them, or an `Option` or a `Result` of one of these"
-)]
-pub trait IntoContents {
-    /// The contents; what they leave unsaid is filled in from the resource that is read.
-    ///
-    /// # Errors
-    /// The handler's own.
-    fn into_contents(self) -> Result<Contents, Error>;
-}
-
-/// Contents of a resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Contents(ContentsKind);
-
-#[derive(Clone, Debug, PartialEq)]
-enum ContentsKind {
-    /// One content of the URI that was read; with a media type if it is another than the resource's.
-    One { body: ResourceBody, mime_type: Option<&'static str> },
-    /// Complete contents from the handler.
-    Whole(ReadResourceResult),
-    /// No such resource.
-    Nothing,
-}
-
-impl Contents {
-    fn text(text: impl Into<String>) -> Self {
-        Self(ContentsKind::One { body: ResourceBody::Text(text.into()), mime_type: None })
-    }
-
-    fn bytes(bytes: impl AsRef<[u8]>) -> Self {
-        Self(ContentsKind::One { body: ResourceContents::bytes("", bytes).body, mime_type: None })
-    }
-
-    /// The result of reading `uri`; none if there is no such resource.
-    fn read(self, uri: &str, mime_type: Option<&str>) -> Option<ReadResourceResult> {
-        match self.0 {
-            ContentsKind::Nothing => None,
-            ContentsKind::Whole(result) => (!result.contents.is_empty()).then_some(result),
-            ContentsKind::One { body, mime_type: own } => {
-                let usual = match &body {
-                    ResourceBody::Text(_) => "text/plain",
-                    ResourceBody::Blob(_) => "application/octet-stream",
-                };
-                // The listed type goes before the handler's, because clients have chosen by it.
-                let mime_type = mime_type.or(own).unwrap_or(usual);
-                let mut contents = ResourceContents::text(uri, "").with_mime_type(mime_type);
-                contents.body = body;
-                Some(ReadResourceResult::new(vec![contents]))
-            }
-        }
-    }
-}
-
-impl IntoContents for Contents {
-    fn into_contents(self) -> Result<Contents, Error> {
-        Ok(self)
-    }
-}
-
-macro_rules! text {
-    ($($type:ty)*) => { $(
-        impl IntoContents for $type {
-            fn into_contents(self) -> Result<Contents, Error> {
-                Ok(Contents::text(self))
-            }
-        }
-    )* };
-}
-
-text! { String &'static str Box<str> Cow<'static, str> }
-
-macro_rules! bytes {
-    ($($type:ty)*) => { $(
-        impl IntoContents for $type {
-            fn into_contents(self) -> Result<Contents, Error> {
-                Ok(Contents::bytes(self))
-            }
-        }
-    )* };
-}
-
-bytes! { Vec<u8> Bytes &'static [u8] }
-
-impl<T: Serialize> IntoContents for Json<T> {
-    fn into_contents(self) -> Result<Contents, Error> {
-        let text = serde_json::to_string(&self.0)?;
-        Ok(Contents(ContentsKind::One {
-            body: ResourceBody::Text(text),
-            mime_type: Some("application/json"),
-        }))
-    }
-}
-
-impl IntoContents for ResourceContents {
-    fn into_contents(self) -> Result<Contents, Error> {
-        vec![self].into_contents()
-    }
-}
-
-impl IntoContents for Vec<ResourceContents> {
-    fn into_contents(self) -> Result<Contents, Error> {
-        ReadResourceResult::new(self).into_contents()
-    }
-}
-
-impl IntoContents for ReadResourceResult {
-    fn into_contents(self) -> Result<Contents, Error> {
-        Ok(Contents(ContentsKind::Whole(self)))
-    }
-}
-
-impl<T: IntoContents> IntoContents for Option<T> {
-    fn into_contents(self) -> Result<Contents, Error> {
-        self.map_or(Ok(Contents(ContentsKind::Nothing)), IntoContents::into_contents)
-    }
-}
-
-impl<T, E> IntoContents for Result<T, E>
-where
-    T: IntoContents,
-    E: Into<Box<dyn StdError + Send + Sync>>,
-{
-    fn into_contents(self) -> Result<Contents, Error> {
-        self.map_err(Error::new)?.into_contents()
-    }
-}
-
 /// Source of a resource's contents: a handler, or the contents themselves (text, or bytes).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a source of resource contents",
@@ -291,7 +155,7 @@ where
 {
     fn into_reader(self) -> ResourceReader {
         ResourceReader {
-            declared: Declaration::of::<H, P>().arguments,
+            declared: declared_arguments::<H, P>(),
             run: erase_handler(self, <H::Output as IntoContents>::into_contents),
             size: None,
         }
@@ -304,7 +168,7 @@ macro_rules! fixed {
             fn into_reader(self) -> ResourceReader {
                 let size = u64::try_from(self.len()).ok();
                 // What these types are can always be content.
-                let contents = self.into_contents().unwrap_or(Contents(ContentsKind::Nothing));
+                let contents = self.into_contents().unwrap_or(Contents::none());
                 let run: ErasedHandler<Contents> = std::sync::Arc::new(move |_| {
                     let contents = contents.clone();
                     Ok(Box::pin(std::future::ready(Ok(contents))))
@@ -316,12 +180,6 @@ macro_rules! fixed {
 }
 
 fixed! { String &'static str Vec<u8> Bytes &'static [u8] }
-
-/// A registered resource.
-pub(crate) struct ResourceEntry {
-    pub(crate) listed: hospes_model::Resource,
-    run: ErasedHandler<Contents>,
-}
 
 impl ResourceEntry {
     pub(crate) fn new<M>(
@@ -347,22 +205,6 @@ impl ResourceEntry {
         listed.size = listed.size.or(size);
         Ok(Self { listed, run })
     }
-
-    pub(crate) fn start(&self, parts: &CallParts<'_>, uri: &str) -> Result<HandlerFuture<Contents>, Error> {
-        let variables = TemplateVariables::new();
-        (self.run)(&CallParts { input: CallInput::Resource { uri, variables: &variables }, ..*parts })
-    }
-
-    pub(crate) fn mime_type(&self) -> Option<&str> {
-        self.listed.mime_type.as_deref()
-    }
-}
-
-/// A registered resource template.
-pub(crate) struct TemplateEntry {
-    pub(crate) listed: hospes_model::ResourceTemplate,
-    pub(crate) template: UriTemplate,
-    run: ErasedHandler<Contents>,
 }
 
 impl TemplateEntry {
@@ -388,32 +230,6 @@ impl TemplateEntry {
             DeclaredArguments::Nothing | DeclaredArguments::Raw => {}
         }
         Ok(Self { listed, template, run })
-    }
-
-    /// Starts the handler, if this template makes the URI.
-    pub(crate) fn start(
-        &self,
-        parts: &CallParts<'_>,
-        uri: &str,
-    ) -> Option<Result<HandlerFuture<Contents>, Error>> {
-        let variables = self.template.matches(uri)?;
-        Some((self.run)(&CallParts { input: CallInput::Resource { uri, variables: &variables }, ..*parts }))
-    }
-
-    pub(crate) fn mime_type(&self) -> Option<&str> {
-        self.listed.mime_type.as_deref()
-    }
-}
-
-impl fmt::Debug for ResourceEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResourceEntry").field("uri", &self.listed.uri).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for TemplateEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TemplateEntry").field("template", &self.template).finish_non_exhaustive()
     }
 }
 

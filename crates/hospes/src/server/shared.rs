@@ -6,10 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Semaphore;
 
-use crate::server::blocking::MAX_BLOCKING_CALLS;
 use crate::server::catalogue::ServerCatalogue;
 use crate::server::change_bus::ChangeBus;
 use crate::server::error::RegisterError;
+
+/// Maximum number of synchronous handlers of one server that run at once; further calls wait for a thread, and can be cancelled
+/// meanwhile.
+pub const MAX_BLOCKING_CALLS: usize = 128;
 
 /// State shared by a server and its handles.
 #[derive(Debug)]

@@ -20,8 +20,8 @@ use crate::round::read_answer;
 use crate::server::builder::Server;
 use crate::server::change_bus::MAX_SUBSCRIBED_URIS;
 use crate::server::dispatch::ToolRunOutcome;
+use crate::server::entries::TaskMode;
 use crate::server::task_manager::LazyTaskManager;
-use crate::server::tool::TaskMode;
 use crate::service::{Call, Outcome};
 use crate::tasks::{LiveTask, TaskEvent, TaskManager, TaskPreference, tasks_not_declared};
 

@@ -1,24 +1,22 @@
 //! Tools and their registration.
 
-use std::fmt;
 use std::sync::Arc;
 
-use hospes_model::{
-    CallToolResult, Icon, Meta, RawJson, RpcError, TaskSupport, ToolAnnotations, ToolExecution,
-};
+use hospes_model::{CallToolResult, Icon, Meta, RawJson, TaskSupport, ToolAnnotations, ToolExecution};
 use hospes_proto::http::HeaderParams;
-use serde::de::IgnoredAny;
-use serde_json::Value;
 
-use crate::error::Error;
 use crate::rate::Rate;
 use crate::server::arguments::ArgumentRules;
+use crate::server::call_parts::DeclaredArguments;
+use crate::server::entries::{ArgumentMode, ErasedHandler, TaskMode, ToolEntry};
 use crate::server::error::RegisterError;
-use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
+use crate::server::handler::{Handler, declared_arguments, erase_handler};
+use crate::server::output_contract::OutputContract;
 use crate::server::result::IntoToolResult;
 use crate::server::rules::CallerRateLimiter;
 use crate::server::schema;
+#[cfg(feature = "validate")]
+use crate::server::validate::SchemaValidator;
 
 /// The longest name a tool may have (TOOL-38).
 pub const MAX_TOOL_NAME: usize = 128;
@@ -154,37 +152,6 @@ impl From<String> for Tool {
     }
 }
 
-/// A registered tool.
-pub(crate) struct ToolEntry {
-    pub(crate) listed: hospes_model::Tool,
-    rules: ArgumentRules,
-    takes: ArgumentMode,
-    /// The arguments that HTTP headers repeat.
-    pub(crate) mirror: HeaderParams,
-    /// Rate limit of its calls.
-    pub(crate) limit: Option<CallerRateLimiter>,
-    /// Task mode, if it runs as a task.
-    pub(crate) tasks: Option<TaskMode>,
-    /// An output schema that was given by hand.
-    output_contract: Option<Arc<OutputContract>>,
-    run: ErasedHandler<CallToolResult>,
-}
-
-/// Mode in which a tool runs as a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TaskMode {
-    pub(crate) required: bool,
-    pub(crate) ask_first: bool,
-}
-
-/// Form in which the handler takes the arguments.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ArgumentMode {
-    Nothing,
-    Typed,
-    Raw,
-}
-
 impl ToolEntry {
     pub(crate) fn new<H, P>(tool: Tool, handler: H) -> Result<Self, RegisterError>
     where
@@ -192,7 +159,7 @@ impl ToolEntry {
         H::Output: IntoToolResult,
     {
         let run = erase_handler(handler, <H::Output as IntoToolResult>::into_tool_result);
-        Self::build(tool, Declaration::of::<H, P>().arguments, <H::Output>::output_schema, run)
+        Self::build(tool, declared_arguments::<H, P>(), <H::Output>::output_schema, run)
     }
 
     /// Builds the parts that do not depend on the handler's type, so that a program contains this code once.
@@ -254,11 +221,12 @@ impl ToolEntry {
             return Err(bad_schema("it is too large or too deeply nested to be validated".into()));
         }
         #[cfg(feature = "validate")]
-        let schema = value_of(&listed.input_schema).map_err(bad_schema)?;
+        let schema = listed.input_schema.to_value().map_err(|error| bad_schema(error.to_string()))?;
         let mirror =
             HeaderParams::from_schema(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
         #[cfg(feature = "validate")]
-        let validator = if exacting { Some(compile(&schema).map_err(bad_schema)?) } else { None };
+        let validator =
+            if exacting { Some(SchemaValidator::new(&schema).map_err(bad_schema)?) } else { None };
         #[cfg(not(feature = "validate"))]
         let _ = exacting;
         Ok(Self {
@@ -281,82 +249,6 @@ impl ToolEntry {
             run,
         })
     }
-
-    /// Checks the arguments alone.
-    pub(crate) fn check(&self, arguments: &RawJson) -> Result<(), Error> {
-        self.rules.check(arguments)
-    }
-
-    /// Checks the arguments and starts the handler.
-    pub(crate) fn start(
-        &self,
-        parts: &CallParts<'_>,
-        arguments: &RawJson,
-    ) -> Result<HandlerFuture<CallToolResult>, Error> {
-        self.rules.check(arguments)?;
-        match self.takes {
-            ArgumentMode::Nothing => self.rules.check_empty(arguments)?,
-            // Nothing decodes these, so nobody else would see an argument that is not known.
-            ArgumentMode::Raw if self.rules.known.is_some() => {
-                let _: IgnoredAny = self.rules.decode(arguments)?;
-            }
-            ArgumentMode::Raw | ArgumentMode::Typed => {}
-        }
-        (self.run)(&CallParts { input: CallInput::Tool { raw: arguments, rules: &self.rules }, ..*parts })
-    }
-
-    /// Returns the contract of the results, if it is not given by their type.
-    pub(crate) fn output_contract(&self) -> Option<Arc<OutputContract>> {
-        self.output_contract.clone()
-    }
-}
-
-/// Output schema that the author gave by hand. Results of typed handlers fit their own schema by construction.
-pub(crate) struct OutputContract {
-    tool: Box<str>,
-    #[cfg(feature = "validate")]
-    schema: super::validate::SchemaValidator,
-}
-
-impl OutputContract {
-    fn new(tool: &str, schema: &RawJson) -> Result<Self, String> {
-        // Read even where nothing is validated, so that text that is no JSON is refused at registration.
-        let value = value_of(schema)?;
-        #[cfg(feature = "validate")]
-        let schema = compile(&value)?;
-        let _ = value;
-        Ok(Self {
-            tool: tool.into(),
-            #[cfg(feature = "validate")]
-            schema,
-        })
-    }
-
-    /// Checks that the result keeps the promise (TOOL-32).
-    pub(crate) fn check_result(&self, result: CallToolResult) -> Result<CallToolResult, Error> {
-        // A tool's own error owes nobody structured content.
-        if result.has_failed() {
-            return Ok(result);
-        }
-        let Some(content) = &result.structured_content else { return Err(self.violation_error()) };
-        #[cfg(feature = "validate")]
-        if !content.to_value().is_ok_and(|value| self.schema.is_valid(&value)) {
-            return Err(self.violation_error());
-        }
-        let _ = content;
-        Ok(result)
-    }
-
-    fn violation_error(&self) -> Error {
-        tracing::error!(tool = %self.tool, "structured content does not match the tool's output schema");
-        RpcError::internal(format!("the result of {} does not match its output schema", self.tool)).into()
-    }
-}
-
-impl fmt::Debug for ToolEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolEntry").field("name", &self.listed.name).finish_non_exhaustive()
-    }
 }
 
 fn check_name(name: &str) -> Result<(), RegisterError> {
@@ -365,13 +257,4 @@ fn check_name(name: &str) -> Result<(), RegisterError> {
         return Err(RegisterError::BadToolName { name: name.into() });
     }
     Ok(())
-}
-
-fn value_of(schema: &RawJson) -> Result<Value, String> {
-    schema.to_value().map_err(|error| error.to_string())
-}
-
-#[cfg(feature = "validate")]
-fn compile(schema: &Value) -> Result<super::validate::SchemaValidator, String> {
-    super::validate::SchemaValidator::new(schema)
 }
