@@ -12,8 +12,8 @@ use hospes_proto::RevisionSet;
 use hospes_proto::session::server::{RequestAction, ServerEvent, SessionLimits};
 use hospes_proto::session::{InFlightRequests, RequestTicket, ServerSession, TimeLimits};
 
-use super::question_round::RoundAnswers;
-use super::tasks::SessionTasks;
+use super::round_answers::RoundAnswers;
+use super::session_tasks::SessionTasks;
 use super::{CallStopReason, CallStopSwitch};
 use crate::peer::Peer;
 

@@ -5,9 +5,9 @@
 //! answers go into `tasks/update`. A tool that only runs as a task is run so for a client of an older revision, whose
 //! call waits for the end.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -28,70 +28,10 @@ use crate::round::PendingInput;
 use crate::service::{BoxService, Call, Outcome, Service};
 use crate::tasks::{TaskPreference, is_tasks_not_declared};
 
-/// Maximum number of tasks of a session whose changes are sent; the oldest are left out.
-const MAX_FOLLOWED: usize = 256;
-/// Maximum number of cancelled tasks that a session remembers, in case their work continues.
-const MAX_CANCELLED: usize = 256;
 /// The least and the longest that is waited between two looks at a task.
 const POLL_DELAY_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Under which a call that waits for a task remembers it from one round of questions to the next.
 const TASK_STEP_KEY: &str = "hospes/task";
-
-/// Tasks of a session.
-#[derive(Debug, Default)]
-pub(super) struct SessionTasks(Mutex<SessionTasksState>);
-
-#[derive(Debug, Default)]
-struct SessionTasksState {
-    followed: VecDeque<String>,
-    cancelled: VecDeque<String>,
-    /// Questions of tasks that the client is being asked.
-    asking: HashSet<(String, String)>,
-}
-
-impl SessionTasks {
-    /// Returns the ids of the tasks whose changes are sent.
-    pub(super) fn followed(&self) -> Vec<String> {
-        self.lock().followed.iter().cloned().collect()
-    }
-
-    fn follow(&self, id: &str) {
-        let mut state = self.lock();
-        if state.followed.len() >= MAX_FOLLOWED {
-            state.followed.pop_front();
-        }
-        state.followed.push_back(id.to_owned());
-    }
-
-    /// A change has been told; of a task that is over there will be no more.
-    pub(super) fn record_status(&self, notification: &Notification) {
-        if let Notification::TasksChanged(changed) = notification
-            && changed.task.status.is_terminal()
-        {
-            self.lock().followed.retain(|id| *id != changed.task.task_id);
-        }
-    }
-
-    fn cancel(&self, id: &str) {
-        let mut state = self.lock();
-        if state.cancelled.len() >= MAX_CANCELLED {
-            state.cancelled.pop_front();
-        }
-        state.cancelled.push_back(id.to_owned());
-    }
-
-    fn is_cancelled(&self, id: &str) -> bool {
-        self.lock().cancelled.iter().any(|cancelled| cancelled == id)
-    }
-
-    fn claim(&self, id: &str, key: &str) -> bool {
-        self.lock().asking.insert((id.to_owned(), key.to_owned()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SessionTasksState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A question that one call has put before the client, so that no other does.
 struct QuestionClaim {
@@ -101,7 +41,7 @@ struct QuestionClaim {
 
 impl Drop for QuestionClaim {
     fn drop(&mut self) {
-        self.session.tasks().lock().asking.remove(&self.question);
+        self.session.tasks().release(&self.question);
     }
 }
 

@@ -75,8 +75,8 @@ pub(super) fn questions(
     }
 }
 
-/// Appends an error answer and returns its code.
-pub(super) fn error(
+/// Appends an error answer in the shape of `revision` and returns its code.
+pub(crate) fn error(
     out: &mut Vec<u8>,
     id: Option<&RequestId>,
     method: &Method,
