@@ -11,7 +11,7 @@ use hospes_proto::frame::sse;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::server::ActiveRequest;
+use super::active_request::ActiveRequest;
 
 /// Maximum size of one chunk of an event stream, in bytes.
 const MAX_CHUNK_BYTES: usize = 64 * 1024;

@@ -12,8 +12,9 @@ use http::{Response, StatusCode};
 use tokio::time::Sleep;
 
 use super::body::{Body, EventSource};
-use super::endpoint::{CallPermit, events, json, status};
+use super::endpoint_inner::CallPermit;
 use super::event_log::EventLog;
+use super::response::{events, json, status};
 use super::sessions::SessionGuard;
 use crate::transport::adapter::{CallStopReason, CallTable, RunningCall, RunningCallOutput};
 

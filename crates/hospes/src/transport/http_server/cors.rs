@@ -1,5 +1,6 @@
 //! CORS: response headers for pages in a browser whose origin is allowed.
 
+use hospes_proto::http::AdmissionRules;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -9,17 +10,17 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::body::Body;
-use super::endpoint::{EndpointInner, empty, rejection_response};
+use super::response::{empty, rejection_response};
 
 /// Time for which a browser may cache the answer to a preflight request, in seconds.
 const MAX_AGE: &str = "600";
 
 /// Answers a browser that asks whether its page may send a request (a preflight); none when it does not ask that.
-pub(super) fn preflight(inner: &EndpointInner, parts: &Parts) -> Option<Response<Body>> {
+pub(super) fn preflight(admission: &AdmissionRules, parts: &Parts) -> Option<Response<Body>> {
     if parts.method != Method::OPTIONS || !parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    if let Err(rejection) = inner.admission.admit_sender(parts.uri.authority(), &parts.headers) {
+    if let Err(rejection) = admission.admit_sender(parts.uri.authority(), &parts.headers) {
         return Some(rejection_response(&rejection));
     }
     let origin = parts.headers.get(ORIGIN)?;

@@ -9,9 +9,10 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::body::{Body, EventSource};
-use super::endpoint::{EndpointInner, empty, events};
+use super::endpoint_inner::EndpointInner;
 use super::event_log::{EventCursor, EventLog, EventLogReader};
 use super::post::find_session;
+use super::response::{empty, events};
 use super::sessions::{HttpSession, SessionGuard};
 use crate::transport::adapter::{SessionListenCalls, StreamAttendance};
 

@@ -8,26 +8,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hospes_model::{JsonRpcMessage, Method, RawJson, message};
 use http::header::ORIGIN;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
-use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
 
-use super::Endpoint;
 use super::body::Body;
-use super::endpoint::rejection_response;
-use crate::params::Params;
+use super::endpoint::Endpoint;
+use super::response::rejection_response;
 
 /// Result of a [`HttpMiddleware`]: a response, or `None` to pass the request on to the endpoint.
 pub type MiddlewareFuture<'a> = Pin<Box<dyn Future<Output = Option<Response<Bytes>>> + Send + 'a>>;
 
 /// Stands before an endpoint on the socket of an [`HttpServer`](super::HttpServer): sees every request first, and either
 /// answers it or lets it pass on, with what it found out in the request's extensions ([`Principal`](super::Principal),
-/// [`CallGuard`], [`StreamDeadline`]).
+/// [`CallGuard`](super::CallGuard), [`StreamDeadline`](super::StreamDeadline)).
 ///
 /// Host and origin are not checked before it: [`Endpoint::admit_sender`] does that, where it matters.
 pub trait HttpMiddleware: Send + Sync + 'static {
@@ -76,61 +72,6 @@ impl fmt::Debug for ConnectionLocal {
     }
 }
 
-/// Authorization of calls, set in a request's extensions. It is asked once the method and its params are known, before
-/// anything happens. A refused call is answered with its response.
-#[derive(Clone)]
-pub struct CallGuard(Arc<CallCheck>);
-
-type CallCheck = dyn Fn(&[(&Method, &Params)]) -> Result<(), RejectionResponse> + Send + Sync;
-
-/// A response that refuses a call.
-pub type RejectionResponse = Box<Response<Bytes>>;
-
-impl CallGuard {
-    /// Asks `may` about one call after the other; the first that is refused is the answer.
-    pub fn new(
-        may: impl Fn(&Method, &Params) -> Result<(), RejectionResponse> + Send + Sync + 'static,
-    ) -> Self {
-        Self::for_all(move |calls| calls.iter().try_for_each(|(method, params)| may(method, params)))
-    }
-
-    /// Asks `may` about all calls of a request at once, which are several in a batch: so that one answer says what all
-    /// of them lack.
-    pub fn for_all(
-        may: impl Fn(&[(&Method, &Params)]) -> Result<(), RejectionResponse> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(may))
-    }
-
-    /// Checks one call.
-    ///
-    /// # Errors
-    /// The response to a sender who may not.
-    pub fn check(&self, method: &Method, params: &Params) -> Result<(), RejectionResponse> {
-        self.check_all(&[(method, params)])
-    }
-
-    /// Checks all calls of a request.
-    ///
-    /// # Errors
-    /// The response to a sender who may not make one of them.
-    pub fn check_all(&self, calls: &[(&Method, &Params)]) -> Result<(), RejectionResponse> {
-        (self.0)(calls)
-    }
-}
-
-impl fmt::Debug for CallGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CallGuard")
-    }
-}
-
-/// Time at which the sender's right to listen expires. In a request's extensions it ends the stream of changes that the
-/// request opens. The client then opens another one with its current credentials.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
-pub struct StreamDeadline(pub Instant);
-
 impl Endpoint {
     /// Checks the `Host` and `Origin` of a request, which keeps out pages of other origins. It is for middleware before
     /// the endpoint; the endpoint checks all requests that reach it.
@@ -156,57 +97,4 @@ impl Endpoint {
             super::cors::allow(response, origin);
         }
     }
-}
-
-/// Asks the guard of a request about one of its messages.
-pub(super) fn check_request(
-    parts: &Parts,
-    whole: &Bytes,
-    request: &message::JsonRpcRequest<'_>,
-) -> Result<(), Box<Response<Body>>> {
-    let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
-    let (method, params) = call(whole, &request.method, request.params);
-    check(guard, &[(&method, &params)])
-}
-
-fn call(whole: &Bytes, method: &str, params: Option<&RawValue>) -> (Method, Params) {
-    let params = params.map_or_else(RawJson::empty_object, |raw| RawJson::slice_of(whole, raw));
-    (Method::from_name(method), Params::new(params))
-}
-
-/// Asks the guard of a request about all its messages.
-pub(super) fn check_messages<'a, 'm: 'a>(
-    parts: &Parts,
-    whole: &Bytes,
-    messages: impl IntoIterator<Item = &'a JsonRpcMessage<'m>>,
-) -> Result<(), Box<Response<Body>>> {
-    let Some(guard) = parts.extensions.get::<CallGuard>() else { return Ok(()) };
-    let calls = messages.into_iter().filter_map(|message| match message {
-        JsonRpcMessage::Request(request) => Some(call(whole, &request.method, request.params)),
-        // Notifications of the specification concern the
-        // session alone; those of extensions reach the service.
-        JsonRpcMessage::Notification(other)
-            if matches!(Method::from_name(&other.method), Method::Other(_)) =>
-        {
-            Some(call(whole, &other.method, other.params))
-        }
-        _ => None,
-    });
-    let calls: Vec<_> = calls.collect();
-    match calls.is_empty() {
-        true => Ok(()),
-        false => check(guard, &calls.iter().map(|(method, params)| (method, params)).collect::<Vec<_>>()),
-    }
-}
-
-/// Asks the guard of a request about a call.
-pub(super) fn check_call(parts: &Parts, method: &Method, params: &Params) -> Result<(), Box<Response<Body>>> {
-    match parts.extensions.get::<CallGuard>() {
-        Some(guard) => check(guard, &[(method, params)]),
-        None => Ok(()),
-    }
-}
-
-fn check(guard: &CallGuard, calls: &[(&Method, &Params)]) -> Result<(), Box<Response<Body>>> {
-    guard.check_all(calls).map_err(|refusal| Box::new(refusal.map(Body::full)))
 }

@@ -1,28 +1,34 @@
 //! The Streamable HTTP transport, serving side: both eras on one path; and HTTP+SSE, its predecessor, beside it.
 
+mod active_request;
 mod body;
+mod call_guard;
+mod caller;
 mod calls;
 mod cors;
 mod endpoint;
+mod endpoint_inner;
 mod event_log;
+mod limits;
 mod listen;
 mod middleware;
 mod post;
 mod receive;
+mod response;
 mod server;
 mod sessions;
 mod settings;
 mod sse;
+mod sse_transport;
 #[cfg(test)]
 mod tests;
 
 pub use body::Body;
-pub use endpoint::{CallerLabel, Endpoint, Principal};
+pub use call_guard::{CallGuard, RejectionResponse, StreamDeadline};
+pub use caller::{CallerLabel, Principal};
+pub use endpoint::Endpoint;
 pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};
-pub use middleware::{
-    CallGuard, ConnectionLocal, HttpMiddleware, MiddlewareFuture, RejectionResponse, RemoteAddress,
-    StreamDeadline,
-};
+pub use middleware::{ConnectionLocal, HttpMiddleware, MiddlewareFuture, RemoteAddress};
 pub use server::{DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, DEFAULT_SHUTDOWN_TIMEOUT, HttpServer};
 pub use settings::{
     DEFAULT_BODY_TIMEOUT, DEFAULT_KEEP_ALIVE, DEFAULT_MAX_BUFFERED_BYTES, DEFAULT_MAX_CONCURRENT_CALLS,

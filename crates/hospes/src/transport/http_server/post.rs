@@ -11,11 +11,11 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::body::Body;
+use super::call_guard::{check_call, check_messages, check_request};
+use super::caller::sender;
 use super::calls::PostCalls;
-use super::endpoint::{
-    EndpointInner, busy_rejection, empty, json, refusal_status, rejection_response, sender,
-};
-use super::middleware::{check_call, check_messages, check_request};
+use super::endpoint_inner::EndpointInner;
+use super::response::{busy_rejection, empty, json, refusal_status, rejection_response};
 use super::sessions::{HttpSession, SessionTableFull};
 use crate::params::Params;
 use crate::peer::RequestSender;

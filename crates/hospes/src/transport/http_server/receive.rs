@@ -11,7 +11,8 @@ use hospes_model::RpcError;
 use hospes_proto::http::HttpRejection;
 use http::StatusCode;
 
-use super::endpoint::{EndpointInner, busy_rejection};
+use super::endpoint_inner::EndpointInner;
+use super::response::busy_rejection;
 
 /// Pause in a refused body after which its client is taken to have stopped sending.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);

@@ -20,9 +20,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::watch;
 
-use super::Endpoint;
+use super::active_request::{ActiveRequest, ConnectionActivity};
 use super::body::Body;
-use super::endpoint::{EndpointInner, RequestSource, handle};
+use super::endpoint::{Endpoint, RequestSource, handle};
+use super::endpoint_inner::EndpointInner;
 use super::middleware::{ConnectionLocal, HttpMiddleware, RemoteAddress};
 use super::receive::drain;
 use crate::transport::adapter::PeerCache;
@@ -219,8 +220,7 @@ impl HttpServer {
                 from: RemoteAddress(from),
                 memory: ConnectionLocal::default(),
                 peers: PeerCache::default(),
-                requests: AtomicUsize::new(0),
-                busy: AtomicUsize::new(0),
+                activity: Arc::default(),
             };
             tokio::spawn(serve(stream, connection, self.idle, stage.subscribe(), place));
         }
@@ -292,29 +292,25 @@ struct ServerConnection {
     from: RemoteAddress,
     memory: ConnectionLocal,
     peers: PeerCache,
-    /// Number of requests so far.
-    requests: AtomicUsize,
-    /// Number of requests whose answers are not complete.
-    busy: AtomicUsize,
+    activity: Arc<ConnectionActivity>,
 }
 
-/// A request that is not answered to the end.
-pub(super) struct ActiveRequest {
+/// A request of a connection.
+struct ConnectionRequest {
     connection: Arc<ServerConnection>,
     /// Index among the other endpoints, if it is not for the first.
     other: Option<usize>,
+    active: ActiveRequest,
 }
 
-impl ActiveRequest {
+impl ConnectionRequest {
     fn new(connection: &Arc<ServerConnection>, path: &str) -> Self {
-        connection.requests.fetch_add(1, Ordering::Relaxed);
-        connection.busy.fetch_add(1, Ordering::Relaxed);
         let other = match &*connection.others {
             [] => None,
             _ if connection.endpoint.serves(path) => None,
             others => others.iter().position(|endpoint| endpoint.serves(path)),
         };
-        Self { connection: Arc::clone(connection), other }
+        Self { connection: Arc::clone(connection), other, active: ActiveRequest::new(&connection.activity) }
     }
 
     fn whole(&self) -> &Endpoint {
@@ -323,7 +319,7 @@ impl ActiveRequest {
     }
 }
 
-impl RequestSource for ActiveRequest {
+impl RequestSource for ConnectionRequest {
     fn endpoint(&self) -> &Arc<EndpointInner> {
         &self.whole().0
     }
@@ -337,13 +333,7 @@ impl RequestSource for ActiveRequest {
     }
 
     fn answered(self, response: &mut Response<Body>) {
-        response.body_mut().hold(self);
-    }
-}
-
-impl Drop for ActiveRequest {
-    fn drop(&mut self) {
-        self.connection.busy.fetch_sub(1, Ordering::Relaxed);
+        response.body_mut().hold(self.active);
     }
 }
 
@@ -356,7 +346,7 @@ async fn serve(
 ) {
     let connection = Arc::new(connection);
     let service = service_fn(|request: Request<Incoming>| {
-        let busy = ActiveRequest::new(&connection, request.uri().path());
+        let busy = ConnectionRequest::new(&connection, request.uri().path());
         let answer = match &connection.front {
             None => Either::Left(handle(busy, request)),
             Some(front) => Either::Right(Box::pin(run_middleware(Arc::clone(front), busy, request))),
@@ -388,8 +378,8 @@ async fn serve(
                 served.as_mut().graceful_shutdown();
             }
             () = &mut tick => {
-                let requests = connection.requests.load(Ordering::Relaxed);
-                if connection.busy.load(Ordering::Relaxed) == 0 && requests == seen {
+                let requests = connection.activity.requests();
+                if !connection.activity.is_busy() && requests == seen {
                     break;
                 }
                 seen = requests;
@@ -403,7 +393,7 @@ async fn serve(
 /// Answers a request that something else sees first.
 async fn run_middleware(
     front: Arc<dyn HttpMiddleware>,
-    busy: ActiveRequest,
+    busy: ConnectionRequest,
     mut request: Request<Incoming>,
 ) -> Response<Body> {
     request.extensions_mut().insert(busy.connection.from);

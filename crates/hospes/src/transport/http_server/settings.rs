@@ -10,8 +10,9 @@ use hospes_proto::request_state::StateKeyRing;
 use http::Response;
 use http::request::Parts;
 
-use super::Endpoint;
-use crate::service::BoxService;
+use super::endpoint::Endpoint;
+use super::limits::{EndpointLimits, PageHandler};
+use crate::service::{BoxService, IntoService};
 use crate::transport::adapter::AdapterSettings;
 
 /// The path that an endpoint serves unless told otherwise.
@@ -45,23 +46,6 @@ pub struct EndpointBuilder {
     admission: AdmissionRules,
     pub(super) limits: EndpointLimits,
     pages: Option<PageHandler>,
-}
-
-/// Handler of other paths.
-pub(super) type PageHandler = Box<dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync>;
-
-#[derive(Clone, Debug)]
-pub(super) struct EndpointLimits {
-    pub(super) path: Box<str>,
-    pub(super) concurrent_calls: usize,
-    pub(super) sessions: usize,
-    pub(super) session_idle: Duration,
-    pub(super) keep_alive: Duration,
-    pub(super) stream_after: Duration,
-    pub(super) retry: Duration,
-    pub(super) body: Duration,
-    pub(super) buffered_bytes: usize,
-    pub(super) sse: bool,
 }
 
 impl EndpointBuilder {
@@ -262,6 +246,18 @@ impl EndpointBuilder {
     #[must_use]
     pub fn build(self) -> Endpoint {
         Endpoint::from_parts(self.service, self.adapter, self.admission, self.limits, self.pages)
+    }
+}
+
+impl Endpoint {
+    /// Serves `service` with every setting at its default.
+    pub fn new(service: impl IntoService) -> Self {
+        Self::builder(service).build()
+    }
+
+    /// Returns a builder of an endpoint that serves `service`.
+    pub fn builder(service: impl IntoService) -> EndpointBuilder {
+        EndpointBuilder::new(BoxService::new(service.into_service()))
     }
 }
 

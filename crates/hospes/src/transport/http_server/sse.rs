@@ -3,17 +3,15 @@
 //! A stream is a connection like one over pipes: what the client posts are its lines, the events are ours, and the same
 //! connection serves it. It ends with the stream. (Where the endpoint is `/mcp`, clients listen at `/sse`.)
 
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
 use futures::task::AtomicWaker;
-use hospes_model::{Era, JsonRpcMessage, RpcError, message};
-use hospes_proto::RevisionSet;
+use hospes_model::{JsonRpcMessage, RpcError, message};
 use hospes_proto::frame::FramedLine;
 use hospes_proto::frame::sse::{self, SseEventHead};
 use hospes_proto::http::{HttpRejection, SessionId, SseEndpoint};
@@ -22,113 +20,17 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::body::{Body, EventSource};
-use super::endpoint::{EndpointInner, busy_rejection, empty, events, rejection_response, sender};
-use super::middleware::{check_messages, check_request};
+use super::call_guard::{check_messages, check_request};
+use super::caller::sender;
+use super::endpoint_inner::EndpointInner;
 use super::receive;
-use super::settings::EndpointLimits;
-use crate::service::BoxService;
-use crate::transport::adapter::{AdapterSettings, ServiceAdapter, random_bytes};
-use crate::transport::duplex::{
-    ConnectionLimits, DEFAULT_SHUTDOWN_TIMEOUT, DuplexConnection, MAX_UNWRITTEN_BYTES,
-};
+use super::response::{busy_rejection, empty, events, rejection_response};
+use super::sse_transport::{SESSION_PARAMETER, SseStreamHandle, SseTransport};
+use crate::transport::adapter::random_bytes;
+use crate::transport::duplex::{DuplexConnection, MAX_UNWRITTEN_BYTES};
 
 /// Maximum number of messages queued for one stream: the limit `max_waiting_messages`.
 const MAX_WAITING_MESSAGES: usize = 256;
-/// Maximum number of concurrent calls of one stream; further ones wait: the limit `max_stream_calls`.
-const MAX_STREAM_CALLS: usize = 256;
-/// The parameter of the messages' URL that says which stream they belong to.
-const SESSION_PARAMETER: &str = "sessionId";
-
-/// The two endpoints, and the streams that are open.
-pub(super) struct SseTransport {
-    stream_path: Box<str>,
-    messages_path: Box<str>,
-    /// The service as peers of the older era see it; there is no newer one here.
-    adapter: Arc<ServiceAdapter>,
-    connection_limits: ConnectionLimits,
-    streams: Mutex<HashMap<Box<str>, Arc<SseStreamHandle>>>,
-    max: usize,
-}
-
-/// One stream, as those see it who post to it.
-#[derive(Debug)]
-struct SseStreamHandle {
-    principal: Option<Arc<str>>,
-    inbox: mpsc::Sender<Bytes>,
-    waker: AtomicWaker,
-    calls: AtomicUsize,
-}
-
-impl SseTransport {
-    /// Beside the endpoint's own path; none where no older revision is spoken.
-    pub(super) fn new(
-        service: BoxService,
-        settings: &AdapterSettings,
-        limits: &EndpointLimits,
-        message_bytes: usize,
-    ) -> Option<Self> {
-        let revisions = settings.revisions.intersection(RevisionSet::of_era(Era::Legacy));
-        if !limits.sse || revisions.is_empty() {
-            return None;
-        }
-        let folder = limits.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        Some(Self {
-            stream_path: format!("{folder}/sse").into(),
-            messages_path: format!("{folder}/messages").into(),
-            adapter: ServiceAdapter::new(service, AdapterSettings { revisions, ..settings.clone() }),
-            connection_limits: ConnectionLimits {
-                message_bytes,
-                concurrent_calls: MAX_STREAM_CALLS.min(limits.concurrent_calls),
-                queued_bytes: message_bytes,
-                shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
-            },
-            streams: Mutex::default(),
-            max: limits.sessions,
-        })
-    }
-
-    /// Returns the endpoint with this path, if there is one.
-    pub(super) fn endpoint(&self, path: &str) -> Option<SseEndpoint> {
-        match path {
-            path if path == &*self.stream_path => Some(SseEndpoint::Stream),
-            path if path == &*self.messages_path => Some(SseEndpoint::Messages),
-            _ => None,
-        }
-    }
-
-    /// Returns the number of open streams.
-    pub(super) fn len(&self) -> usize {
-        self.streams().len()
-    }
-
-    /// Lets every stream see that the endpoint is closing.
-    pub(super) fn wake(&self) {
-        // Collected, so that no waker runs under the lock.
-        let streams: Vec<_> = self.streams().values().cloned().collect();
-        streams.iter().for_each(|stream| stream.waker.wake());
-    }
-
-    fn streams(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<SseStreamHandle>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the stream that a message is for. It must be the sender's own; for all others it does not exist.
-    fn find(&self, parts: &Parts) -> Result<Arc<SseStreamHandle>, HttpRejection> {
-        let query = parts.uri.query().unwrap_or_default();
-        let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_PARAMETER)?.strip_prefix('='));
-        let Some(id) = id else {
-            let why =
-                format!("the URL has no {SESSION_PARAMETER}: open a stream at {} first", self.stream_path);
-            return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
-        };
-        let found = self.streams().get(id).cloned();
-        found.filter(|stream| stream.principal == sender(parts).principal).ok_or_else(|| {
-            let why = format!("stream not found; open one at {}", self.stream_path);
-            HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why))
-        })
-    }
-}
-
 /// Answers a request to one of the two endpoints.
 pub(super) async fn answer<B>(
     inner: &Arc<EndpointInner>,
@@ -141,7 +43,7 @@ where
     B: http_body::Body<Data = Bytes>,
     B::Error: fmt::Display,
 {
-    if let Some(response) = super::cors::preflight(inner, parts) {
+    if let Some(response) = super::cors::preflight(&inner.admission, parts) {
         return response;
     }
     let admitted = inner.admission.admit_sse(endpoint, &parts.method, parts.uri.authority(), &parts.headers);
