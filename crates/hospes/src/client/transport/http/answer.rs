@@ -12,8 +12,7 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::client::error::malformed;
 use crate::client::error::{CallError, ConnectStage, HttpFailure, excerpt};
-use crate::client::transport::http::HttpLinkShared;
-use crate::client::transport::http::pool::HttpConnection;
+use crate::client::transport::http::pool::{HttpConnection, HttpConnectionPool};
 
 /// Maximum number of bytes read of a body that is not an answer.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
@@ -84,13 +83,13 @@ pub(super) async fn read_body(
 
 /// Reads an unwanted response to its end, so that its connection can be used again.
 pub(super) async fn drain_response(
-    shared: &HttpLinkShared,
+    pool: &Arc<HttpConnectionPool>,
     response: Response<Incoming>,
     mut connection: HttpConnection,
 ) {
     let (head, mut body) = response.into_parts();
     if read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await.is_ok() {
-        shared.pool.release(connection);
+        pool.release(connection);
     }
 }
 
@@ -136,7 +135,7 @@ pub(super) fn match_answer(
 
 /// Reads the error of a response with a status other than success.
 pub(super) async fn read_refusal(
-    shared: &HttpLinkShared,
+    pool: &Arc<HttpConnectionPool>,
     id: i64,
     method: Option<&Method>,
     response: Response<Incoming>,
@@ -146,7 +145,7 @@ pub(super) async fn read_refusal(
     let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
     let text = match text {
         Ok(text) => {
-            shared.pool.release(connection);
+            pool.release(connection);
             text
         }
         // The connection is not put back: the rest of the body is still on it.
@@ -182,13 +181,13 @@ fn is_bare_refusal(status: StatusCode, message: &JsonRpcMessage<'_>) -> bool {
 
 /// Reads the error of a success without a message: most likely a page of a web site.
 pub(super) async fn read_page(
-    shared: &HttpLinkShared,
+    pool: &Arc<HttpConnectionPool>,
     response: Response<Incoming>,
     mut connection: HttpConnection,
 ) -> CallError {
     let (head, mut body) = response.into_parts();
     let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
-    let text = text.inspect(|_| shared.pool.release(connection)).unwrap_or_default();
+    let text = text.inspect(|_| pool.release(connection)).unwrap_or_default();
     let kind = head.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let what = match kind {
         Some(kind) => format!(
@@ -199,7 +198,7 @@ pub(super) async fn read_page(
     CallError::Http(Arc::new(HttpFailure {
         status: Some(head.status.as_u16()),
         body: excerpt(&text),
-        ..crate::client::transport::http::failure(ConnectStage::Http, &what)
+        ..failure(ConnectStage::Http, &what)
     }))
 }
 
@@ -214,9 +213,14 @@ pub(super) fn refusal_error(status: StatusCode, challenge: Option<String>, body:
 }
 
 pub(super) fn broken_error(what: &str) -> CallError {
-    CallError::Http(Arc::new(crate::client::transport::http::failure(ConnectStage::Http, what)))
+    CallError::Http(Arc::new(failure(ConnectStage::Http, what)))
 }
 
 pub(super) fn too_large_error(bytes: usize, max: usize) -> CallError {
     CallError::TooLarge { what: "the answer", bytes, max, setting: "max_message_bytes" }
+}
+
+/// Creates a failure at a stage, without a status.
+pub(super) fn failure(stage: ConnectStage, what: &str) -> HttpFailure {
+    HttpFailure { stage, status: None, challenge: None, body: None, what: what.to_owned() }
 }

@@ -2,9 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::{Method, PeerResult, RawJson, Reply, code};
@@ -13,15 +11,16 @@ use http::{Method as Verb, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{HttpLinkShared, deadline};
 use crate::client::error::malformed;
 use crate::client::error::{CallError, TimeLimit};
 use crate::client::link::NegotiatedProtocol;
 use crate::client::link::{LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
+use crate::client::transport::http::active_call::{ActiveCall, CallStart};
 use crate::client::transport::http::answer::{self, ResponseKind};
-use crate::client::transport::http::authorize::RequestSubject;
+use crate::client::transport::http::link_shared::HttpLinkShared;
+use crate::client::transport::http::request_subject::RequestSubject;
 use crate::client::transport::http::session::HttpClientSession;
-use crate::client::transport::http::stream::ResponseStream;
+use crate::client::transport::http::stream::{ResponseStream, deadline};
 
 /// A request whose answer is there, or streams.
 #[derive(Debug)]
@@ -163,7 +162,7 @@ async fn receive(
     let done = |outcome| HttpCall(HttpCallState::Done(Some(outcome)));
     if !response.status().is_success() {
         let session_gone = response.status() == StatusCode::NOT_FOUND && session.id.is_some();
-        let error = answer::read_refusal(shared, id, Some(method), response, connection).await;
+        let error = answer::read_refusal(&shared.pool, id, Some(method), response, connection).await;
         return match error {
             // Whatever the message says, the status means that the session is gone.
             CallError::Rpc(_) if session_gone => Err(answer::refusal_error(StatusCode::NOT_FOUND, None, b"")),
@@ -188,7 +187,7 @@ async fn receive(
             let stream = ResponseStream::new(shared, session, outgoing, speech, id, source, begun);
             Ok(HttpCall(HttpCallState::Stream(Box::new(stream))))
         }
-        ResponseKind::Other => Err(answer::read_page(shared, response, connection).await),
+        ResponseKind::Other => Err(answer::read_page(&shared.pool, response, connection).await),
     }
 }
 
@@ -251,34 +250,5 @@ impl Drop for CancelRequestOnDrop<'_> {
         if self.armed {
             self.shared.cancel(self.id, self.method, self.speech, self.session);
         }
-    }
-}
-
-/// Start of a request.
-pub(super) struct CallStart {
-    pub(super) at: Instant,
-    /// Time spent on authorization by then.
-    pub(super) away: Duration,
-    /// Until it is over the server is at work.
-    pub(super) busy: Option<ActiveCall>,
-}
-
-/// A call that the server works on. One that listens wants nothing done, and a ping asks whether anything is.
-pub(super) struct ActiveCall(Arc<HttpLinkShared>);
-
-impl ActiveCall {
-    fn with(shared: &Arc<HttpLinkShared>, method: &Method) -> Option<Self> {
-        if matches!(method, Method::SubscriptionsListen | Method::Ping) {
-            return None;
-        }
-        // `Relaxed`: only the health check reads this number, and nothing else is read because of it.
-        shared.calls.fetch_add(1, Ordering::Relaxed);
-        Some(Self(Arc::clone(shared)))
-    }
-}
-
-impl Drop for ActiveCall {
-    fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -24,14 +24,17 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use super::{HttpLink, HttpLinkShared, answer, failure, path_of};
 use crate::client::error::{CallError, ConnectStage, ConnectionClosed};
 use crate::client::link::NegotiatedProtocol;
 use crate::client::link::inbox;
 use crate::client::transport::duplex::{DuplexTransport, write_answer};
+use crate::client::transport::http::answer::{self, failure};
+use crate::client::transport::http::event_stream::OpenedStream;
+use crate::client::transport::http::http_link::HttpLink;
+use crate::client::transport::http::link_shared::{HttpLinkShared, path_of};
 use crate::client::transport::http::pool::HttpConnection;
 use crate::client::transport::http::reader::{SseItem, SseReader};
-use crate::client::transport::http::session::{HttpClientSession, OpenedStream};
+use crate::client::transport::http::session::HttpClientSession;
 
 /// Maximum time until the first event, which contains the URL for messages.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -348,7 +351,7 @@ impl SsePump {
         let method = if revision.is_none() { Some(&Method::Initialize) } else { method };
         let (speech, session) = (speech(revision), HttpClientSession::default());
         let headers = || self.shared.headers(&speech, method, None, &session);
-        let subject = crate::client::transport::http::authorize::RequestSubject::new(
+        let subject = crate::client::transport::http::request_subject::RequestSubject::new(
             method.map_or("response", Method::name),
             None,
         );
@@ -357,10 +360,10 @@ impl SsePump {
             let status = response.status();
             let said = response.headers().get(CONTENT_TYPE).is_some();
             if status.is_success() || !said {
-                answer::drain_response(&self.shared, response, connection).await;
+                answer::drain_response(&self.shared.pool, response, connection).await;
                 return Ok(status);
             }
-            match answer::read_refusal(&self.shared, 0, None, response, connection).await {
+            match answer::read_refusal(&self.shared.pool, 0, None, response, connection).await {
                 _ if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) => Ok(status),
                 error => Err(error),
             }

@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::task::AtomicWaker;
 use hospes_model::message::{self, Frame, JsonRpcMessage};
 use hospes_model::{Method, ProgressToken, RawJson, RequestId, RpcError};
 use hospes_proto::session::client::TimeLimits;
@@ -17,72 +16,21 @@ use hyper::body::{Body as _, Incoming};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{HttpLinkShared, deadline};
 use crate::client::error::{CallError, TimeLimit};
 use crate::client::link::NegotiatedProtocol;
 use crate::client::link::inbox::{CallInbox, ProgressParamsPeek};
 use crate::client::link::{EventInterest, LinkEvent, OutgoingRequest};
+use crate::client::transport::http::active_call::{ActiveCall, CallStart};
 use crate::client::transport::http::answer;
-use crate::client::transport::http::call::{ActiveCall, CallStart};
+use crate::client::transport::http::event_stream::{OpenedStream, retry_delay};
+use crate::client::transport::http::link_shared::HttpLinkShared;
+use crate::client::transport::http::mailbox::CallMailbox;
 use crate::client::transport::http::pool::HttpConnection;
 use crate::client::transport::http::reader::{SseItem, SseReader};
-use crate::client::transport::http::session::{HttpClientSession, OpenedStream, retry_delay};
+use crate::client::transport::http::session::HttpClientSession;
 
 /// Maximum number of consecutive resumptions of a stream without progress.
 const MAX_RESUMPTIONS: u32 = 5;
-
-/// Mailbox for the answer to a request that arrives on another stream. That must not happen (HTTP-33). It does, because
-/// some servers take any stream of the client for the one that broke.
-#[derive(Debug)]
-pub(super) struct CallMailbox {
-    answer: Mutex<Option<Result<RawJson, CallError>>>,
-    /// Questions that came on the session's own stream.
-    questions: Mutex<CallInbox>,
-    /// True if its caller can answer questions; followed by the principal and the session of the call.
-    asks: bool,
-    pub(super) principal: Option<Arc<str>>,
-    session: Arc<HttpClientSession>,
-    waker: AtomicWaker,
-}
-
-impl CallMailbox {
-    fn of(outgoing: &OutgoingRequest<'_>, session: &Arc<HttpClientSession>) -> Self {
-        Self {
-            answer: Mutex::default(),
-            questions: Mutex::default(),
-            asks: outgoing.interest == EventInterest::NotificationsAndRequests
-                && outgoing.method.allows_input_requests(),
-            principal: outgoing.principal.cloned(),
-            session: Arc::clone(session),
-            waker: AtomicWaker::new(),
-        }
-    }
-
-    /// Returns true if a question asked in `session` can be put to this call.
-    pub(super) fn can_be_asked(&self, session: &Arc<HttpClientSession>) -> bool {
-        self.asks && Arc::ptr_eq(&self.session, session)
-    }
-
-    pub(super) fn put_question(&self, question: LinkEvent) {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
-        self.waker.wake();
-    }
-
-    fn question(&self) -> Option<LinkEvent> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    pub(super) fn put_answer(&self, answer: Result<RawJson, CallError>) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-        self.waker.wake();
-    }
-
-    fn poll_take(&self, cx: &mut TaskContext<'_>) -> Option<Result<RawJson, CallError>> {
-        // Before the look, so that an answer in between wakes this task.
-        self.waker.register(cx.waker());
-        self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
 
 /// A request whose answer streams.
 pub(super) struct ResponseStream {
@@ -433,4 +381,9 @@ impl fmt::Debug for ResponseStream {
             .field("method", &self.method)
             .finish_non_exhaustive()
     }
+}
+
+/// The moment from which on waiting is over.
+pub(super) fn deadline(from: Instant, limit: Option<Duration>) -> Option<Instant> {
+    limit.and_then(|limit| from.checked_add(limit))
 }

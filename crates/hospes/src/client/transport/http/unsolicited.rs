@@ -11,10 +11,11 @@ use crate::client::error::CallError;
 use crate::client::link::LinkEvent;
 use crate::client::link::NegotiatedProtocol;
 use crate::client::link::inbox;
-use crate::client::transport::http::HttpLinkShared;
+use crate::client::transport::http::link_shared::HttpLinkShared;
+use crate::client::transport::http::mailbox::CallMailbox;
 use crate::client::transport::http::reader::SseItem;
 use crate::client::transport::http::session::HttpClientSession;
-use crate::client::transport::http::stream::{CallMailbox, raw};
+use crate::client::transport::http::stream::raw;
 
 impl HttpLinkShared {
     /// Handles an item that belongs to no request of this client.
