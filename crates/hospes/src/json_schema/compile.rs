@@ -3,7 +3,7 @@
 use hospes_model::RawJson;
 use serde_json::Value;
 
-use super::MAX_SUBSCHEMAS;
+use super::bounds::{MAX_SUBSCHEMAS, is_bounded};
 use super::composition::CompositionCost;
 
 /// Maximum number of mistakes reported for one value.
@@ -15,7 +15,7 @@ const MAX_REPORTED_ERRORS: usize = 5;
 /// # Errors
 /// In words: the first five mistakes with their places, or what is wrong with the schema.
 pub fn check_against_schema(value: &RawJson, schema: &RawJson) -> Result<(), String> {
-    if !super::is_bounded(schema) {
+    if !is_bounded(schema) {
         return Err("the schema is too large or too deep".to_owned());
     }
     let read = |json: &RawJson| json.decode::<Value>().map_err(|error| error.to_string());

@@ -2,17 +2,17 @@
 //! where it is not, and explain every mistake.
 
 use std::cell::Cell;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use hospes_model::RawJson;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
-#[cfg(feature = "validate")]
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::server::mistakes;
+use crate::server::mistakes::{MAX_REPORTED_MISTAKES, ToolArgumentMistake};
+use crate::server::suggest::did_you_mean;
 #[cfg(feature = "validate")]
 use crate::server::validate::SchemaValidator;
 
@@ -46,7 +46,7 @@ impl ArgumentRules {
             Ok(value) if !unknown.get() => Ok(value),
             // What is wrong is worked out only now: most arguments
             // are right, and a full check of each would be slow.
-            _ => Err(mistakes::explain_decode_failure::<T>(self, raw)),
+            _ => Err(explain_decode_failure::<T>(self, raw)),
         }
     }
 
@@ -59,7 +59,7 @@ impl ArgumentRules {
         if let Some(validator) = &self.validator {
             let fits = raw.to_value().is_ok_and(|value| validator.is_valid(&value));
             if !fits {
-                return Err(mistakes::explain_decode_failure::<IgnoredAny>(self, raw));
+                return Err(explain_decode_failure::<IgnoredAny>(self, raw));
             }
         }
         let _ = raw;
@@ -80,6 +80,72 @@ impl fmt::Debug for ArgumentRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ArgumentRules").field("tool", &self.tool).finish_non_exhaustive()
     }
+}
+
+/// The error that tells what is wrong with `raw`, which has been refused.
+fn explain_decode_failure<T: DeserializeOwned>(rules: &ArgumentRules, raw: &RawJson) -> Error {
+    let mut mistakes = Vec::new();
+    match raw.to_value() {
+        Ok(value) => by_schema(rules, &value, &mut mistakes),
+        Err(error) => mistakes.push(ToolArgumentMistake::at("", error.to_string())),
+    }
+    if mistakes.is_empty() {
+        // The type asks for more than its schema says.
+        let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
+        let text = match serde_path_to_error::deserialize::<_, T>(&mut json) {
+            Ok(_) => ToolArgumentMistake::at("", "does not match the tool's input type".to_owned()),
+            Err(error) => {
+                let path = error.path().to_string();
+                let path = if path == "." { String::new() } else { path };
+                ToolArgumentMistake { path, text: without_position(&error.into_inner().to_string()) }
+            }
+        };
+        mistakes.push(text);
+    }
+    let mut text = format!("invalid arguments for {}:", rules.tool);
+    for mistake in mistakes.iter().take(MAX_REPORTED_MISTAKES) {
+        // Writing to a string cannot fail.
+        let _ = if mistake.path.is_empty() {
+            write!(text, "\n- {}", mistake.text)
+        } else {
+            write!(text, "\n- {}: {}", mistake.path, mistake.text)
+        };
+    }
+    if mistakes.len() > MAX_REPORTED_MISTAKES {
+        text.push_str("\n- and more");
+    }
+    Error::msg(text)
+}
+
+#[cfg(feature = "validate")]
+fn by_schema(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
+    let compiled = match &rules.validator {
+        Some(validator) => Some(validator),
+        None => rules.explainer.get_or_init(|| SchemaValidator::new(&rules.schema).ok()).as_ref(),
+    };
+    match compiled {
+        Some(validator) => mistakes.extend(validator.find_mistakes(value, &rules.schema)),
+        None => find_unknown_arguments(rules, value, mistakes),
+    }
+}
+
+#[cfg(not(feature = "validate"))]
+fn by_schema(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
+    find_unknown_arguments(rules, value, mistakes);
+}
+
+/// The arguments that the tool does not have.
+fn find_unknown_arguments(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
+    let (Some(known), Value::Object(members)) = (&rules.known, value) else { return };
+    for name in members.keys().filter(|name| known.iter().all(|known| **known != ***name)) {
+        let meant = did_you_mean(name, known.iter().map(|known| &**known));
+        mistakes.push(ToolArgumentMistake::at_member("", name, format!("unknown property{meant}")));
+    }
+}
+
+/// Removes the position: lines and columns are meaningless to a model that wrote no text.
+fn without_position(message: &str) -> String {
+    message.split(" at line ").next().unwrap_or(message).to_owned()
 }
 
 /// The members that an object may have, and whether another one was met.

@@ -14,10 +14,10 @@ use hospes_model::{InputRequests, InputResponses};
 use hospes_model::{ListTasksResult, RawJson, RpcError, Task};
 use tokio::sync::watch;
 
-use super::TaskSettings;
 use super::clock::{TaskClock, millis};
 use super::live_task::{LiveTask, RequestMeter};
 use super::record::TaskRecord;
+use super::settings::TaskSettings;
 use super::store::{TaskPosition, TaskStore, TaskStoreError};
 
 /// Number of tasks on a page of a list.

@@ -10,10 +10,10 @@ use hospes_proto::frame::LineFramer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Sleep;
 
-use super::ConnectionLimits;
 #[cfg(feature = "stdio")]
 use super::background::CallCounters;
 use super::duplex_connection::DuplexConnection;
+use super::limits::ConnectionLimits;
 use super::outbox::MAX_UNWRITTEN_BYTES;
 use crate::peer::RequestSender;
 use crate::transport::adapter::ServiceAdapter;

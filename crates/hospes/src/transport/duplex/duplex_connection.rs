@@ -13,8 +13,8 @@ use hospes_proto::frame::{FramedLine, OversizeSubject};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-use super::ConnectionLimits;
 use super::background::{BackgroundCall, CallCounters, finish_answer, listen, run_in_background};
+use super::limits::ConnectionLimits;
 use super::outbox::{MAX_UNWRITTEN_BYTES, Outbox};
 use super::queue::RequestQueue;
 use crate::params::Params;
