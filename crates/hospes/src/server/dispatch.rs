@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures::Stream as _;
@@ -25,7 +26,8 @@ use crate::server::catalogue::{CatalogueEntry, EntryRegistry, ListSettings, Serv
 use crate::server::change_bus::{ChangeEvent, ChangeFilter, ChangedList, MAX_SUBSCRIBED_URIS};
 use crate::server::completed_argument::{ArgumentOwner, Completes};
 use crate::server::content_checks::is_uri;
-use crate::server::entries::TaskMode;
+use crate::server::entries::{HandlerFuture, TaskMode};
+use crate::server::output_contract::OutputContract;
 use crate::server::prompt;
 use crate::server::resource::{self, not_found};
 use crate::server::rules::Feature;
@@ -65,6 +67,14 @@ pub(super) enum ToolRunOutcome {
     ForTask(TaskMode),
 }
 
+/// A tool whose arguments were checked.
+enum StartedTool {
+    /// The handler runs; its result is checked against the contract, if there is one.
+    Running(HandlerFuture<CallToolResult>, Option<Arc<OutputContract>>),
+    /// The handler has not been started: it runs as a task.
+    ForTask(TaskMode),
+}
+
 /// Returns true if the `resources` capability is declared.
 fn has_resources(catalogue: &ServerCatalogue) -> bool {
     catalogue.resources.was_ever_used() || catalogue.templates.was_ever_used()
@@ -97,49 +107,13 @@ impl Server {
             }
             _ => &nothing,
         };
-        let started = self.shared.read(|all| {
-            let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
-            // The same error for both: a tool that this caller may not use does not exist for them.
-            let Some(tool) = all.tools.get(name).filter(|_| may(Feature::Tool(name))) else {
-                return Err(all.tools.unknown_name_error(name, may).into());
-            };
-            // HHDR-23: intermediaries have acted on these headers, so that they must say what the body says.
-            if !tool.mirror.is_empty()
-                && !call.context.peer().revision.is_legacy()
-                && let Some(headers) = call.context.http().map(|head| &head.headers)
-            {
-                let raw: Option<&RawValue> = arguments.decode().ok();
-                tool.mirror.check(raw, headers)?;
-            }
-            if !within {
-                match (tool.tasks, call.context.task_wish()) {
-                    (Some(mode), _) => {
-                        // A mistake is told at once, not by a task.
-                        tool.check(arguments)?;
-                        return Ok(Err(mode));
-                    }
-                    // TASK-06
-                    (None, TaskPreference::Asked(_)) => {
-                        let why = format!("the tool {name} does not support tasks");
-                        return Err(RpcError::new(code::METHOD_NOT_FOUND, why).into());
-                    }
-                    (None, _) => {}
-                }
-            }
-            // After the checks, so that a call that is refused for its mistakes does not count.
-            if let Some(limit) = self.rules.tool_limit() {
-                limit.take(&call.context, "calls", "tool_rate")?;
-            }
-            if let Some(limit) = &tool.limit {
-                limit.take(&call.context, &format!("calls of {name}"), "rate")?;
-            }
-            let running = tool.start(&self.parts(&call.context), arguments)?;
-            Ok(Ok((running, tool.output_contract())))
-        });
+        let started = self.shared.read(|all| self.start_tool(all, call, name, arguments, within));
         let result = match started {
-            Ok(Ok((running, None))) => running.await,
-            Ok(Ok((running, Some(promise)))) => running.await.and_then(|result| promise.check_result(result)),
-            Ok(Err(mode)) => return ToolRunOutcome::ForTask(mode),
+            Ok(StartedTool::Running(running, None)) => running.await,
+            Ok(StartedTool::Running(running, Some(promise))) => {
+                running.await.and_then(|result| promise.check_result(result))
+            }
+            Ok(StartedTool::ForTask(mode)) => return ToolRunOutcome::ForTask(mode),
             Err(error) => Err(error),
         };
         if let Some(questions) = call.context.take_questions() {
@@ -156,6 +130,54 @@ impl Server {
         // Errors as well, because they may quote what the tool has read (TOOL-23).
         self.rules.sanitize(name, &mut result);
         ToolRunOutcome::Done(Outcome::Complete(Reply::CallTool(result)))
+    }
+
+    /// Starts a tool's handler, if this caller may call it now; `within` its task, or where it has none.
+    fn start_tool(
+        &self,
+        all: &ServerCatalogue,
+        call: &Call,
+        name: &str,
+        arguments: &RawJson,
+        within: bool,
+    ) -> Result<StartedTool, Error> {
+        let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
+        // The same error for both: a tool that this caller may not use does not exist for them.
+        let Some(tool) = all.tools.get(name).filter(|_| may(Feature::Tool(name))) else {
+            return Err(all.tools.unknown_name_error(name, may).into());
+        };
+        // HHDR-23: intermediaries have acted on these headers, so that they must say what the body says.
+        if !tool.mirror.is_empty()
+            && !call.context.peer().revision.is_legacy()
+            && let Some(headers) = call.context.http().map(|head| &head.headers)
+        {
+            let raw: Option<&RawValue> = arguments.decode().ok();
+            tool.mirror.check(raw, headers)?;
+        }
+        if !within {
+            match (tool.tasks, call.context.task_wish()) {
+                (Some(mode), _) => {
+                    // A mistake is told at once, not by a task.
+                    tool.check(arguments)?;
+                    return Ok(StartedTool::ForTask(mode));
+                }
+                // TASK-06
+                (None, TaskPreference::Asked(_)) => {
+                    let why = format!("the tool {name} does not support tasks");
+                    return Err(RpcError::new(code::METHOD_NOT_FOUND, why).into());
+                }
+                (None, _) => {}
+            }
+        }
+        // After the checks, so that a call that is refused for its mistakes does not count.
+        if let Some(limit) = self.rules.tool_limit() {
+            limit.take(&call.context, "calls", "tool_rate")?;
+        }
+        if let Some(limit) = &tool.limit {
+            limit.take(&call.context, &format!("calls of {name}"), "rate")?;
+        }
+        let running = tool.start(&self.parts(&call.context), arguments)?;
+        Ok(StartedTool::Running(running, tool.output_contract()))
     }
 
     async fn get_prompt(&self, call: &Call) -> Outcome {

@@ -173,7 +173,7 @@ impl ToolEntry {
         let name: Box<str> = listed.name.as_str().into();
         check_name(&name)?;
         listed.meta.check_keys()?;
-        let bad_schema = |why: String| RegisterError::BadSchema { tool: name.to_string(), why };
+        let bad_schema = |why: String| bad_schema(&name, why);
         if annotations != ToolAnnotations::new() {
             listed.annotations = Some(Box::new(annotations));
         }
@@ -195,31 +195,7 @@ impl ToolEntry {
         if listed.output_schema.is_none() {
             listed.output_schema = output_schema();
         }
-        // A schema is made or read into values only where somebody looks at those: servers have many tools, and starting
-        // one must not take long.
-        let (known, exacting) = if let Some(given) = input_schema {
-            if !schema::is_of_object(&given) {
-                return Err(bad_schema("its root must have \"type\": \"object\"".into()));
-            }
-            listed.input_schema = given;
-            (None, true)
-        } else {
-            let (schema, type_name) = match declared {
-                DeclaredArguments::Typed { schema, type_name } => (schema, type_name),
-                DeclaredArguments::Nothing => (schema::no_arguments(), ""),
-                DeclaredArguments::Raw | DeclaredArguments::Twice => (schema::any_arguments(), ""),
-            };
-            let Ok(shaped) = schema::build_input_schema(schema) else {
-                return Err(RegisterError::ArgumentsNotAnObject { tool: name.into(), type_name });
-            };
-            listed.description = listed.description.or(shaped.description);
-            listed.input_schema = shaped.schema.into();
-            (shaped.known, shaped.exacting)
-        };
-        // Before the schema is compiled, which takes the longer the larger it is (JSCH-11).
-        if !crate::json_schema::is_bounded(&listed.input_schema) {
-            return Err(bad_schema("it is too large or too deeply nested to be validated".into()));
-        }
+        let InputLimits { known, exacting } = set_input_schema(&mut listed, input_schema, declared)?;
         #[cfg(feature = "validate")]
         let schema = listed.input_schema.to_value().map_err(|error| bad_schema(error.to_string()))?;
         let mirror =
@@ -249,6 +225,53 @@ impl ToolEntry {
             run,
         })
     }
+}
+
+/// Limits of the arguments, beyond what a handler decodes.
+struct InputLimits {
+    /// The only arguments there are; none where the schema is open.
+    known: Option<Box<[Box<str>]>>,
+    /// True if the schema asks for more than decoding checks.
+    exacting: bool,
+}
+
+/// Enters the input schema: the one that was given by hand, or that of the handler's arguments.
+fn set_input_schema(
+    listed: &mut hospes_model::Tool,
+    given: Option<RawJson>,
+    declared: DeclaredArguments,
+) -> Result<InputLimits, RegisterError> {
+    // A schema is made or read into values only where somebody looks at those: servers have many tools, and starting
+    // one must not take long.
+    let limits = if let Some(given) = given {
+        if !schema::is_of_object(&given) {
+            return Err(bad_schema(&listed.name, "its root must have \"type\": \"object\"".into()));
+        }
+        listed.input_schema = given;
+        InputLimits { known: None, exacting: true }
+    } else {
+        let (schema, type_name) = match declared {
+            DeclaredArguments::Typed { schema, type_name } => (schema, type_name),
+            DeclaredArguments::Nothing => (schema::no_arguments(), ""),
+            DeclaredArguments::Raw | DeclaredArguments::Twice => (schema::any_arguments(), ""),
+        };
+        let Ok(shaped) = schema::build_input_schema(schema) else {
+            return Err(RegisterError::ArgumentsNotAnObject { tool: listed.name.clone(), type_name });
+        };
+        listed.description = listed.description.take().or(shaped.description);
+        listed.input_schema = shaped.schema.into();
+        InputLimits { known: shaped.known, exacting: shaped.exacting }
+    };
+    // Before the schema is compiled, which takes the longer the larger it is (JSCH-11).
+    if !crate::json_schema::is_bounded(&listed.input_schema) {
+        let why = "it is too large or too deeply nested to be validated";
+        return Err(bad_schema(&listed.name, why.into()));
+    }
+    Ok(limits)
+}
+
+fn bad_schema(tool: &str, why: String) -> RegisterError {
+    RegisterError::BadSchema { tool: tool.to_owned(), why }
 }
 
 fn check_name(name: &str) -> Result<(), RegisterError> {
