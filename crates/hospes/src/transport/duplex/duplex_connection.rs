@@ -52,6 +52,21 @@ pub(in crate::transport) struct DuplexConnection {
     spreads: bool,
 }
 
+/// Output of the connection while it handles a message.
+struct TurnOutput<'a, 'cx> {
+    cx: &'a mut TaskContext<'cx>,
+    out: &'a mut Vec<u8>,
+    /// The batch that the message is part of; it collects the answers.
+    batch: Option<&'a Arc<BatchAnswers>>,
+}
+
+impl TurnOutput<'_, '_> {
+    /// Ends the answer that was written from `start` on.
+    fn finish_answer(&mut self, start: usize) {
+        finish_answer(self.out, start, self.batch, None);
+    }
+}
+
 struct SessionOpening(Pin<Box<dyn Future<Output = Result<InitializedSession, Vec<u8>>> + Send>>);
 
 impl std::fmt::Debug for SessionOpening {
@@ -151,7 +166,9 @@ impl DuplexConnection {
     ) {
         match line {
             FramedLine::Message(whole) => match message::decode(&whole) {
-                Ok(message::Frame::Single(message)) => self.handle(&whole, message, None, cx, out),
+                Ok(message::Frame::Single(message)) => {
+                    self.handle(&whole, message, &mut TurnOutput { cx, out, batch: None });
+                }
                 Ok(message::Frame::Batch(parts)) => self.handle_batch(&whole, parts, cx, out),
                 Err(fault) if fault.is_for_response() => self.fail_question(fault),
                 Err(fault) => self.refuse(out, fault.id.as_ref(), fault.error),
@@ -168,16 +185,9 @@ impl DuplexConnection {
         }
     }
 
-    fn handle(
-        &mut self,
-        whole: &Bytes,
-        message: JsonRpcMessage<'_>,
-        batch: Option<&Arc<BatchAnswers>>,
-        cx: &mut TaskContext<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn handle(&mut self, whole: &Bytes, message: JsonRpcMessage<'_>, output: &mut TurnOutput<'_, '_>) {
         match message {
-            JsonRpcMessage::Request(request) => self.request(whole, request, batch, cx, out),
+            JsonRpcMessage::Request(request) => self.request(whole, request, output),
             JsonRpcMessage::Notification(notification) => self.notification(whole, &notification),
             JsonRpcMessage::Response(response) => {
                 if let Some(session) = &self.session {
@@ -207,7 +217,9 @@ impl DuplexConnection {
         let batch = Arc::new(BatchAnswers::new(owed));
         for part in parts {
             match part {
-                Ok(message) => self.handle(whole, message, Some(&batch), cx, out),
+                Ok(message) => {
+                    self.handle(whole, message, &mut TurnOutput { cx, out, batch: Some(&batch) });
+                }
                 Err(fault) if fault.is_for_response() => self.fail_question(fault),
                 Err(fault) => {
                     let mut text = Vec::new();
@@ -258,19 +270,18 @@ impl DuplexConnection {
         &mut self,
         whole: &Bytes,
         request: message::JsonRpcRequest<'_>,
-        batch: Option<&Arc<BatchAnswers>>,
-        cx: &mut TaskContext<'_>,
-        out: &mut Vec<u8>,
+        output: &mut TurnOutput<'_, '_>,
     ) {
         if self.is_full() && !is_immediate(&request.method) {
             // The queue keeps whole lines, so that a part of a batch cannot wait in it.
-            let queued = if batch.is_some() { Err(self.busy()) } else { self.enqueue(&request.id, whole) };
+            let queued =
+                if output.batch.is_some() { Err(self.busy()) } else { self.enqueue(&request.id, whole) };
             if let Err(error) = queued {
-                self.answer_error(out, batch, &request.id, error);
+                self.answer_error(output, &request.id, error);
             }
             return;
         }
-        self.start(whole, request, batch, cx, out);
+        self.start(whole, request, output);
     }
 
     /// Starts a request, be it read just now or taken from the queue.
@@ -278,22 +289,20 @@ impl DuplexConnection {
         &mut self,
         whole: &Bytes,
         request: message::JsonRpcRequest<'_>,
-        batch: Option<&Arc<BatchAnswers>>,
-        cx: &mut TaskContext<'_>,
-        out: &mut Vec<u8>,
+        output: &mut TurnOutput<'_, '_>,
     ) {
-        let start = out.len();
+        let start = output.out.len();
         if let Some(session) = &self.session
             && !is_modern_only(&request)
         {
-            if batch.is_some() && request.method == Method::Initialize.name() {
+            if output.batch.is_some() && request.method == Method::Initialize.name() {
                 // BATCH-03.
                 let error = RpcError::invalid_request("initialize cannot be part of a batch");
-                return self.answer_error(out, batch, &request.id, error);
+                return self.answer_error(output, &request.id, error);
             }
-            match self.adapter.admit(session, whole, request, None, out) {
-                AdmittedRequest::Answered => finish_answer(out, start, batch, None),
-                AdmittedRequest::Call(running) => self.run(running, batch, cx, out),
+            match self.adapter.admit(session, whole, request, None, output.out) {
+                AdmittedRequest::Answered => output.finish_answer(start),
+                AdmittedRequest::Call(running) => self.run(running, output),
             }
             return;
         }
@@ -306,19 +315,19 @@ impl DuplexConnection {
         let params = Params::new(params);
         let meta = match read_meta(params.view()) {
             Ok(meta) => meta,
-            Err(error) => return self.answer_error(out, batch, &id, error),
+            Err(error) => return self.answer_error(output, &id, error),
         };
         if meta.protocol_version.is_none() {
             // VER-15: who opens with `initialize` is of the older era.
             match method {
-                Method::Initialize => return self.open(id, &params, cx, out),
+                Method::Initialize => return self.open(id, &params, output.cx, output.out),
                 Method::Ping => {
                     // PING-01: even before the session is open.
-                    let Ok(()) = message::write_result(out, &id, |out| {
+                    let Ok(()) = message::write_result(output.out, &id, |out| {
                         out.extend_from_slice(b"{}");
                         Ok::<(), std::convert::Infallible>(())
                     });
-                    return finish_answer(out, start, batch, None);
+                    return output.finish_answer(start);
                 }
                 _ => {}
             }
@@ -327,8 +336,8 @@ impl DuplexConnection {
         let request = ModernRequest { id: id.clone(), method, params: params.clone(), sender, http: None };
         let begun = self.modern.check(&id).and_then(|()| self.adapter.begin(request, &meta, &self.peers));
         match begun {
-            Ok(running) => self.run(running, batch, cx, out),
-            Err(error) => self.answer_error(out, batch, &id, error),
+            Ok(running) => self.run(running, output),
+            Err(error) => self.answer_error(output, &id, error),
         }
     }
 
@@ -359,19 +368,13 @@ impl DuplexConnection {
 
     /// Polls a call in place; if it does not finish at once it moves to a task of its own. A call that is not known to
     /// return quickly starts in its own task, so that the connection is served whatever the handler does.
-    fn run(
-        &mut self,
-        mut running: RunningCall,
-        batch: Option<&Arc<BatchAnswers>>,
-        cx: &mut TaskContext<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn run(&mut self, mut running: RunningCall, output: &mut TurnOutput<'_, '_>) {
         // On a single thread a task of its own would not keep the connection served either.
         let kind = if self.spreads { running.kind() } else { None };
         let unknown = kind.filter(|kind| !self.adapter.call_timings().is_quick(*kind));
         if unknown.is_none() {
             let start = kind.map(|_| Instant::now());
-            let done = Self::run_in_place(&mut running, batch, cx, out);
+            let done = Self::run_in_place(&mut running, output);
             if let (Some(kind), Some(start)) = (kind, start) {
                 running.record_timing(kind, start);
             }
@@ -379,32 +382,27 @@ impl DuplexConnection {
                 return;
             }
         }
-        if let Err(error) = self.spawn(&mut running, batch) {
-            return self.answer_error(out, batch, running.id(), error);
+        if let Err(error) = self.spawn(&mut running, output.batch) {
+            return self.answer_error(output, running.id(), error);
         }
-        let slot = BackgroundCall::of(&running, &self.counters, &self.outbox, batch);
+        let slot = BackgroundCall::of(&running, &self.counters, &self.outbox, output.batch);
         tokio::spawn(run_in_background(running, slot, unknown));
     }
 
     /// Polls a call for as long as it has something to say; whether it is done.
-    fn run_in_place(
-        running: &mut RunningCall,
-        batch: Option<&Arc<BatchAnswers>>,
-        cx: &mut TaskContext<'_>,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let begin = out.len();
+    fn run_in_place(running: &mut RunningCall, output: &mut TurnOutput<'_, '_>) -> bool {
+        let begin = output.out.len();
         // A call that talks without end must not keep the others waiting.
-        while out.len() - begin < MAX_UNWRITTEN_BYTES {
-            let start = out.len();
-            match running.poll_output(cx, out) {
-                Poll::Ready(RunningCallOutput::Message) => end_line(out, start),
+        while output.out.len() - begin < MAX_UNWRITTEN_BYTES {
+            let start = output.out.len();
+            match running.poll_output(output.cx, output.out) {
+                Poll::Ready(RunningCallOutput::Message) => end_line(output.out, start),
                 Poll::Ready(RunningCallOutput::Answer(_)) => {
-                    finish_answer(out, start, batch, None);
+                    output.finish_answer(start);
                     return true;
                 }
                 Poll::Ready(RunningCallOutput::Silence) => {
-                    finish_answer(out, start, batch, Some(Vec::new()));
+                    finish_answer(output.out, start, output.batch, Some(Vec::new()));
                     return true;
                 }
                 Poll::Pending => return false,
@@ -476,7 +474,7 @@ impl DuplexConnection {
         {
             let Some(whole) = self.queue.pop() else { return };
             if let Ok(message::Frame::Single(JsonRpcMessage::Request(request))) = message::decode(&whole) {
-                self.start(&whole, request, None, cx, out);
+                self.start(&whole, request, &mut TurnOutput { cx, out, batch: None });
             }
         }
         if !self.queue.is_empty() && out.len() >= MAX_UNWRITTEN_BYTES {
@@ -485,17 +483,11 @@ impl DuplexConnection {
         }
     }
 
-    fn answer_error(
-        &self,
-        out: &mut Vec<u8>,
-        batch: Option<&Arc<BatchAnswers>>,
-        id: &RequestId,
-        error: RpcError,
-    ) {
+    fn answer_error(&self, output: &mut TurnOutput<'_, '_>, id: &RequestId, error: RpcError) {
         let mut text = Vec::new();
         // Method and revision choose the words; for these errors there is only one way to say them.
         write_refusal(&mut text, Some(id), &Method::Ping, self.revision(), error);
-        finish_answer(out, 0, batch, Some(text));
+        finish_answer(output.out, 0, output.batch, Some(text));
     }
 
     fn refuse(&self, out: &mut Vec<u8>, id: Option<&RequestId>, error: RpcError) {
