@@ -136,13 +136,13 @@ impl<'s> RevisionProbe<'s> {
         self.into_error(if silent { &NegotiationError::Silent } else { &NegotiationError::Exited })
     }
 
-    /// The whole story of a failure.
-    pub(super) fn into_error(self, failure: &NegotiationError) -> ConnectError {
+    /// Returns the stage of a failure, what happened, and a hint if there is one.
+    fn describe_failure(&self, failure: &NegotiationError) -> (ConnectStage, String, Option<String>) {
         let asked = match self.tried.last() {
             Some(attempt) if attempt.what.starts_with(Method::Discover.name()) => ConnectStage::Discover,
             _ => ConnectStage::Initialize,
         };
-        let (stage, what, hint) = match failure {
+        match failure {
             NegotiationError::NothingInCommon(theirs) => (
                 ConnectStage::Negotiate,
                 format!("no common protocol revision: the server supports {}", theirs.join(", ")),
@@ -202,7 +202,12 @@ impl<'s> RevisionProbe<'s> {
                 // There was an answer, but not to what was asked.
                 Some(error) => (asked, error.to_string(), None),
             },
-        };
+        }
+    }
+
+    /// The whole story of a failure.
+    pub(super) fn into_error(self, failure: &NegotiationError) -> ConnectError {
+        let (stage, what, hint) = self.describe_failure(failure);
         let error = ConnectError::new(self.shown, stage, what);
         let error = match &self.last {
             Some(last) => error.with_cause(last),
