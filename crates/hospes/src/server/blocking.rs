@@ -33,7 +33,8 @@ pub(crate) fn running_handlers() -> usize {
 /// ```
 ///
 /// A call costs a change of threads and back, some ten microseconds. What does not block needs none of that: an `async`
-/// closure without an `await` runs in place. At most [`MAX_BLOCKING_CALLS`](crate::server::MAX_BLOCKING_CALLS) of one server run at once.
+/// closure without an `await` runs in place. At most [`MAX_BLOCKING_CALLS`](crate::server::MAX_BLOCKING_CALLS) of one
+/// server run at once.
 ///
 /// A synchronous function cannot be interrupted. When its call is cancelled its result is discarded, but its thread is
 /// busy until it returns.

@@ -199,7 +199,8 @@ impl Server {
         self.register(|catalogue| catalogue.templates.add(entry))
     }
 
-    /// Values for an argument of a prompt or a resource template: a list, or a function that takes [`Typed`].
+    /// Values for an argument of a prompt or a resource template: a list, or a function that takes
+    /// [`Typed`](crate::server::Typed).
     ///
     /// # Panics
     /// When there is a completion for it, or the prompt or template, registered before, has no such argument.
@@ -209,7 +210,7 @@ impl Server {
         self.register(|catalogue| catalogue.complete(what, completer))
     }
 
-    /// Something that handlers share; they take it as [`State<T>`](State).
+    /// Something that handlers share; they take it as [`State<T>`](crate::server::State).
     ///
     /// # Panics
     /// When there is a state of that type.
@@ -320,7 +321,8 @@ impl Server {
         self
     }
 
-    /// Sets the rate of completions per caller; the default is [`DEFAULT_COMPLETION_RATE`].
+    /// Sets the rate of completions per caller; the default is
+    /// [`DEFAULT_COMPLETION_RATE`](crate::server::DEFAULT_COMPLETION_RATE).
     pub fn completion_rate(mut self, rate: Rate) -> Self {
         self.rules.completions = Arc::new(CallerRateLimiter::new(rate));
         self
@@ -349,7 +351,7 @@ impl Server {
     }
 
     /// Looks over what tools return, errors too, before anybody else sees it: called with the tool's name and its result.
-    /// [`hide_invisible`] is one that is ready to use.
+    /// [`hide_invisible`](crate::server::hide_invisible) is one that is ready to use.
     pub fn sanitize_results(
         mut self,
         sanitizer: impl Fn(&str, &mut CallToolResult) + Send + Sync + 'static,

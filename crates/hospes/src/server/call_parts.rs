@@ -31,8 +31,8 @@ pub trait FromCall: Sized + Send {
     /// Extracts the parameter from the call.
     ///
     /// # Errors
-    /// When this call does not have it. An [`RpcError`] becomes that protocol error; any other error becomes, in a
-    /// tool, a result that the model reads.
+    /// When this call does not have it. An [`RpcError`](hospes_model::RpcError) becomes that protocol error; any other
+    /// error becomes, in a tool, a result that the model reads.
     fn from_call(parts: &CallParts<'_>) -> Result<Self, Error>;
 }
 

@@ -1,6 +1,7 @@
 //! Writing servers.
 //!
-//! A [`Server`] is built by registering plain async functions, and is a [`Service`] as it stands:
+//! A [`Server`] is built by registering plain async functions, and is a [`Service`](crate::Service) as it
+//! stands:
 //!
 //! ```
 //! use hospes::server::{Args, Server, Tool};
