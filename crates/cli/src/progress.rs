@@ -1,10 +1,10 @@
 //! Progress bar for long calls, on a terminal.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes::model::ProgressParams;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::output::{self, printable};
 
@@ -21,7 +21,7 @@ static ACTIVE_BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// Runs `work` with the bar hidden.
 pub(crate) fn without_bar<R>(work: impl FnOnce() -> R) -> R {
     // Cloned, so that the lock is not held while `work` waits for a person.
-    let shown = ACTIVE_BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let shown = ACTIVE_BAR.lock().clone();
     match shown {
         Some(bar) => bar.suspend(work),
         None => work(),
@@ -40,7 +40,7 @@ impl CallProgressBar {
         }
         let bar = ProgressBar::no_length().with_message(printable(what));
         bar.set_style(spinner());
-        *ACTIVE_BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+        *ACTIVE_BAR.lock() = Some(bar.clone());
         let later = bar.clone();
         tokio::spawn(async move {
             tokio::time::sleep(SHOW_DELAY).await;

@@ -3,13 +3,13 @@
 //! Sessions are not persisted: they end with the host.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
@@ -209,8 +209,7 @@ impl BrowserSessions {
 
     /// Locks the state and removes expired entries.
     fn lock_state(&self) -> MutexGuard<'_, BrowserSessionsState> {
-        // Entries are added and removed as a whole, so a panic while the lock was held does no harm.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let now = Instant::now();
         let SessionLifetimes { idle, session: whole, .. } = self.lifetimes;
         state.links.retain(|(_, until)| *until > now);

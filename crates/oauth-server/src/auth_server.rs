@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use hospes_auth::dpop::{ProofNonces, ProofReplayCache, SharedProofStore};
 use hospes_auth::metadata::{ClientDocument, is_secure};
 use hospes_auth::{
     AccountConnections, BoundedCache, ClientId, HttpFetch, Issuer, PublishedKeys, TrustedProxies, UnixClock,
 };
+use parking_lot::Mutex;
 
 use super::documents::{self, ClientDocumentCache, ClientLookup};
 use super::limits::{PartyRateLimit, SignInLimits};

@@ -1,7 +1,7 @@
 //! Clients whose id is the URL of their metadata document.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_auth::egress::FetchError;
@@ -12,6 +12,7 @@ use hospes_auth::{
 };
 use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -302,7 +303,7 @@ impl ClientDocumentCache {
                 let (fresh, last) = cache_lifetimes(&response.headers);
                 let kept =
                     CachedClientDocument { client: client.clone(), fresh: now + fresh, last: now + last };
-                self.all().insert(id.clone(), kept);
+                self.kept.lock().insert(id.clone(), kept);
                 ClientLookup::Client(Box::new(client))
             }
             Err(why) => {
@@ -317,7 +318,7 @@ impl ClientDocumentCache {
         id: &ClientId,
         will_do: impl Fn(&CachedClientDocument) -> bool,
     ) -> Option<ClientLookup> {
-        let all = self.all();
+        let all = self.kept.lock();
         all.get(id)
             .filter(|kept| will_do(kept))
             .map(|kept| ClientLookup::Client(Box::new(kept.client.clone())))
@@ -325,12 +326,8 @@ impl ClientDocumentCache {
 
     /// Removes a client whose document has been withdrawn or become invalid.
     fn drop_cached(&self, id: &ClientId) -> ClientLookup {
-        self.all().remove(id);
+        self.kept.lock().remove(id);
         ClientLookup::Nobody
-    }
-
-    fn all(&self) -> MutexGuard<'_, BoundedCache<ClientId, CachedClientDocument>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

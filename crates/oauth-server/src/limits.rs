@@ -2,10 +2,10 @@
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes_auth::BoundedCache;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of parties that are remembered: the limit `max_limited_parties`. At the cap, the party with the
@@ -53,7 +53,7 @@ impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
     /// How long it has to wait.
     pub(super) fn check(&self, party: K) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.due.lock();
         let mut due = known.get(&party).copied().unwrap_or(now);
         let paced = check_pace(&mut due, now, self.interval(), self.per_minute);
         // Put back after a refusal as well, so that whoever keeps trying is not the one that is evicted.
@@ -64,7 +64,7 @@ impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
     /// Takes back one attempt, which should not have counted. It counted until now, so that concurrent attempts stay
     /// limited.
     pub(super) fn uncount(&self, party: &K) {
-        let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.due.lock();
         if let Some(due) = known.get_mut(party) {
             *due = due.checked_sub(self.interval()).unwrap_or(*due);
         }
@@ -118,7 +118,7 @@ impl SignInLimits {
         let both = (name.to_owned(), from);
         // The tight limit first: what it refuses must not count against the name at all other addresses.
         self.both.check(both.clone())?;
-        if self.succeeded.lock().unwrap_or_else(PoisonError::into_inner).get(&both).is_some() {
+        if self.succeeded.lock().get(&both).is_some() {
             return Ok(());
         }
         self.names.check(both.0)
@@ -129,7 +129,7 @@ impl SignInLimits {
         let both = (name.to_owned(), from);
         self.addresses.uncount(&from);
         self.both.uncount(&both);
-        let mut succeeded = self.succeeded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut succeeded = self.succeeded.lock();
         // `check_name` has only counted this attempt for the name if the pair had not succeeded before.
         let is_counted = succeeded.get(&both).is_none();
         succeeded.insert(both, ());

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_lc_rs::pbkdf2;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes_auth::Seed;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
@@ -178,7 +179,7 @@ impl LocalSignIn {
         let Some(show) = &self.show else { return };
         // Held until the code is shown, so that two requests at once do not show two codes of which one is
         // void.
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         if shown.as_ref().is_some_and(|(_, until)| *until > now) {
             return;
         }
@@ -189,7 +190,7 @@ impl LocalSignIn {
 
     /// Returns true if this is the code that was shown; it works once.
     pub(super) fn take_code(&self, code: &str, now: u64) -> bool {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         let good = shown.as_ref().is_some_and(|(known, until)| {
             *until > now && bool::from(known.as_bytes().ct_eq(hash(&normalize_code(code)).as_bytes()))
         });
@@ -274,10 +275,10 @@ mod tests {
     fn a_code_works_once_and_for_a_while() {
         let shown: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&shown);
-        let sign_in = LocalSignIn::owner(move |code| sink.lock().unwrap().push(code.to_owned()));
+        let sign_in = LocalSignIn::owner(move |code| sink.lock().push(code.to_owned()));
         sign_in.show_code(0);
         sign_in.show_code(1);
-        let codes = shown.lock().unwrap().clone();
+        let codes = shown.lock().clone();
         assert_eq!(codes.len(), 1);
         assert!(!sign_in.take_code("wrong", 1) && !sign_in.take_code(&codes[0], CODE_SECONDS));
         // However it is typed.

@@ -3,10 +3,11 @@
 //! A locked keyring delays neither the start of a host nor calls to servers that need no tokens. Once the keyring is
 //! unlocked, a running host can use the other servers too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hospes_oauth::{CredentialStore, FileCredentialStore, StepError};
+use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use crate::exit::{CliError, CliResult};
@@ -35,7 +36,7 @@ impl LazyStore {
 
     /// Returns the error of the last attempt to open the store, if it failed.
     pub(crate) fn failure(&self) -> Option<CliError> {
-        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.state.lock() {
             LazyStoreState::Failed(_, failure) => Some(failure.clone()),
             _ => None,
         }
@@ -43,8 +44,7 @@ impl LazyStore {
 
     fn store(&self) -> Result<Arc<FileCredentialStore>, StepError> {
         // Held while the store is opened, so that concurrent callers do not ask the person to unlock it several times.
-        // The state is replaced as a whole, so that a panic leaves no partial update.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match &*state {
             LazyStoreState::Opened(store) => return Ok(Arc::clone(store)),
             LazyStoreState::Failed(at, failure) if at.elapsed() < RETRY_INTERVAL => {

@@ -6,8 +6,9 @@ use crate::support;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use support::{House, LIMIT, Running, eventually, text};
 
@@ -153,7 +154,7 @@ fn spy(endpoint: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
             std::thread::spawn(move || {
                 let mut piece = [0; 4096];
                 while let Ok(length @ 1..) = near.read(&mut piece) {
-                    heard.lock().unwrap().extend_from_slice(&piece[..length]);
+                    heard.lock().extend_from_slice(&piece[..length]);
                     if far.write_all(&piece[..length]).is_err() {
                         break;
                     }
@@ -183,7 +184,7 @@ fn the_token_of_an_application_goes_no_further() {
         let args = ["call", &local, "clock__now", "timezone=Asia/Tokyo", "-H", header, "--era", era];
         eventually("the server is there", || house.run(&args).code == Some(0));
     }
-    let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
+    let heard = String::from_utf8_lossy(&heard.lock()).into_owned();
     assert!(heard.contains("clock") || heard.contains("Asia/Tokyo"), "it was called");
     assert!(heard.contains("the-upstream-token"), "with a token of its own");
     assert!(!heard.contains("the-ci-token"), "{heard}");

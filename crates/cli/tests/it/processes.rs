@@ -8,10 +8,11 @@ use crate::support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use serde_json::json;
 use support::site::{Site, signed_in};
 use support::{House, Ran, Running, eventually, text};
@@ -50,12 +51,12 @@ struct Reader(Arc<Mutex<BTreeSet<String>>>);
 
 impl Reader {
     fn look(&self) {
-        self.0.lock().unwrap().extend(command_lines().into_values());
+        self.0.lock().extend(command_lines().into_values());
     }
 
     /// Returns true if some process had all of these words in its command line.
     fn saw(&self, words: &[&str]) -> bool {
-        self.0.lock().unwrap().iter().any(|line| words.iter().all(|word| line.contains(word)))
+        self.0.lock().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 
     /// Reads the command lines during each request to the site, before it is answered.
@@ -151,7 +152,7 @@ fn no_secret_is_on_any_command_line() {
     secrets.extend(verifiers);
     // What was asked in its stead was secret indeed.
     assert!(sent(&site, "code").iter().any(|code| code.contains(MARK)));
-    let read = reader.0.lock().unwrap().clone();
+    let read = reader.0.lock().clone();
     for line in &read {
         for secret in &secrets {
             assert!(!line.contains(secret.as_str()), "{secret} is on the command line: {line}");

@@ -1,7 +1,7 @@
 //! An account at one upstream server.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hospes::client::{
@@ -10,6 +10,7 @@ use hospes::client::{
 use hospes_auth::{AccountLink, AccountStatus, Challenge, ConnectAccountError, DisconnectResult, Seed};
 use hospes_oauth::{FlowError, OAuthClient, RedirectError, RevocationResult};
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -109,7 +110,7 @@ impl UpstreamAccount {
             Err(_) => return,
         };
         let is_other = {
-            let mut last = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = self.mark.lock();
             // Before the first mark no request carried any, so there is nobody who could have been replaced.
             let is_other = last.is_some() && *last != now;
             *last = now;
@@ -148,7 +149,7 @@ impl UpstreamAccount {
     async fn recheck_if_due(&self) {
         // The guard ends with the block, so that it is not held over the look at the store.
         {
-            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut looked = self.looked.lock();
             if looked.elapsed() < RECHECK_INTERVAL {
                 return;
             }
@@ -163,7 +164,7 @@ impl UpstreamAccount {
 
     /// Returns true if the mark of the previous tokens is known.
     fn has_mark(&self) -> bool {
-        self.mark.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.mark.lock().is_some()
     }
 
     async fn handle_refusal(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {

@@ -10,7 +10,7 @@ mod links;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use hospes_auth::metadata::ClientDocument;
 use hospes_auth::{
@@ -21,6 +21,7 @@ use hospes_oauth::{
     CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
     OAuthClientSettings, StoredTokens,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 pub use crate::config::MAX_LINK_LIFETIME;
 pub(crate) use account::UpstreamAccount;
@@ -161,7 +162,7 @@ impl UpstreamAccounts {
         let place = self.0.place.as_ref()?;
         let name: Arc<str> = server.name.as_str().into();
         // Held until the account is in the map: two callers must get the same one, with its pending sign-ins.
-        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.open.lock();
         // Entries of accounts that nobody uses any more go here, or the map would grow with every user.
         open.retain(|_, account| account.strong_count() > 0);
         let key = (Arc::clone(&name), Arc::clone(user));
@@ -214,8 +215,7 @@ impl UpstreamAccounts {
     }
 
     pub(crate) fn links(&self) -> MutexGuard<'_, AccountLinks> {
-        // Whole links come and go, so a panic elsewhere while it was held spoils nothing.
-        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.links.lock()
     }
 
     pub(crate) fn current_limits(&self) -> &AccountLimits {

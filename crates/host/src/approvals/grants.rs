@@ -1,12 +1,13 @@
 //! Lasting decisions of a person, in memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use hospes::Peer;
 use hospes_policy::PolicyRequest;
 use hospes_store::grants::StoredGrant;
 use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
 
 use super::GrantSession;
 use super::approval::ApprovalCallKind;
@@ -61,7 +62,7 @@ impl GrantTable {
             Ok::<_, String>(ActiveGrant { grant, conditions, session: None })
         };
         // Held until all are back: a call in between would find no denial.
-        let mut all = self.write();
+        let mut all = self.all.write();
         let before = std::mem::take(&mut *all);
         for kept in kept {
             let id = kept.id.clone();
@@ -84,7 +85,7 @@ impl GrantTable {
 
     /// Suspends all persisted grants until they are read again.
     pub(super) fn suspend(&self) {
-        self.write().retain(|_, given| {
+        self.all.write().retain(|_, given| {
             let grant = &given.grant;
             // Denials stay: without them more would be allowed.
             !grant.is_kept() || grant.effect == GrantEffect::Deny
@@ -93,7 +94,7 @@ impl GrantTable {
 
     /// Returns the uses since the previous call of this function.
     pub(super) fn take_used(&self) -> Vec<(String, Timestamp, u64)> {
-        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
+        let used = std::mem::take(&mut *self.used.lock());
         used.into_iter().map(|(id, (at, uses))| (id, at, uses)).collect()
     }
 
@@ -108,7 +109,7 @@ impl GrantTable {
     ) -> Result<(), DecideError> {
         let conditions =
             GrantConditions::new(&grant.arguments, &grant.destinations).map_err(DecideError::Rule)?;
-        let mut all = self.write();
+        let mut all = self.all.write();
         let now = Timestamp::now();
         if all.len() >= MAX_GRANTS {
             all.retain(|_, given| !given.is_over(now));
@@ -133,13 +134,13 @@ impl GrantTable {
     }
 
     pub(super) fn revoke(&self, id: &str) -> Option<ApprovalGrant> {
-        self.write().remove(id).map(|given| given.grant)
+        self.all.write().remove(id).map(|given| given.grant)
     }
 
     /// Returns the valid grants, newest first.
     pub(super) fn list(&self) -> Vec<ApprovalGrant> {
         let now = Timestamp::now();
-        let all = self.read();
+        let all = self.all.read();
         let held = all.values().filter(|given| !given.is_over(now));
         let mut grants: Vec<ApprovalGrant> = held.map(|given| given.grant.clone()).collect();
         // The id decides between equal times, since the order of the map changes.
@@ -149,36 +150,28 @@ impl GrantTable {
 
     /// Removes all grants that are bound to a session.
     pub(super) fn end_sessions(&self) {
-        self.write().retain(|_, given| given.session.is_none());
+        self.all.write().retain(|_, given| given.session.is_none());
     }
 
     /// Returns the first matching grant; denials take precedence over permissions.
     pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
         let now = Timestamp::now();
         // For reading first: few calls have a grant, and the conditions may look at links on the disk.
-        let all = self.read();
+        let all = self.all.read();
         let found = all.values().find(|given| given.grant.effect == effect && given.fits(subject, now))?;
         let mut grant = found.grant.clone();
         drop(all);
         // It may have been revoked between the two locks; the call was looked at before that.
-        if let Some(given) = self.write().get_mut(&grant.id) {
+        if let Some(given) = self.all.write().get_mut(&grant.id) {
             given.grant.used_at = Some(now);
             given.grant.uses = given.grant.uses.saturating_add(1);
             grant = given.grant.clone();
             if grant.is_kept() {
-                let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut used = self.used.lock();
                 used.insert(grant.id.clone(), (now, grant.uses));
             }
         }
         Some(grant)
-    }
-
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, ActiveGrant>> {
-        self.all.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, ActiveGrant>> {
-        self.all.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,13 +22,14 @@ mod waiter;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hospes::transport::{StateKey, StateKeyRing};
 use hospes_model::RawJson;
 use hospes_store::{AuditLog, StateStore, StoreError};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -505,7 +506,7 @@ impl ApprovalQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, ApprovalQueueState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     /// Denies approvals whose time limit has passed.

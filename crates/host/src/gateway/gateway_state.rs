@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use hospes::Peer;
 use hospes_model::RpcError;
 use hospes_store::tasks::TaskRecords;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, sleep_until};
 
 use super::host_status::HostStatus;
@@ -198,13 +199,13 @@ impl GatewayState {
         let viewer = CatalogueViewKey { user, abilities, only };
         {
             // For reading first, since nearly every call finds its view.
-            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            let views = self.views.read();
             if let Some(view) = views.get(&viewer) {
                 // Counted under the lock: the sweep, which takes it for writing, finds either the user or no view.
                 return Ok(self.used(view, peer));
             }
         }
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.views.write();
         let max = self.settings.max_views;
         let is_like = |other: &&CatalogueViewKey| other.user == viewer.user && other.only == viewer.only;
         let of_user = || views.keys().filter(is_like).count();
@@ -272,7 +273,7 @@ impl GatewayState {
             return common;
         }
         // Held over the build, so that calls that come together do not build the same catalogue several times.
-        let mut cache = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.own.lock();
         let key =
             (CatalogueViewKey { user: view.user.clone(), abilities: view.abilities, only: view.only }, ids);
         if let Some(built) = cache.get(&key).filter(|built| built.epoch == epoch) {
@@ -291,7 +292,7 @@ impl GatewayState {
     /// Returns the catalogue of a view for applications without connections of their own.
     fn common_catalogue(&self, view: &CatalogueView, epoch: u64) -> Arc<MergedCatalogue> {
         // Held over the build, so that calls that come together do not build the same catalogue several times.
-        let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut built = view.built.lock();
         if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {
             return Arc::clone(&built.catalogue);
         }
@@ -430,7 +431,7 @@ impl GatewayState {
         status.without_policy = self.guard.as_ref().is_none_or(|guard| guard.policy().is_none());
         // Copied, so that building the catalogues keeps no new application from its view.
         let views: Vec<Arc<CatalogueView>> = {
-            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            let views = self.views.read();
             views.values().cloned().collect()
         };
         for view in &views {
@@ -466,7 +467,7 @@ impl GatewayState {
             let (mut over, mut gone) = (Vec::new(), Vec::new());
             {
                 // Connections go with their view, under one lock: whoever comes now finds neither, and opens new ones.
-                let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+                let mut views = self.views.write();
                 views.retain(|_, view| !is_idle(view));
                 for slot in &self.upstreams {
                     let is_wanted =

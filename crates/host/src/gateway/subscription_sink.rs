@@ -1,11 +1,12 @@
 //! Notification sink of a subscription stream: content and order of the notifications.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hospes::Context;
 use hospes_model::{Notification, SubscriptionsAcknowledgedParams};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Notification sink of an application's stream. Nothing is sent before the acknowledgement (SUBS-03).
@@ -40,7 +41,7 @@ impl<'c> SubscriptionSink<'c> {
     }
 
     pub(super) fn notify(&self, notification: Notification) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Notification::TasksChanged(found) = &notification {
             let id = &found.task.task_id;
             if !state.tasks.contains(id) {
@@ -62,7 +63,7 @@ impl<'c> SubscriptionSink<'c> {
 
     /// Records that a server reports these tasks. Tasks agreed after the acknowledgement are not reported.
     pub(super) fn agree(&self, tasks: impl Iterator<Item = String>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.acknowledged {
             state.tasks.extend(tasks);
         }
@@ -71,33 +72,28 @@ impl<'c> SubscriptionSink<'c> {
     /// Records that a server does not report these resources, given by shown URI. Has no effect after the
     /// acknowledgement.
     pub(super) fn decline(&self, uris: impl Iterator<Item = String>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.acknowledged {
             state.untold.extend(uris);
         }
     }
 
     pub(super) fn is_declined(&self, uri: &str) -> bool {
-        self.state().untold.contains(uri)
+        self.state.lock().untold.contains(uri)
     }
 
     pub(super) fn agreed_on(&self) -> Vec<String> {
-        self.state().tasks.iter().cloned().collect()
+        self.state.lock().tasks.iter().cloned().collect()
     }
 
     pub(super) fn acknowledge(&self, honoured: SubscriptionsAcknowledgedParams) {
         // Sent before the flag is set, so that nothing can come before it (SUBS-03).
         self.context.notify(Notification::SubscriptionsAcknowledged(honoured));
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.acknowledged = true;
         let held_back = std::mem::take(&mut state.held_back);
         drop(state);
         held_back.into_iter().for_each(|notification| self.context.notify(notification));
-    }
-
-    fn state(&self) -> MutexGuard<'_, SubscriptionSinkState> {
-        // Consistent after every statement, so a panic elsewhere while it was held spoils nothing.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn expect_acknowledgement(&self) -> PendingAcknowledgement {

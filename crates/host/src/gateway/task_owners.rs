@@ -4,10 +4,11 @@
 //! therefore outlive the host process while its server continues it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hospes::Context;
 use hospes_model::TaskStatus;
+use parking_lot::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
@@ -120,8 +121,7 @@ impl TaskOwners {
     }
 
     fn owned(&self) -> MutexGuard<'_, OwnedTasks> {
-        // Only whole entries come and go, so a panic elsewhere while it was held spoils nothing.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod tasks;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hospes::client::{CallError, ListKind};
@@ -13,6 +13,7 @@ use hospes::model::{
 };
 use hospes::prelude::*;
 use hospes_store::StateStore;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -71,7 +72,7 @@ impl UpstreamConnector for InMemory {
                 .on_notification(move |notification| on_notification(notification));
             let client = client.in_memory((self.make)()?).await;
             let client = client.map_err(|error| UpstreamConnectError::new(error.to_string()))?;
-            self.made.lock().unwrap().push(client.clone());
+            self.made.lock().push(client.clone());
             Ok(in_memory(&Arc::from("in memory"), client))
         })
     }
@@ -97,13 +98,13 @@ impl Service for Recording {
             }
         }
         match call.method {
-            Method::SubscriptionsListen => self.seen.lock().unwrap().extend(follows),
+            Method::SubscriptionsListen => self.seen.lock().extend(follows),
             Method::Discover
             | Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList
             | Method::ResourceTemplatesList => {}
-            ref other => self.seen.lock().unwrap().push(other.name().to_owned()),
+            ref other => self.seen.lock().push(other.name().to_owned()),
         }
         self.inner.call(call).await
     }
@@ -351,7 +352,7 @@ async fn progress_and_log_messages_of_a_call_come_through() {
         let heard = Arc::clone(&logs);
         let client = Client::builder()
             .revision(down)
-            .on_log(move |message| heard.lock().unwrap().push(message.data.as_str().to_owned()))
+            .on_log(move |message| heard.lock().push(message.data.as_str().to_owned()))
             .in_memory(host.gateway())
             .await
             .unwrap();
@@ -360,7 +361,7 @@ async fn progress_and_log_messages_of_a_call_come_through() {
         let result = client.call("busy__work", ()).on_progress(|progress| seen.push(progress.progress)).await;
         assert_eq!(result.unwrap().all_text(), "done");
         assert_eq!(seen, [1.0, 2.0, 3.0], "{up} behind {down}");
-        assert_eq!(*logs.lock().unwrap(), ["\"step 1\"", "\"step 2\"", "\"step 3\""], "{up} behind {down}");
+        assert_eq!(*logs.lock(), ["\"step 1\"", "\"step 2\"", "\"step 3\""], "{up} behind {down}");
     }
 }
 
@@ -605,7 +606,7 @@ async fn a_server_that_cannot_be_reached_is_tried_again_with_growing_waits() {
     let is_broken = Arc::clone(&broken);
     let host = House::default()
         .slow("flaky", Revision::LATEST, Duration::ZERO, move || {
-            noted.lock().unwrap().push(Instant::now());
+            noted.lock().push(Instant::now());
             match is_broken.load(Ordering::Relaxed) {
                 true => Err(UpstreamConnectError::new("the cable is out")),
                 false => Ok(echo("flaky")),
@@ -616,7 +617,7 @@ async fn a_server_that_cannot_be_reached_is_tried_again_with_growing_waits() {
     let status = host.status().servers.remove(0);
     assert_eq!((status.state, status.problem.as_deref()), (UpState::Retrying, Some("the cable is out")));
     assert!(status.next_try_ms.is_some());
-    let gaps: Vec<Duration> = tries.lock().unwrap().windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let gaps: Vec<Duration> = tries.lock().windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.len() >= 3, "{gaps:?}");
     for (failure, gap) in gaps.iter().enumerate() {
         let nominal = Duration::from_millis(500) * (1 << failure);
@@ -626,9 +627,9 @@ async fn a_server_that_cannot_be_reached_is_tried_again_with_growing_waits() {
     // 32 s and half a quarantine, 182 s.
     tokio::time::sleep(Duration::from_secs(70)).await;
     assert_eq!(host.status().servers[0].state, UpState::Failed);
-    let seen = tries.lock().unwrap().len();
+    let seen = tries.lock().len();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(tries.lock().unwrap().len(), seen, "it is left alone");
+    assert_eq!(tries.lock().len(), seen, "it is left alone");
 
     // A call brings the next try forward.
     broken.store(false, Ordering::Relaxed);

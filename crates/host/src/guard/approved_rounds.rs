@@ -1,10 +1,10 @@
 //! Approved calls whose servers request input: their next round is approved too.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes_model::RawJson;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::approval_binding::ApprovalBinding;
@@ -35,7 +35,7 @@ impl ApprovedRounds {
     /// Creates a token with which the next round is approved.
     pub(super) fn issue_token(&self, approved: ApprovedCall) -> Result<String, ApprovalQueueError> {
         let (id, now) = (generate_id()?, Instant::now());
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.0.lock();
         if running.len() >= MAX_RUNNING {
             // Overdue ones go only when they take up room; `resume` looks at the time itself.
             running.retain(|_, (_, until)| *until > now);
@@ -49,7 +49,7 @@ impl ApprovedRounds {
 
     /// Removes an approved call that was abandoned.
     pub(super) fn forget(&self, id: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.0.lock().remove(id);
     }
 
     /// Redeems a token. Returns the approved call.
@@ -59,7 +59,7 @@ impl ApprovedRounds {
         bond: &ApprovalBinding,
     ) -> Result<ApprovedCall, ApprovalQueueError> {
         // Removed before it is looked at: the word is good for one try, and a wrong one is a try.
-        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let given = self.0.lock().remove(id);
         match given {
             Some((_, until)) if until <= Instant::now() => Err(ApprovalQueueError::Expired),
             Some((approved, _)) if approved.bond == *bond => Ok(approved),

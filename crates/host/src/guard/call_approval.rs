@@ -1,8 +1,6 @@
 //! Approval of a call by a person: by a form in the application, at the console, or while the call waits.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::PoisonError;
 
 use hospes::{Call, Outcome};
 use hospes_model::{
@@ -277,7 +275,7 @@ impl PolicyEnforcer {
             TargetItem::Tool(_, tool) => (tool, true),
             _ => (None, false),
         };
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         let card = CallCard {
             what: going.call_kind(),
             name: going.subject().to_owned(),
@@ -318,8 +316,7 @@ impl PolicyEnforcer {
             return;
         }
         let Ok(arguments) = RawJson::parse(text.to_owned()) else { return };
-        let mut last: std::sync::MutexGuard<'_, HashMap<String, RawJson>> =
-            self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.len() >= MAX_LAST {
             // Only the comparison on the card is lost, so no order of use is kept.
             last.clear();

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hospes::Peer;
 use hospes_policy::{FlowLabels, SessionFlow};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of tracked sessions. Beyond it, the reads of a person's longest silent session count for all sessions
@@ -62,7 +63,7 @@ impl DataFlowTracker {
             return;
         }
         let (session, now) = (self.session(peer), Instant::now());
-        let mut all = self.all();
+        let mut all = self.all.lock();
         if !all.contains_key(&session) {
             make_room(&mut all, MAX_FLOWS, now);
         }
@@ -77,7 +78,7 @@ impl DataFlowTracker {
 
     /// Returns the flow of the session if it has read both private and untrusted data.
     pub(super) fn tainted(&self, peer: &Arc<Peer>) -> Option<SessionFlow> {
-        let all = self.all();
+        let all = self.all.lock();
         if all.is_empty() {
             return None;
         }
@@ -111,11 +112,6 @@ impl DataFlowTracker {
         // Version and title may be another with each request.
         let application = peer.info.as_ref().map(|info| self.names.hash_one(&info.name));
         FlowSession::Named { principal: peer.principal.clone(), application }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<FlowSession, FlowSources>> {
-        // A panic elsewhere while it was held leaves at worst an entry without sources, which `make_room` removes.
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -264,7 +260,7 @@ mod tests {
         let address = Arc::as_ptr(&old) as usize;
         drop(old);
         flows.note(&peer(Revision::LATEST_LEGACY, "app", "ann"), "mail", PRIVATE);
-        let all = flows.all();
+        let all = flows.all.lock();
         let is_there = |session: &FlowSession| matches!(session, FlowSession::Older(peer) if peer.as_ptr() as usize == address && peer.strong_count() > 0);
         assert!(!all.keys().any(is_there));
         assert_eq!(all.len(), 2, "one of each era");
@@ -282,9 +278,9 @@ mod tests {
                 (0..MAX_FLOWS + 10).map(|n| peer(revision, &format!("app {n}"), "ann")).collect();
             for other in &others {
                 tokio::time::advance(Duration::from_millis(1)).await;
-                assert!(flows.tainted(other).is_none() || flows.all().len() >= MAX_FLOWS - 1);
+                assert!(flows.tainted(other).is_none() || flows.all.lock().len() >= MAX_FLOWS - 1);
                 flows.note(other, "web", UNTRUSTED);
-                assert!(flows.all().len() <= MAX_FLOWS);
+                assert!(flows.all.lock().len() <= MAX_FLOWS);
             }
             let read = Some((vec!["mail".to_owned()], vec!["web".to_owned()]));
             assert_eq!(names(&flows, &first), read);

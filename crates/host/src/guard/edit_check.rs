@@ -1,10 +1,11 @@
 //! Checks of edited arguments.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use hospes_model::{RawJson, Tool, ToolAnnotations};
 use hospes_policy::{CallArguments, Policy, PolicyDecision as Ruling, PolicyRequest, PolicyVerdict};
 use jiff::Timestamp;
+use parking_lot::RwLock;
 
 use super::call_target::{CallTarget, TargetItem};
 use super::denials::denial;
@@ -27,7 +28,7 @@ pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditChe
             annotations.open_world_hint = Some(said.open_world);
             Box::new(annotations)
         });
-        let policy = policy.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let policy = policy.read().clone();
         let policy = policy.unwrap_or_else(|| Arc::new(Policy::without_rules()));
         let what = TargetItem::Tool(&card.name, Some(&tool));
         let going = CallTarget { server: &approval.server, target: "", known: None, what };

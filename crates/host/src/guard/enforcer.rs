@@ -1,12 +1,13 @@
 //! The enforcer of the policy: its rules, its approval queue and its audit log.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_model::RawJson;
 use hospes_policy::Policy;
 use hospes_store::AuditLog;
+use parking_lot::{Mutex, RwLock};
 
 use super::approved_rounds::ApprovedRounds;
 use super::data_flow::DataFlowTracker;
@@ -128,7 +129,7 @@ impl PolicyEnforcer {
     /// Goes by other rules from now on. What was approved under the old ones is approved no more, except for what a person
     /// allowed until a day.
     pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy.into().map(Arc::new);
+        *self.policy.write() = policy.into().map(Arc::new);
         self.queue.end_sessions();
         // Last, so that whoever is woken finds the new rules.
         self.replaced.send_replace(());
@@ -144,6 +145,6 @@ impl PolicyEnforcer {
     #[must_use]
     pub fn policy(&self) -> Option<Arc<Policy>> {
         // Cloned, so that nobody holds the lock while they decide.
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.policy.read().clone()
     }
 }

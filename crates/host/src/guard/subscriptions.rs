@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use hospes::{Context, Peer};
 use hospes_policy::{CallArguments, PolicyDecision, PolicyRequest};
 use hospes_store::{AuditEntry, AuditOutcome};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::call_target::CallTarget;
 use super::denials::{UNASKED, denial};
@@ -31,7 +32,7 @@ impl RecordedSubscriptions {
         let mut hasher = DefaultHasher::new();
         (Arc::as_ptr(peer) as usize).hash(&mut hasher);
         what.hash(&mut hasher);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= MAX_FOLLOWERS {
             known.retain(|_, peer| peer.strong_count() > 0);
             if known.len() >= MAX_FOLLOWERS {

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use hospes_store::pins::{ServerFingerprint, Sha256Digest};
+use parking_lot::Mutex;
 
 use super::scripts::find_scripts;
 use crate::config::{ServerTransport, StdioTransport};
@@ -167,7 +168,7 @@ fn hash(path: &Path) -> Option<Sha256Digest> {
     let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_PROGRAM)?;
     let stamp = stamp(&found);
     // Locked only for a look: hashing a large program takes long.
-    let known = || PROGRAM_HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || PROGRAM_HASHES.lock();
     if let Some((at, digest)) = known().get(path)
         && *at == stamp
     {

@@ -1,11 +1,12 @@
 //! Pins of one server, checked when it starts, lists and is called.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use hospes_store::pins::{
     ItemDefinition, ItemKind, ServerFingerprint, ServerPinState, ServerSighting, TrustMode,
 };
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::definition::definitions;
@@ -69,7 +70,7 @@ impl PinGate {
         // Reads the whole program.
         let found = tokio::task::spawn_blocking(move || fingerprint(&transport)).await;
         let found = found.map_err(|_| UpstreamConnectError::new("its program cannot be read"))?;
-        *self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        *self.fingerprint.lock() = Some(found.clone());
         let known = self.book.store.server(&self.server, found.target).await;
         let mut known = known.map_err(|error| self.unreadable(&error))?;
         if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
@@ -157,16 +158,16 @@ impl PinGate {
 
     /// Returns the fingerprint of the last start.
     pub(crate) fn fingerprint(&self) -> Option<ServerFingerprint> {
-        self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fingerprint.lock().clone()
     }
 
     pub(crate) fn standing(&self) -> Arc<PinStatus> {
-        Arc::clone(&self.standing.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.standing.read())
     }
 
     fn set(&self, standing: PinStatus) {
         {
-            let mut now = self.standing.write().unwrap_or_else(PoisonError::into_inner);
+            let mut now = self.standing.write();
             if **now == standing {
                 return;
             }

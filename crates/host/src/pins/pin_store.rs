@@ -1,12 +1,13 @@
 //! Store of pins, shared by all servers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hospes_policy::visible_line;
 use hospes_store::pins::{ItemKind, PinRecords, ServerPinState, ServerSighting, SightingReport, TrustMode};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::gate::PinGate;
@@ -57,7 +58,7 @@ impl PinStore {
             all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
         let seen = self.store.record_sighting(sighting, trust).await?;
         if !tools.is_empty() {
-            self.names().insert(server.clone(), tools);
+            self.names.lock().insert(server.clone(), tools);
         }
         if seen.is_first || seen.is_replaced || !seen.news.is_empty() {
             self.record_news(&server, &seen, trust, &texts).await;
@@ -133,7 +134,7 @@ impl PinStore {
 
     /// Returns the tools of the other servers.
     pub(super) fn neighbours(&self, server: &str) -> NeighbourTools {
-        let names = self.names();
+        let names = self.names.lock();
         let others = names.iter().filter(|(name, _)| *name != server);
         let mut others: Vec<_> = others.map(|(name, tools)| (name.clone(), tools.clone())).collect();
         // In a fixed order, since lints name the first one that matches.
@@ -144,11 +145,7 @@ impl PinStore {
     /// Adds the tools of a server that this host has not seen.
     pub(super) fn add_known_tools(&self, server: &str, tools: Vec<String>) {
         // What this host has seen itself is newer, and stays.
-        self.names().entry(server.to_owned()).or_insert(tools);
-    }
-
-    fn names(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<String>>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().entry(server.to_owned()).or_insert(tools);
     }
 }
 

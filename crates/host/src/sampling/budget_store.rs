@@ -1,6 +1,6 @@
 //! Store of budgets and spending, in the host's state if there is one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hospes_models::{
     ActualUsage, Budget, BudgetAccount, BudgetError, Money, RequestEstimate, SpendingRecord,
@@ -9,6 +9,7 @@ use hospes_models::{
 use hospes_store::StoreError;
 use hospes_store::budgets::BudgetRecords;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 
 /// In-memory copy of the budget, and its store. Cheap to clone; all clones share one budget.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ impl BudgetStore {
 
     /// Returns the last known budget.
     pub(super) fn view(&self) -> MutexGuard<'_, Budget> {
-        self.0.budget.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.budget.lock()
     }
 
     pub(super) fn is_kept(&self) -> bool {

@@ -1,11 +1,12 @@
 //! Overview of the models, their recent use and the budgets, for display to a person.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_models::{Allowance, Budget, BudgetAccount, Model, TokenUsage};
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -203,7 +204,7 @@ impl SamplingHistory {
     }
 
     fn chosen(&self) -> MutexGuard<'_, VecDeque<SamplingHistoryEntry>> {
-        self.0.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.chosen.lock()
     }
 }
 

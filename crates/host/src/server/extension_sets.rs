@@ -5,9 +5,10 @@
 //! forgotten, and a connection that is opened for it declares none.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 
 use hospes_model::{RawJson, ServerCapabilities, TASKS_EXTENSION};
+use parking_lot::Mutex;
 
 /// Maximum number of known sets.
 const MAX_SETS: usize = 256;
@@ -45,12 +46,6 @@ struct ExtensionSet {
 
 static TABLE: LazyLock<Mutex<ExtensionSetTable>> = LazyLock::new(Mutex::default);
 
-fn table() -> MutexGuard<'static, ExtensionSetTable> {
-    // At worst one of the two maps has an entry that the other has not, so a panic elsewhere while it was held spoils
-    // nothing.
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ExtensionSetId {
     /// The set without extensions.
     pub(super) const NONE: Self = Self(0);
@@ -72,7 +67,7 @@ impl ExtensionSetId {
             tracing::warn!(bytes, "extensions of an application exceed the size limit and are not forwarded");
             return Self::NONE;
         }
-        Self(table().number(text.into(), settings))
+        Self(TABLE.lock().number(text.into(), settings))
     }
 
     /// Returns the extensions with their settings.
@@ -80,7 +75,7 @@ impl ExtensionSetId {
         if self == Self::NONE {
             return ExtensionSettings::new();
         }
-        table().sets.get(&self.0).map(|set| set.settings.clone()).unwrap_or_default()
+        TABLE.lock().sets.get(&self.0).map(|set| set.settings.clone()).unwrap_or_default()
     }
 }
 

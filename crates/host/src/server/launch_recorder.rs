@@ -1,10 +1,11 @@
 //! Audit entries of a server's processes and connections: starts, failed starts and ends.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use hospes::client::ProcessEvent;
 use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::connector::UpstreamConnectError;
@@ -77,7 +78,7 @@ impl LaunchRecorder {
     /// Records that the server is not started because it has been rejected or not accepted yet. Repetitions of one
     /// reason are recorded once.
     pub(crate) fn withheld(&self, problem: &UpstreamConnectError) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         if refused.as_ref() == Some(&problem.message) {
             return;
         }
@@ -114,7 +115,7 @@ impl LaunchRecorder {
     ) -> impl Fn(ProcessEvent<'_>) + Send + Sync + 'static {
         let (launches, now) = (Arc::clone(self), Mutex::new(None));
         move |news| {
-            let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut now = now.lock();
             if let Some(entry) = launches.heard(news, process.as_deref(), &mut now) {
                 launches.record(entry);
             }
@@ -130,7 +131,7 @@ impl LaunchRecorder {
         let mut entry = match news {
             ProcessEvent::Started { .. } => {
                 // A later refusal for the same reason is another event once the server has run in between.
-                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *self.refused.lock() = None;
                 let launch = now.insert(ProcessLaunch { id: random(), begun: Instant::now() });
                 let mut entry = self.entry("started", AuditOutcome::Done);
                 entry.call = Some(launch.id.clone());

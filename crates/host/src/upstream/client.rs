@@ -1,7 +1,7 @@
 //! Upstream connections that use the SDK's client: child processes and URLs.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
@@ -10,6 +10,7 @@ use hospes_model::{
     ElicitUrlParams, Era, Method, Notification, RootsCapability, RpcError, ServerCapabilities,
 };
 use hospes_sandbox::SandboxHelper;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::roots::RootsPolicy;
@@ -86,8 +87,7 @@ impl ConnectTarget {
         let Some((target, process)) = found else {
             return Err(UpstreamConnectError::new("the server is not a program"));
         };
-        // A poisoned lock holds at worst the process before, so its value can still be replaced.
-        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(process));
+        *last.lock() = Some(Arc::new(process));
         Ok(target)
     }
 }
@@ -150,9 +150,7 @@ impl UpstreamConnector for ClientConnector {
     fn process(&self) -> Option<Arc<ServerProcess>> {
         match &self.start {
             ConnectTarget::Target(_) => None,
-            ConnectTarget::Process { last, .. } => {
-                last.lock().unwrap_or_else(PoisonError::into_inner).clone()
-            }
+            ConnectTarget::Process { last, .. } => last.lock().clone(),
         }
     }
 

@@ -7,11 +7,12 @@
 //! applications with the same capabilities share a connection.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hospes_model::Task;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::application::ApplicationIdentity;
@@ -93,7 +94,7 @@ impl TaskHold {
             return self.release(&task.task_id);
         }
         let now = Instant::now();
-        let mut tasks = self.0.tasks();
+        let mut tasks = self.0.tasks.lock();
         let known = tasks.get(&task.task_id).map(|known| known.until);
         // The TTL counts from the creation of the task, so later states of it do not extend the time.
         let until = match (task.ttl_ms, known) {
@@ -113,13 +114,13 @@ impl TaskHold {
 
     /// Returns the last known state of a running task.
     pub(crate) fn last(&self, id: &str) -> Option<Task> {
-        self.0.tasks().get(id).map(|task| task.last.clone())
+        self.0.tasks.lock().get(id).map(|task| task.last.clone())
     }
 
     /// Records interest in a task. `says_so` is true if the application asked for it explicitly.
     pub(crate) fn keep(&self, id: &str, says_so: bool) {
         let now = Instant::now();
-        if let Some(task) = self.0.tasks().get_mut(id) {
+        if let Some(task) = self.0.tasks.lock().get_mut(id) {
             task.until = task.until.max(now + TASK_HOLD);
             if says_so {
                 task.asked = now;
@@ -129,7 +130,7 @@ impl TaskHold {
 
     /// Releases a task that no application waits for.
     pub(crate) fn release(&self, id: &str) {
-        self.0.tasks().remove(id);
+        self.0.tasks.lock().remove(id);
     }
 }
 
@@ -163,20 +164,8 @@ impl Drop for ConnectionLease {
         }
         // Set before the user is counted off: a sweep in between would see no user and an old time, and close
         // the connection.
-        *self.usage.used() = Instant::now();
+        *self.usage.used.lock() = Instant::now();
         self.usage.users.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl ConnectionUsage {
-    fn used(&self) -> std::sync::MutexGuard<'_, Instant> {
-        // One value, so a panic elsewhere while it was held spoils nothing.
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<String, OpenTask>> {
-        // Entries come and go one by one, so a panic elsewhere while it was held spoils nothing.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,16 +207,16 @@ impl PooledConnection {
         let now = Instant::now();
         // Nobody can fetch the tasks of an application that is gone.
         !self.holder.as_ref().is_some_and(ApplicationIdentity::is_gone)
-            && self.usage.tasks().values().any(|task| task.until > now)
+            && self.usage.tasks.lock().values().any(|task| task.until > now)
     }
 
     /// Returns true if a task or anything else was requested on the connection within that time.
     fn is_asked(&self, within: Duration) -> bool {
-        self.idle() < within || self.usage.tasks().values().any(|task| task.asked.elapsed() < within)
+        self.idle() < within || self.usage.tasks.lock().values().any(|task| task.asked.elapsed() < within)
     }
 
     fn idle(&self) -> Duration {
-        self.usage.used().elapsed()
+        self.usage.used.lock().elapsed()
     }
 
     /// Returns true if another application may take over the connection.

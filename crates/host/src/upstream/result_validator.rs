@@ -1,10 +1,10 @@
 //! Validation of structured results against the output schemas of tools (TOOL-33).
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hospes::client::OutputSchemas;
 use hospes_model::CallToolResult;
+use parking_lot::Mutex;
 
 use crate::server::UpstreamListing;
 
@@ -40,7 +40,7 @@ impl ResultValidator {
     /// it too. The status then shows which server is at fault.
     pub(crate) fn check_result(&self, server: &str, tool: &str, result: &CallToolResult) {
         let Err(why) = self.schemas.check(tool, result) else { return };
-        let mut misfits = self.misfits();
+        let mut misfits = self.misfits.lock();
         // One for each tool is enough to name the culprit, and a server cannot fill the log or the memory with them.
         if misfits.contains_key(tool) || misfits.len() >= MAX_MISFITS {
             return;
@@ -51,17 +51,12 @@ impl ResultValidator {
 
     /// Describes each tool that returned an invalid result.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let misfits = self.misfits();
+        let misfits = self.misfits.lock();
         misfits
             .iter()
             .map(|(tool, why)| {
                 format!("a result of `{tool}` that violates its output schema was forwarded: {why}")
             })
             .collect()
-    }
-
-    fn misfits(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        // Only whole entries are added, so a panic elsewhere while it was held spoils nothing.
-        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,9 @@
 //! One configured server, with all its connections.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::application::ApplicationIdentity;
 use super::connection_pool::{ConnectionLease, ConnectionPool, PoolExhaustedError};
@@ -45,7 +47,7 @@ impl Upstream {
     /// Returns the connection for the lists of applications with these capabilities. It is opened if necessary.
     pub(crate) fn line(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
         // Held until the new connection is in the pool: two callers at once would otherwise open one each.
-        let mut seats = self.seats();
+        let mut seats = self.seats.lock();
         if self.connector.is_shared() {
             return Arc::clone(seats.primary());
         }
@@ -61,7 +63,7 @@ impl Upstream {
             return Some(Arc::clone(live));
         }
         // Locked only now: `line` locks the pool too, and the lock is not reentrant.
-        let seats = self.seats();
+        let seats = self.seats.lock();
         let ready = seats.lines().find_map(|line| line.live());
         ready.or_else(|| seats.lines().find_map(|line| line.phase().offers().cloned()))
     }
@@ -72,12 +74,12 @@ impl Upstream {
         application: &ApplicationIdentity,
         abilities: CapabilitySet,
     ) -> Option<Arc<SupervisedConnection>> {
-        self.seats().own(application, abilities).cloned()
+        self.seats.lock().own(application, abilities).cloned()
     }
 
     /// Returns true if another application uses the connection of that number for its calls.
     pub(crate) fn is_anothers(&self, line: u64, application: &ApplicationIdentity) -> bool {
-        self.seats().holder(line).is_some_and(|holder| holder != application)
+        self.seats.lock().holder(line).is_some_and(|holder| holder != application)
     }
 
     /// Leases a connection for a call of this application. It is opened if necessary.
@@ -86,7 +88,7 @@ impl Upstream {
         application: &ApplicationIdentity,
         abilities: CapabilitySet,
     ) -> Result<ConnectionLease, String> {
-        let mut seats = self.seats();
+        let mut seats = self.seats.lock();
         if self.connector.is_shared() {
             // The primary connection is found under the abilities it was opened with, whatever these calls declare.
             let abilities = seats.primary().abilities;
@@ -131,7 +133,7 @@ impl Upstream {
 
     /// Returns the status of the server.
     pub(crate) fn status(&self) -> UpstreamStatus {
-        let seats = self.seats();
+        let seats = self.seats.lock();
         let mut status = UpstreamStatus::of(&self.server, &seats.primary().phase());
         status.connections = seats.len();
         status.process = self.connector.process().map(Arc::unwrap_or_clone);
@@ -140,17 +142,17 @@ impl Upstream {
 
     /// Returns the items that the server offers, or offered before it went away.
     pub(crate) fn listing(&self) -> Option<UpstreamListing> {
-        self.seats().primary().phase().offers().map(|live| live.listing.clone())
+        self.seats.lock().primary().phase().offers().map(|live| live.listing.clone())
     }
 
     /// Closes all connections and opens them anew. Calls that run over them end.
     pub(crate) fn restart(&self) {
-        self.seats().lines().for_each(|line| line.restart());
+        self.seats.lock().lines().for_each(|line| line.restart());
     }
 
     /// Returns true if no connection has a running call, a call that waits for answers, or an open task.
     pub(crate) fn is_idle(&self) -> bool {
-        self.seats().is_idle()
+        self.seats.lock().is_idle()
     }
 
     /// Removes connections for capabilities that no view has any more. They are not leased again, and the caller stops
@@ -159,28 +161,23 @@ impl Upstream {
         &self,
         is_wanted: &impl Fn(CapabilitySet) -> bool,
     ) -> Vec<Arc<SupervisedConnection>> {
-        self.seats().release(is_wanted)
+        self.seats.lock().release(is_wanted)
     }
 
     /// Removes connections of applications that no longer call.
     pub(crate) fn sweep(&self, idle: Duration) -> Vec<Arc<SupervisedConnection>> {
-        self.seats().sweep(idle)
+        self.seats.lock().sweep(idle)
     }
 
     /// Closes everything and waits until nothing is left.
     pub(crate) async fn stop(&self) {
         // The guard ends with the block, so that it is not held while the connections close.
         let all: Vec<Arc<SupervisedConnection>> = {
-            let seats = self.seats();
+            let seats = self.seats.lock();
             seats.others().chain([seats.primary()]).cloned().collect()
         };
         // All at once, since each may take up to the limit for closing.
         futures::future::join_all(all.iter().map(|line| line.stop())).await;
-    }
-
-    fn seats(&self) -> MutexGuard<'_, ConnectionPool> {
-        // Only whole entries come and go, so a panic elsewhere while it was held spoils nothing.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,7 +190,7 @@ fn is_ambiguous(line: &Arc<SupervisedConnection>) -> bool {
 /// Stops all connections. Each is supervised by a task of its own, which runs until it is told to stop.
 impl Drop for Upstream {
     fn drop(&mut self) {
-        let seats = self.seats();
+        let seats = self.seats.lock();
         seats.primary().begin_stop();
         seats.others().for_each(|line| line.begin_stop());
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hospes_model::Era;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -74,7 +74,7 @@ impl ServerMemory {
     /// Returns the protocol of the server with this definition.
     #[must_use]
     pub fn known(&self, definition: &str) -> Option<KnownProtocol> {
-        match self.content().eras.get(definition).map(String::as_str) {
+        match self.content.lock().eras.get(definition).map(String::as_str) {
             Some("legacy") => Some(KnownProtocol { era: Era::Legacy, sse: false }),
             Some("modern") => Some(KnownProtocol { era: Era::Modern, sse: false }),
             Some("sse") => Some(KnownProtocol { era: Era::Legacy, sse: true }),
@@ -97,7 +97,7 @@ impl ServerMemory {
     /// Returns the extensions that the server with this definition declared on its last connection.
     #[must_use]
     pub(crate) fn extensions(&self, definition: &str) -> ExtensionSettings {
-        self.content().declared.get(definition).cloned().unwrap_or_default()
+        self.content.lock().declared.get(definition).cloned().unwrap_or_default()
     }
 
     /// Keeps the extensions that the server of this definition declares, unless they are longer than 16 KiB.
@@ -119,7 +119,7 @@ impl ServerMemory {
     /// Returns true if a server of this definition has not been started before, and remembers that it is started now.
     /// Always false if nothing is stored.
     pub fn is_first_start(&self, definition: &str) -> bool {
-        let is_first = self.file.is_some() && !self.content().eras.contains_key(definition);
+        let is_first = self.file.is_some() && !self.content.lock().eras.contains_key(definition);
         if is_first {
             self.change(|content| content.remember(definition, STARTED));
         }
@@ -130,7 +130,7 @@ impl ServerMemory {
     /// they need no second start when that application returns.
     #[must_use]
     pub fn abilities(&self) -> CapabilitySet {
-        let content = self.content();
+        let content = self.content.lock();
         CapabilitySet::from_bits(content.abilities).with_extensions(&content.extensions)
     }
 
@@ -143,7 +143,7 @@ impl ServerMemory {
 
     fn change(&self, change: impl FnOnce(&mut ServerMemoryFile)) {
         // Held over the writing: two threads would use the same file beside, and the older content could come last.
-        let mut content = self.content();
+        let mut content = self.content.lock();
         let before = content.clone();
         change(&mut content);
         // Each connection tells what it learned, which is mostly known already; the disk is spared.
@@ -154,11 +154,6 @@ impl ServerMemory {
         if let Err(error) = write(file, &content) {
             tracing::debug!(file = %file.display(), %error, "failed to write the server memory file");
         }
-    }
-
-    fn content(&self) -> MutexGuard<'_, ServerMemoryFile> {
-        // Each change is one insertion, so a panic elsewhere while it was held spoils nothing.
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

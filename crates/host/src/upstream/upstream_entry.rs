@@ -1,7 +1,9 @@
 //! Entry of a configured server: one shared server, or one for each user.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::roots::RootsPolicy;
 use super::server::Upstream;
@@ -64,7 +66,7 @@ impl UpstreamEntry {
             UpstreamSharing::Everybody(upstream) => Some(Arc::clone(upstream)),
             UpstreamSharing::EachUser { connect, open, max_users } => {
                 // Held over `connect`, which does not wait: two calls of a user would otherwise open two servers.
-                let (user, mut open) = (user?, lock(open));
+                let (user, mut open) = (user?, open.lock());
                 if let Some(upstream) = open.get(user) {
                     return Some(Arc::clone(upstream));
                 }
@@ -83,14 +85,14 @@ impl UpstreamEntry {
     pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
         match &self.behind {
             UpstreamSharing::Everybody(upstream) => vec![Arc::clone(upstream)],
-            UpstreamSharing::EachUser { open, .. } => lock(open).values().cloned().collect(),
+            UpstreamSharing::EachUser { open, .. } => open.lock().values().cloned().collect(),
         }
     }
 
     /// Removes the servers of users that no view needs any more; the caller stops them.
     pub(crate) fn release_users(&self, is_wanted: &impl Fn(&Arc<str>) -> bool) -> Vec<Arc<Upstream>> {
         let UpstreamSharing::EachUser { open, .. } = &self.behind else { return Vec::new() };
-        let mut open = lock(open);
+        let mut open = open.lock();
         let mut over = Vec::new();
         open.retain(|user, upstream| {
             // Closing one that is busy would end calls and tasks of a user who only has no view any more.
@@ -108,18 +110,13 @@ impl UpstreamEntry {
         let mut status = match &self.behind {
             UpstreamSharing::Everybody(upstream) => upstream.status(),
             UpstreamSharing::EachUser { open, .. } => {
-                let lines = lock(open);
+                let lines = open.lock();
                 UpstreamStatus::per_user(&self.server, lines.len())
             }
         };
         status.roots = self.roots.own.iter().map(|folder| folder.display().to_string()).collect();
         status
     }
-}
-
-fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for UpstreamEntry {

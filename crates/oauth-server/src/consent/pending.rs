@@ -1,7 +1,5 @@
 //! Authorization requests that wait for their user.
 
-use std::sync::PoisonError;
-
 use serde::{Deserialize, Serialize};
 
 use crate::auth_server::AuthServer;
@@ -65,7 +63,7 @@ impl AuthServer {
     pub(crate) async fn make_room(&self, key: &str) -> Result<(), AuthStoreError> {
         // The block ends the guard, which must not be held across the await below.
         let gone = {
-            let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pending = self.0.pending.lock();
             pending.insert(key.to_owned(), ())
         };
         if let Some(gone) = gone {

@@ -4,13 +4,14 @@ mod admission;
 mod provider_client;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes_auth::{ClientId, HttpFetch, Issuer, Scopes, Seed};
+use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use super::store::secrets::hash;

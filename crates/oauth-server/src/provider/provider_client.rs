@@ -1,7 +1,7 @@
 //! Requests to the provider without a browser.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -51,13 +51,13 @@ impl SignInProvider {
     /// Returns the provider's metadata, from the cache or fetched anew.
     pub(crate) async fn load_metadata(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
         // Cloned, because the lock must not be held across the discovery below.
-        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.found.lock().clone();
         if let Some(found) = known.as_ref().filter(|found| found.until > now) {
             return Ok(Arc::clone(found));
         }
         match (self.discover(now).await, known) {
             (Ok(found), _) => {
-                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+                *self.found.lock() = Some(Arc::clone(&found));
                 Ok(found)
             }
             (Err(why), Some(known)) => {

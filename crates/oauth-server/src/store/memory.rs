@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{AuthRecord, AuthStore, AuthStoreFuture, RecordKind, RefreshSwapResult, TakeRecordResult};
 
@@ -31,7 +32,7 @@ impl MemoryAuthStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, MemoryTables> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

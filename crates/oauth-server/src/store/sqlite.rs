@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 
 use super::{
@@ -72,7 +73,7 @@ impl SqliteAuthStore {
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || {
                 // A panic leaves no half of a change behind: a transaction that is dropped is rolled back.
-                work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
+                work(&mut connection.lock())
             });
             Ok(done.await.map_err(|error| AuthStoreError(error.to_string().into()))??)
         })

@@ -16,14 +16,15 @@ mod visits;
 mod watched;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use hospes_auth::pkce::CodeVerifier;
 use hospes_auth::{ClientId, FetchFuture, HttpFetch, Issuer, RedirectUri, Resource, UnixClock};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
+use parking_lot::Mutex;
 use serde_json::Value;
 use url::Url;
 
@@ -403,19 +404,19 @@ impl Web {
     }
 
     fn put(&self, url: &str, response: hospes_auth::FetchResponse) {
-        self.documents.lock().unwrap().insert(url.to_owned(), response);
+        self.documents.lock().insert(url.to_owned(), response);
     }
 
     /// Makes the URL unreachable.
     fn cut(&self, url: &str) {
-        self.documents.lock().unwrap().remove(url);
+        self.documents.lock().remove(url);
     }
 }
 
 impl HttpFetch for Web {
     fn fetch(&self, request: hospes_auth::FetchRequest) -> FetchFuture<'_> {
         self.fetched.fetch_add(1, Ordering::Relaxed);
-        let found = self.documents.lock().unwrap().get(request.url.as_str()).cloned();
+        let found = self.documents.lock().get(request.url.as_str()).cloned();
         Box::pin(async move {
             // Whoever else asks comes first.
             tokio::task::yield_now().await;

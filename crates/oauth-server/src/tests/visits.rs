@@ -1,14 +1,15 @@
 //! Users of a provider on our pages about accounts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
 use hospes_auth::{
     AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ClientId, DisconnectResult,
     Issuer, RedirectUri, Scopes, UnixClock,
 };
 use http::{Request, StatusCode};
+use parking_lot::Mutex;
 use serde_json::json;
 use url::Url;
 
@@ -41,23 +42,23 @@ impl Desk {
 
 impl AccountConnections for Desk {
     fn link(&self, id: &str) -> Option<AccountLink> {
-        let is_open = [LINK, OTHER].contains(&id) && !self.taken.lock().unwrap().iter().any(|one| one == id);
+        let is_open = [LINK, OTHER].contains(&id) && !self.taken.lock().iter().any(|one| one == id);
         let page = Url::parse(&format!("https://site.example/authorize?state=of-{id}")).unwrap();
         is_open.then(|| AccountLink::new(self.principal.into(), "mail".into(), "mail.example", page))
     }
 
     fn take(&self, id: &str) -> bool {
         let was_open = self.link(id).is_some();
-        self.taken.lock().unwrap().push(id.to_owned());
+        self.taken.lock().push(id.to_owned());
         was_open
     }
 
     fn refuse(&self, id: &str) {
-        self.taken.lock().unwrap().push(id.to_owned());
+        self.taken.lock().push(id.to_owned());
     }
 
     fn finish<'a>(&'a self, _: &'a str, redirected: String) -> AccountConnectionFuture<'a> {
-        self.finished.lock().unwrap().push(redirected);
+        self.finished.lock().push(redirected);
         Box::pin(async { Ok(()) })
     }
 
@@ -72,7 +73,7 @@ impl AccountConnections for Desk {
         principal: &'a str,
         server: &'a str,
     ) -> AccountConnectionFuture<'a, DisconnectResult> {
-        self.given_up.lock().unwrap().push((principal.to_owned(), server.to_owned()));
+        self.given_up.lock().push((principal.to_owned(), server.to_owned()));
         Box::pin(async { Ok(DisconnectResult::Revoked) })
     }
 }
@@ -171,7 +172,7 @@ async fn a_link_opens_for_its_user_who_has_signed_in_at_the_provider() {
     let page = jar.visit(&third, &link(LINK)).await;
     assert!(page.text().contains("Connect your account at mail.example?"), "{}", page.text());
     assert!(page.text().contains("Signed in here as u-17"), "{}", page.text());
-    assert!(desk.taken.lock().unwrap().is_empty(), "to look at it uses nothing up");
+    assert!(desk.taken.lock().is_empty(), "to look at it uses nothing up");
     let csrf = page.hidden("csrf");
     let left = jar.send(&link(LINK), &[("csrf", &csrf), ("decision", "allow")]).await;
     assert_eq!(left.header("location"), format!("https://site.example/authorize?state=of-{LINK}"));
@@ -180,7 +181,7 @@ async fn a_link_opens_for_its_user_who_has_signed_in_at_the_provider() {
     assert_eq!(Jar::new(&site).open(&callback).await.status(), StatusCode::BAD_REQUEST);
     let done = jar.open(&callback).await;
     assert!(done.text().contains("Your account is connected"), "{}", done.text());
-    assert_eq!(desk.finished.lock().unwrap().len(), 1);
+    assert_eq!(desk.finished.lock().len(), 1);
     assert_eq!(jar.open(&callback).await.status(), StatusCode::BAD_REQUEST, "once");
     // What the provider gave for it is kept nowhere.
     for kind in [crate::RecordKind::Browser, crate::RecordKind::Pending, crate::RecordKind::Upstream] {
@@ -206,7 +207,7 @@ async fn a_link_of_another_user_of_the_provider_opens_nothing() {
         // Again to the provider, where they may have signed in as somebody else meanwhile.
         assert!(jar.open(&link(LINK)).await.back().is_some());
     }
-    assert!(desk.taken.lock().unwrap().is_empty());
+    assert!(desk.taken.lock().is_empty());
     third.is_visited_by("u-17");
     assert_eq!(Jar::new(&site).visit(&third, &link(LINK)).await.status(), StatusCode::OK);
 }
@@ -251,12 +252,12 @@ async fn a_session_of_before_there_was_a_provider_is_none() {
     let desk = Desk::of("https://as.example user owner");
     let code = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&code);
-    let show = move |shown: &str| shown.clone_into(&mut sink.lock().unwrap());
+    let show = move |shown: &str| shown.clone_into(&mut sink.lock());
     let owned = |show| AuthServer::new(settings(), Arc::clone(&store), show).unwrap();
     let here = of(owned(LocalSignIn::owner(show)), &desk, &time);
     let mut jar = Jar::new(&here);
     let page = jar.open(&link(LINK)).await;
-    let code = code.lock().unwrap().clone();
+    let code = code.lock().clone();
     let fields = [("request", page.hidden("request")), ("csrf", page.hidden("csrf")), ("code", code)];
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
     jar.send("/sign-in", &fields).await;
@@ -342,11 +343,11 @@ async fn users_see_their_accounts_and_give_them_up() {
     ] {
         let mut jar = Jar { site: site.clone(), cookies };
         jar.send(&link("accounts"), &fields).await;
-        assert!(desk.given_up.lock().unwrap().is_empty(), "{fields:?}");
+        assert!(desk.given_up.lock().is_empty(), "{fields:?}");
     }
     let done = jar.send(&link("accounts"), &[("server", "mail"), ("csrf", &csrf)]).await;
     assert!(done.text().contains("its tokens are revoked"), "{}", done.text());
-    assert_eq!(*desk.given_up.lock().unwrap(), [(OURS.to_owned(), "mail".to_owned())]);
+    assert_eq!(*desk.given_up.lock(), [(OURS.to_owned(), "mail".to_owned())]);
     // Others have other accounts.
     third.is_visited_by("u-18");
     let others = Jar::new(&site).visit(&third, &link("accounts")).await;

@@ -1,6 +1,6 @@
 //! Signed assertions: of clients for authentication (RFC 7523), and of identity providers about their users.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use hospes_auth::jwt::{ALGORITHMS, VerifyJwtError, verify_signed_jwt};
 use hospes_auth::{
@@ -121,7 +121,7 @@ impl AuthServer {
         let named = self.0.named.as_ref().filter(|_| is_known);
         let fetch = named.or(self.0.fetch.as_ref())?;
         let place = JwksLocation::At(url.parse().ok()?);
-        let mut all = self.0.client_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.client_keys.lock();
         // Kept apart by who named the place: the configuration may name some that strangers may not.
         if let Some(keys) = all.get(&(is_known, url.to_owned())) {
             return Some(keys.clone());

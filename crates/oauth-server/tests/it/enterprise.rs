@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Mutex;
 
 use bytes::Bytes;
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
@@ -13,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::Value;
 use url::Url;
 
@@ -79,7 +79,7 @@ impl ScriptedIdp {
     fn exchange(&self, shows_itself: bool, body: &[u8]) -> (u16, Value) {
         let form: HashMap<String, String> = url::form_urlencoded::parse(body).into_owned().collect();
         let number = {
-            let mut asked = self.asked.lock().unwrap();
+            let mut asked = self.asked.lock();
             asked.push(form.clone());
             asked.len()
         };
@@ -90,7 +90,7 @@ impl ScriptedIdp {
             && form.get("subject_token").map(String::as_str) == Some(ID_TOKEN)
             && form.get("subject_token_type").map(String::as_str)
                 == Some("urn:ietf:params:oauth:token-type:id_token");
-        if !is_in_order || *self.refuses.lock().unwrap() {
+        if !is_in_order || *self.refuses.lock() {
             return (400, json!({ "error": "access_denied" }));
         }
         let now = self.time.load(Ordering::SeqCst);
@@ -99,11 +99,11 @@ impl ScriptedIdp {
             "resource": form["resource"], "scope": "mcp", "iat": now, "exp": now + 60,
             "jti": format!("j{number}"),
         });
-        if let Some((name, value)) = &*self.claim.lock().unwrap() {
+        if let Some((name, value)) = &*self.claim.lock() {
             claims[*name] = value.clone();
         }
         let mut header = self.key.header();
-        header.typ = Some((*self.kind.lock().unwrap()).to_owned());
+        header.typ = Some((*self.kind.lock()).to_owned());
         let signed = self.key.sign_as(&header, &claims);
         (
             200,
@@ -136,7 +136,7 @@ async fn a_person_is_let_in_by_the_word_of_their_enterprise() {
     let who = site.who(&oauth).await;
     assert!(who.starts_with("user ") && who.contains("bea"), "{who}");
     {
-        let asked = idp.asked.lock().unwrap();
+        let asked = idp.asked.lock();
         let one = asked.first().unwrap();
         assert_eq!(asked.len(), 1);
         assert_eq!(one["audience"], format!("http://{}", site.address), "the issuer");
@@ -145,7 +145,7 @@ async fn a_person_is_let_in_by_the_word_of_their_enterprise() {
     assert!(oauth.tokens().await.unwrap().unwrap().refresh.is_none());
     site.pass(600);
     call(&client).await.unwrap();
-    assert_eq!(idp.asked.lock().unwrap().len(), 2, "it has vouched again");
+    assert_eq!(idp.asked.lock().len(), 2, "it has vouched again");
 }
 
 #[tokio::test]
@@ -159,23 +159,23 @@ async fn a_word_that_is_not_in_order_lets_nobody_in() {
         ("exp", json!(now - 120)),
         ("iss", json!("https://other.example")),
     ] {
-        *idp.claim.lock().unwrap() = Some((name, value));
+        *idp.claim.lock() = Some((name, value));
         let error = site.connect(&oauth).await.unwrap_err().to_string();
         assert!(error.contains("invalid_grant") || error.contains("invalid_target"), "{name}: {error}");
     }
-    *idp.claim.lock().unwrap() = None;
-    *idp.kind.lock().unwrap() = "JWT";
+    *idp.claim.lock() = None;
+    *idp.kind.lock() = "JWT";
     let error = site.connect(&oauth).await.unwrap_err().to_string();
     assert!(error.contains("invalid_grant"), "{error}");
-    *idp.kind.lock().unwrap() = "oauth-id-jag+jwt";
-    let asked = idp.asked.lock().unwrap().len();
-    *idp.refuses.lock().unwrap() = true;
+    *idp.kind.lock() = "oauth-id-jag+jwt";
+    let asked = idp.asked.lock().len();
+    *idp.refuses.lock() = true;
     let error = site.connect(&oauth).await.unwrap_err().to_string();
     assert!(error.contains("access_denied"), "{error}");
-    assert_eq!(idp.asked.lock().unwrap().len(), asked + 1, "it is asked once, and nothing else is tried");
+    assert_eq!(idp.asked.lock().len(), asked + 1, "it is asked once, and nothing else is tried");
     // The same word is good once.
-    *idp.refuses.lock().unwrap() = false;
-    *idp.claim.lock().unwrap() = Some(("jti", json!("always the same")));
+    *idp.refuses.lock() = false;
+    *idp.claim.lock() = Some(("jti", json!("always the same")));
     oauth.sign_in(None).await.unwrap();
     let again = oauth.sign_in(None).await.unwrap_err().to_string();
     assert!(again.contains("invalid_grant"), "{again}");

@@ -8,13 +8,14 @@ mod web;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::prelude::*;
 use hospes::{IntoServer, Server};
 use hospes_http_client::{EgressPolicy, FetchError, HostLookup, IpNetwork, system_lookup};
 use http::HeaderValue;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::Url;
 
@@ -282,7 +283,7 @@ impl FetchState {
     async fn rules(&self, url: &Url) -> Result<Arc<RobotsRules>> {
         let site = url.origin().ascii_serialization();
         let known = || {
-            let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+            let sites = self.sites.lock();
             let (when, rules) = sites.get(&site)?;
             (when.elapsed() < RULES_LIFETIME).then(|| Arc::clone(rules))
         };
@@ -291,7 +292,7 @@ impl FetchState {
         }
         // The lock is not held during the request. Two calls may then fetch the same rules, which does no harm.
         let rules = Arc::new(self.request_rules(url).await?);
-        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.sites.lock();
         if sites.len() >= MAX_SITES {
             // Cleared as a whole: rules can be fetched again, and tracking their use would cost work in each call.
             sites.clear();

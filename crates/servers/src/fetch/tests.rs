@@ -1,13 +1,14 @@
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hospes::Server;
 use hospes::model::Method;
 use hospes::prelude::*;
 use hospes_http_client::{EgressPolicy, LookupFuture};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -60,7 +61,7 @@ impl Site {
                     }
                     let head = String::from_utf8(head).unwrap();
                     let path = head.split(' ').nth(1).unwrap().to_owned();
-                    asked.lock().unwrap().push(head);
+                    asked.lock().push(head);
                     answer(stream, path, port).await;
                 });
             }
@@ -74,7 +75,7 @@ impl Site {
 
     /// The paths that were asked for.
     fn paths(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.lock();
         asked.iter().map(|head| head.split(' ').nth(1).unwrap().to_owned()).collect()
     }
 }
@@ -137,7 +138,7 @@ async fn pages_become_markdown() {
     assert!(get("/page", "raw").await.ends_with(HTML));
     assert!(get("/data", "markdown").await.ends_with("{\"a\":1}"));
     assert!(get("/plain", "markdown").await.ends_with("<b>as it is</b>"));
-    let head = site.asked.lock().unwrap()[1].clone();
+    let head = site.asked.lock()[1].clone();
     assert!(head.contains("user-agent: hospes/") && head.contains("(autonomous)"), "{head}");
 }
 
@@ -241,10 +242,10 @@ async fn robots_are_told_where_they_may_go_and_people_go_anywhere() {
     let params = json!({ "name": "fetch", "arguments": { "url": site.url("/no") } });
     let prompt = result(&server, Method::PromptsGet, params).await;
     assert!(prompt["messages"][0]["content"]["text"].as_str().unwrap().ends_with("said"), "{prompt}");
-    assert!(site.asked.lock().unwrap().last().unwrap().contains("(a person asks)"));
+    assert!(site.asked.lock().last().unwrap().contains("(a person asks)"));
     let bold = fetch(config().ignore_robots().user_agent("bold/1")).unwrap();
     assert!(text(&bold, "fetch", json!({ "url": site.url("/no") })).await.ends_with("said"));
-    assert!(site.asked.lock().unwrap().last().unwrap().contains("user-agent: bold/1\r\n"));
+    assert!(site.asked.lock().last().unwrap().contains("user-agent: bold/1\r\n"));
     assert!(fetch(config().user_agent("two\nlines")).is_err());
 }
 

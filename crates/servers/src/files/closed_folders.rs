@@ -2,8 +2,9 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -37,7 +38,7 @@ impl ClosedFolders {
         if self.0.paths.is_empty() {
             return;
         }
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.known.lock();
         for stat in self.0.paths.iter().filter_map(|path| rustix::fs::stat(path).ok()) {
             let id = id(&stat);
             if !known.contains(&id) && known.len() < MAX_KNOWN {
@@ -60,7 +61,7 @@ impl ClosedFolders {
         let found = id(&rustix::fs::fstat(&folder)?);
         // Before the lock is taken below, because this takes it too.
         self.refresh();
-        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.known.lock();
         if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
     }
 
@@ -72,7 +73,7 @@ impl ClosedFolders {
     }
 
     fn is_closed_folder(&self, folder: &Path) -> bool {
-        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.known.lock();
         rustix::fs::stat(folder).is_ok_and(|stat| known.contains(&id(&stat)))
     }
 

@@ -16,11 +16,12 @@ mod tests;
 mod tree;
 mod writing;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hospes::prelude::*;
 use hospes::server::{Json, Resource, Uri};
 use hospes::{IntoServer, Server};
+use parking_lot::{Mutex, MutexGuard};
 
 use closed_folders::ClosedFolders;
 use config::{FileLimits, FolderScope};
@@ -354,8 +355,7 @@ impl FilesState {
 
     /// Waits for the lock that serializes writes.
     fn lock_writes(&self) -> MutexGuard<'_, ()> {
-        // The lock guards no data of its own, so nothing can be left half-changed.
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns.lock()
     }
 
     /// Returns an error if a text is too long to be written.

@@ -6,11 +6,12 @@ mod import;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hospes::prelude::*;
 use hospes::server::{Json, Resource, ServerHandle};
 use hospes::{IntoServer, Server};
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use graph::{Entity, KnowledgeGraph, MAX_ITEMS, Part, Relation};
@@ -383,7 +384,7 @@ impl MemoryServer {
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
         // Locked on the blocking thread, because the holder may wait seconds for a writer in another process.
-        let look = move || look(&graph.lock().unwrap_or_else(PoisonError::into_inner));
+        let look = move || look(&graph.lock());
         tokio::task::spawn_blocking(look).await?
     }
 
@@ -392,8 +393,7 @@ impl MemoryServer {
         change: impl FnOnce(&graph::GraphTransaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
-        // Poisoning does not matter, because a change that panics is rolled back with its transaction.
-        let change = move || graph.lock().unwrap_or_else(PoisonError::into_inner).change(change);
+        let change = move || graph.lock().change(change);
         tokio::task::spawn_blocking(change).await?
     }
 

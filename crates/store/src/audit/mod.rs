@@ -10,13 +10,14 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rusqlite::{Connection, params_from_iter};
 use serde::{Serialize, Serializer};
 use tokio::sync::{mpsc, oneshot};
@@ -330,7 +331,7 @@ impl AuditLog {
         self.flush().await?;
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
-            let mut reader = inner.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reader = inner.reader.lock();
             work(&mut reader, &inner.keys).map_err(|failed| failed.at(&inner.file))
         });
         done.await.map_err(|_| StoreError::Closed)?

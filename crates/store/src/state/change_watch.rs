@@ -1,10 +1,11 @@
 //! Detection of changes by this and other processes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
@@ -33,7 +34,7 @@ impl ChangeWatch {
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         // Held until the thread runs, so that two subscribers do not start two threads.
-        let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looking = self.looking.lock();
         if looking.is_none() {
             *looking = self.spawn_poller();
         }

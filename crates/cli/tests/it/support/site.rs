@@ -4,9 +4,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{House, Ran};
@@ -60,7 +61,7 @@ impl Site {
     }
 
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap()
+        self.script.lock()
     }
 }
 
@@ -73,7 +74,7 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         if line.to_ascii_lowercase().starts_with("authorization:") {
-            script.lock().unwrap().shown.push(line["authorization:".len()..].trim().to_owned());
+            script.lock().shown.push(line["authorization:".len()..].trim().to_owned());
         }
         let line = line.trim().to_ascii_lowercase();
         match line.split_once(':') {
@@ -87,11 +88,11 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
     reader.read_exact(&mut body).ok()?;
     let target = first.split(' ').nth(1)?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let during = script.lock().unwrap().during.clone();
+    let during = script.lock().during.clone();
     if let Some(during) = during {
         during();
     }
-    let mut script = script.lock().unwrap();
+    let mut script = script.lock();
     script.seen.push(query.to_owned());
     script.seen.push(String::from_utf8_lossy(&body).into_owned());
     let none = String::new;

@@ -2,10 +2,11 @@
 
 use std::io::{Read as _, Write};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use super::LIMIT;
@@ -43,7 +44,7 @@ impl Terminal {
         let reading = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
-                seen.lock().unwrap().process(&bytes[..count]);
+                seen.lock().process(&bytes[..count]);
             }
         });
         Self { child, master: pair.master, keys, screen, reading: Some(reading) }
@@ -56,13 +57,13 @@ impl Terminal {
 
     pub(crate) fn resize(&self, columns: u16, rows: u16) {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
-        self.screen.lock().unwrap().screen_mut().set_size(rows, columns);
+        self.screen.lock().screen_mut().set_size(rows, columns);
         self.master.resize(size).unwrap();
     }
 
     /// Returns the text on the screen.
     pub(crate) fn text(&self) -> String {
-        self.screen.lock().unwrap().screen().contents()
+        self.screen.lock().screen().contents()
     }
 
     /// Waits until a text is seen, and returns the screen.
@@ -75,7 +76,7 @@ impl Terminal {
         let until = Instant::now() + LIMIT;
         loop {
             {
-                let parser = self.screen.lock().unwrap();
+                let parser = self.screen.lock();
                 if is_so(parser.screen()) {
                     return parser.screen().contents();
                 }
@@ -87,7 +88,7 @@ impl Terminal {
 
     /// Returns true if the program uses the alternate screen.
     pub(crate) fn has_own_screen(&self) -> bool {
-        self.screen.lock().unwrap().screen().alternate_screen()
+        self.screen.lock().screen().alternate_screen()
     }
 
     pub(crate) fn pid(&self) -> u32 {

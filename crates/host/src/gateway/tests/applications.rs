@@ -264,7 +264,7 @@ impl UpstreamConnector for Tapped {
         &self,
         wish: ConnectOptions,
     ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
-        self.ears.lock().unwrap().push(Arc::clone(&wish.on_log));
+        self.ears.lock().push(Arc::clone(&wish.on_log));
         self.server.connect(wish)
     }
 }
@@ -297,7 +297,7 @@ async fn the_log_of_an_own_connection_is_heard_beside_a_new_subscription() {
         .unwrap();
     client.set_log_level(LoggingLevel::Info).await.unwrap();
     client.call("curious__elicit", ()).await.unwrap();
-    let own = Arc::clone(ears.lock().unwrap().last().unwrap());
+    let own = Arc::clone(ears.lock().last().unwrap());
     let _stream = client.subscribe("notes://today").await.unwrap();
     own(hospes::model::LogMessageParams::new(LoggingLevel::Warning, json!("about bob").into()));
     let heard = tokio::time::timeout(Duration::from_secs(60), told.recv()).await;

@@ -269,7 +269,7 @@ async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
                 .revision(down)
                 .elicitation(move |params: ElicitParams| {
                     let ElicitParams::Url(params) = params else { panic!("a URL") };
-                    seen.lock().unwrap().push(params.url);
+                    seen.lock().push(params.url);
                     // A form that nobody put: it approves nothing.
                     std::future::ready(Ok(ElicitResult::accept(json!({ "decision": "once" }).into())))
                 })
@@ -284,7 +284,7 @@ async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
             assert_eq!(result.unwrap().has_failed(), calls == 0, "{up} behind {down}");
             assert_eq!(called.load(Ordering::SeqCst), calls);
             let expected = format!("http://127.0.0.1:7338/approvals/{}", approvals[0].id);
-            assert_eq!(*sent.lock().unwrap(), [expected]);
+            assert_eq!(*sent.lock(), [expected]);
         }
     }
 }

@@ -41,7 +41,7 @@ async fn asked(
         let client = Client::builder()
             .revision(down)
             .elicitation(move |params| {
-                noted.lock().unwrap().push(params);
+                noted.lock().push(params);
                 std::future::ready(Ok(ElicitResult::accept(json!({ "answer": "x" }).into())))
             })
             .elicitation_urls()
@@ -50,7 +50,7 @@ async fn asked(
             .unwrap();
         let ended = client.call("curious__ask", ()).await;
         let ended = ended.map_or_else(|error| error.to_string(), |result| result.all_text());
-        all.push((std::mem::take(&mut *seen.lock().unwrap()), ended));
+        all.push((std::mem::take(&mut *seen.lock()), ended));
     }
     all
 }

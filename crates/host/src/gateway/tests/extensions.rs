@@ -58,13 +58,13 @@ impl Service for Clock {
                 "_meta": { "ui": { "resourceUri": APP }, "ui/resourceUri": APP },
             }),
             "subscriptions/listen" => {
-                self.streams.lock().unwrap().push(call.context.clone());
+                self.streams.lock().push(call.context.clone());
                 return self.inner.call(call).await;
             }
             "acme/tick" => {
                 let method = Method::from_name("notifications/acme/ticked");
                 let params = Some(RawJson::from(json!({ "at": self.name })));
-                for stream in self.streams.lock().unwrap().iter() {
+                for stream in self.streams.lock().iter() {
                     stream.notify(Notification::Other { method: method.clone(), params: params.clone() });
                 }
                 json!({})
@@ -117,7 +117,7 @@ impl Service for Clock {
         if let Some(params) = params.as_object_mut() {
             params.remove("_meta");
         }
-        self.heard.lock().unwrap().push((self.name, method.name().to_owned(), params));
+        self.heard.lock().push((self.name, method.name().to_owned(), params));
     }
 }
 
@@ -407,12 +407,12 @@ async fn notifications_of_an_application_reach_the_servers_that_they_are_for() {
             client.notify("notifications/acme/did", &RawJson::from(params)).await.unwrap();
         }
         let of = |name: &str| -> Vec<Value> {
-            let heard = heard.lock().unwrap();
+            let heard = heard.lock();
             heard.iter().filter(|(at, ..)| *at == name).map(|(.., params)| params.clone()).collect()
         };
         let until = tokio::time::Instant::now() + Duration::from_secs(30);
-        while heard.lock().unwrap().len() < 5 {
-            assert!(tokio::time::Instant::now() < until, "{what}: {:?}", heard.lock().unwrap());
+        while heard.lock().len() < 5 {
+            assert!(tokio::time::Instant::now() < until, "{what}: {:?}", heard.lock());
             tokio::task::yield_now().await;
             for client in [&sharing, &plain] {
                 client.ping().await.unwrap();
@@ -426,7 +426,7 @@ async fn notifications_of_an_application_reach_the_servers_that_they_are_for() {
         b.sort_by_key(|params| params.get("n").is_none());
         assert_eq!(b, [json!({ "n": 1 }), json!({ "uri": "ui://get-time/x" })], "{what}");
         assert_eq!(c, [json!({ "name": "get-time" })], "{what}");
-        assert!(heard.lock().unwrap().iter().all(|(_, method, _)| method == "notifications/acme/did"));
+        assert!(heard.lock().iter().all(|(_, method, _)| method == "notifications/acme/did"));
         let refused = sharing.notify("notifications/cancelled", &RawJson::empty_object()).await;
         assert!(refused.is_err(), "what the specification defines is not sent as an extension's");
     }
@@ -461,7 +461,7 @@ async fn notifications_of_an_application_go_by_the_rules_and_are_recorded() {
         let entry = &found[0].entry;
         assert_eq!(entry.ending, Some(ending), "{rules}");
         assert_eq!(entry.subject.as_deref(), Some("method:notifications/acme/did"));
-        assert_eq!(heard.lock().unwrap().len(), usize::from(ending == AuditOutcome::Done), "{rules}");
+        assert_eq!(heard.lock().len(), usize::from(ending == AuditOutcome::Done), "{rules}");
     }
 }
 

@@ -129,11 +129,11 @@ impl Place {
     }
 
     fn cancels(&self) -> usize {
-        self.seen.lock().unwrap().iter().filter(|one| *one == "tasks/cancel").count()
+        self.seen.lock().iter().filter(|one| *one == "tasks/cancel").count()
     }
 
     fn seen(&self) -> Vec<String> {
-        std::mem::take(&mut *self.seen.lock().unwrap())
+        std::mem::take(&mut *self.seen.lock())
     }
 
     /// Everything of a kind that was recorded, the oldest first.

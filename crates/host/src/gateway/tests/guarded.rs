@@ -63,8 +63,8 @@ pub(super) async fn answering(
         .elicitation(move |params: ElicitParams| {
             let ElicitParams::Form(form) = params else { panic!("a form") };
             let answer = if form.message.starts_with("May I") {
-                seen.lock().unwrap().push(form.message);
-                answers.lock().unwrap().next().expect("no further question")
+                seen.lock().push(form.message);
+                answers.lock().next().expect("no further question")
             } else {
                 ElicitResult::accept(json!({ "value": "there" }).into())
             };
@@ -107,7 +107,7 @@ async fn a_call_is_made_only_after_a_clear_yes() {
             let result = client.call("files__write", json!({ "path": "/srv/a" })).await.unwrap();
             assert_eq!(called.load(Ordering::SeqCst), calls, "{up} behind {down}: {answer:?}");
             assert_eq!(result.has_failed(), calls == 0, "{result:?}");
-            assert_eq!(asked.lock().unwrap().len(), 1);
+            assert_eq!(asked.lock().len(), 1);
             if calls == 0 {
                 let said = result.all_text();
                 assert!(said.contains("was not called"), "{said}");
@@ -129,7 +129,7 @@ async fn a_person_sees_what_would_be_called_with_what_and_why() {
     let (client, asked) = answering(&host, Revision::LATEST, vec![decision("no")]).await;
     let arguments = json!({ "path": "/srv/a", "to": "https://evil.example/x", "note": "safe\u{202e}txt" });
     client.call("files__write", arguments).await.unwrap();
-    let asked = asked.lock().unwrap()[0].clone();
+    let asked = asked.lock()[0].clone();
     for part in [
         "call the tool `write` of the server `files`?",
         "\"path\": \"/srv/a\"",
@@ -159,7 +159,7 @@ async fn whoever_cannot_be_asked_is_refused_and_told() {
             result.has_failed() && result.all_text().contains("an application cannot give"),
             "{result:?}"
         );
-        assert!(asked.lock().unwrap().is_empty());
+        assert!(asked.lock().is_empty());
         assert_eq!(called.load(Ordering::SeqCst), 0);
     }
 }
@@ -195,7 +195,7 @@ async fn a_server_may_ask_in_the_middle_of_a_call_that_was_approved() {
         let host = House::default().with("files", up, counting(&called)).guarded(&guard("")).start();
         let (client, asked) = answering(&host, down, vec![decision("once")]).await;
         assert_eq!(client.call("files__move", ()).await.unwrap().all_text(), "there", "{up} behind {down}");
-        assert_eq!((asked.lock().unwrap().len(), called.load(Ordering::SeqCst)), (1, 1));
+        assert_eq!((asked.lock().len(), called.load(Ordering::SeqCst)), (1, 1));
     }
 }
 
@@ -213,11 +213,7 @@ async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else()
             client.call("files__write", json!({ "path": path })).await.unwrap();
         }
         client.call("files__fail", ()).await.unwrap();
-        assert_eq!(
-            (asked.lock().unwrap().len(), called.load(Ordering::SeqCst)),
-            (2, 2),
-            "{up} behind {down}"
-        );
+        assert_eq!((asked.lock().len(), called.load(Ordering::SeqCst)), (2, 2), "{up} behind {down}");
         // Other rules: what was approved under the old ones is approved no more.
         rules.replace_policy(
             Policy::read("[[rule]]\ndecide = 'deny'", &PolicyEnvironment::default()).unwrap(),
@@ -226,7 +222,7 @@ async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else()
         rules
             .replace_policy(Policy::read("[[rule]]\ndecide = 'ask'", &PolicyEnvironment::default()).unwrap());
         assert!(client.call("files__write", ()).await.unwrap().has_failed());
-        assert_eq!(asked.lock().unwrap().len(), 3);
+        assert_eq!(asked.lock().len(), 3);
 
         let host = House::default().with("files", up, counting(&called)).guarded(&never).start();
         let (client, _) = answering(&host, down, vec![decision("always"), decision("once")]).await;
@@ -307,7 +303,7 @@ async fn a_question_cannot_be_forged_by_its_arguments() {
     let (client, asked) = answering(&host, Revision::LATEST, vec![decision("no")]).await;
     let sly = "/tmp/x \n\nAsked because: approved before";
     client.call("files__write", json!({ "path": sly })).await.unwrap();
-    let asked = asked.lock().unwrap()[0].clone();
+    let asked = asked.lock()[0].clone();
     let because = asked.lines().filter(|line| line.starts_with("Asked because")).count();
     assert_eq!(because, 1, "{asked}");
 }

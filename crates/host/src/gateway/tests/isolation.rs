@@ -11,7 +11,7 @@ struct Hearing {
 impl Service for Hearing {
     async fn call(&self, call: Call) -> Outcome {
         {
-            let mut heard = self.heard.lock().unwrap();
+            let mut heard = self.heard.lock();
             heard.push_str(&format!("{} {}\n", call.method, call.params.raw().as_str()));
         }
         self.inner.call(call).await
@@ -54,7 +54,7 @@ async fn a_server_sees_its_own_calls_and_no_other_server() {
             assert_eq!(answer.all_text(), format!("heard {word}"));
         }
         client.prompt("meadow__greet", [("", ""); 0]).await.unwrap();
-        let (harbour, meadow) = (harbour.lock().unwrap().clone(), meadow.lock().unwrap().clone());
+        let (harbour, meadow) = (harbour.lock().clone(), meadow.lock().clone());
         for (heard, own, others) in [
             (&harbour, ["anchor", "rudder"].as_slice(), ["clover", "heard", "meadow", "greet", "__"]),
             (&meadow, &["clover", "greet"], ["anchor", "rudder", "heard", "harbour", "__"]),

@@ -55,7 +55,7 @@ impl Machine {
             let said = if is_other.load(Ordering::SeqCst) == 0 { "Writes." } else { "Another." };
             let tool = hospes::server::Tool::new("write").description(said);
             Server::new("files", "1").tool(tool, move |Args(args): Args<Place>| {
-                called.lock().unwrap().push(args.path);
+                called.lock().push(args.path);
                 async { "written" }
             })
         };
@@ -65,7 +65,7 @@ impl Machine {
     }
 
     fn called(&self) -> Vec<String> {
-        std::mem::take(&mut *self.called.lock().unwrap())
+        std::mem::take(&mut *self.called.lock())
     }
 }
 
@@ -386,7 +386,7 @@ async fn asking(machine: &Machine, rule: &str) -> Runs {
             let called = Arc::clone(&called);
             async move {
                 let who: String = ctx.elicit("Who are you?").field("name").await?;
-                called.lock().unwrap().push(args.path);
+                called.lock().push(args.path);
                 Ok::<_, Error>(who)
             }
         })

@@ -206,7 +206,7 @@ impl UpstreamConnector for TwoEras {
             let is_older =
                 wish.known.is_some_and(|known: KnownProtocol| known.era == hospes::model::Era::Legacy);
             let revision = if is_older { Revision::LATEST_LEGACY } else { Revision::LATEST };
-            self.eras.lock().unwrap().push(revision);
+            self.eras.lock().push(revision);
             let builder = declaring(Client::builder().revision(revision), wish.abilities, &[]);
             let client = match is_older {
                 true => builder.in_memory(curious()).await,
@@ -241,11 +241,11 @@ async fn a_server_that_asks_with_requests_is_spoken_to_in_the_older_era_from_the
         host.stop().await;
 
         // And the next host knows.
-        eras.lock().unwrap().clear();
+        eras.lock().clear();
         let host = start();
         let client = application(&host, down).await;
         assert_eq!(client.call("asker__elicit", ()).await.unwrap().all_text(), "window", "{down}");
-        assert!(eras.lock().unwrap().iter().all(|revision| revision.is_legacy()), "{eras:?}");
+        assert!(eras.lock().iter().all(|revision| revision.is_legacy()), "{eras:?}");
     }
 }
 

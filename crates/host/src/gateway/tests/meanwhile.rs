@@ -263,11 +263,11 @@ async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
             let approval = asked(&guard).await;
             match becomes {
                 Again | Another => {
-                    let before = made.lock().unwrap().len();
+                    let before = made.lock().len();
                     is_other.store(becomes == Another, Ordering::SeqCst);
                     host.as_ref().unwrap().restart("files").unwrap();
                     let again = async {
-                        while made.lock().unwrap().len() == before {
+                        while made.lock().len() == before {
                             tokio::time::sleep(Duration::from_millis(5)).await;
                         }
                     };

@@ -232,7 +232,7 @@ async fn what_was_refused_or_never_came_counts_for_nothing() {
                 .iter()
                 .any(|tool| tool.name == "gone__read")
         );
-        let gone: Vec<Client> = std::mem::take(&mut made.lock().unwrap());
+        let gone: Vec<Client> = std::mem::take(&mut made.lock());
         for client in gone {
             client.close().await;
         }
@@ -260,7 +260,7 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
         for _ in 0..2 {
             assert_eq!(send().await.unwrap().all_text(), "sent");
         }
-        assert_eq!(asked.lock().unwrap().len(), 1, "{pair}: it was allowed for longer");
+        assert_eq!(asked.lock().len(), 1, "{pair}: it was allowed for longer");
         for name in ["mail__read", "web__read"] {
             client.call(name, ()).await.unwrap();
         }
@@ -268,7 +268,7 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
         assert_eq!(send().await.unwrap().all_text(), "sent", "{pair}");
         let refused = send().await.unwrap();
         assert!(refused.has_failed() && refused.all_text().contains("the user denied it"), "{refused:?}");
-        assert_eq!((asked.lock().unwrap().len(), sent.load(Ordering::SeqCst)), (3, 3), "{pair}");
+        assert_eq!((asked.lock().len(), sent.load(Ordering::SeqCst)), (3, 3), "{pair}");
 
         // The same at the console, and the card says why.
         let guard = guard(rules);
@@ -321,7 +321,7 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
             super::console::at_console(guard.approvals(), vec![ApprovalDecision::allow()])
         );
         assert_eq!(result.unwrap().all_text(), "sent", "{pair}");
-        assert!(asked.lock().unwrap().is_empty(), "{pair}");
+        assert!(asked.lock().is_empty(), "{pair}");
     }
 }
 

@@ -278,7 +278,7 @@ async fn a_task_that_its_server_has_lost_is_told_as_failed() {
         let filter = SubscriptionFilter::new().with_task_ids(vec![id.clone()]);
         let mut stream = client.listen(filter).await.unwrap();
         sleep(Duration::from_secs(5)).await;
-        let gone: Vec<Client> = std::mem::take(&mut connections.lock().unwrap());
+        let gone: Vec<Client> = std::mem::take(&mut connections.lock());
         for client in gone {
             client.close().await;
         }
@@ -308,7 +308,7 @@ async fn a_task_that_ended_while_its_server_was_away_is_told() {
         let made = client.call("jobs__slow", json!({ "seconds": 0 })).as_task().await.unwrap();
         let filter = SubscriptionFilter::new().with_task_ids(vec![made.id().unwrap().to_owned()]);
         let mut stream = client.listen(filter).await.unwrap();
-        let gone: Vec<Client> = std::mem::take(&mut connections.lock().unwrap());
+        let gone: Vec<Client> = std::mem::take(&mut connections.lock());
         for client in gone {
             client.close().await;
         }

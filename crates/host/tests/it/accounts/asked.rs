@@ -1,10 +1,11 @@
 //! Two questions about one call: whether it may be made, and the account that it is made with.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use hospes::client::Client;
 use hospes_model::{ElicitParams, ElicitResult, Revision};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::accounts::site::{Gate, Site};
@@ -21,8 +22,8 @@ async fn alice(gate: &Gate, revision: Revision) -> (Client, Questions, Arc<Mutex
         let (mut browser, seen, refused) = (browser.clone(), Arc::clone(&seen), Arc::clone(&refused));
         async move {
             let kind = if matches!(params, ElicitParams::Url(_)) { "account" } else { "call" };
-            seen.lock().unwrap().push(kind);
-            if refused.lock().unwrap().take_if(|refused| *refused == kind).is_some() {
+            seen.lock().push(kind);
+            if refused.lock().take_if(|refused| *refused == kind).is_some() {
                 return Ok(ElicitResult::decline());
             }
             Ok(match params {
@@ -38,7 +39,7 @@ async fn alice(gate: &Gate, revision: Revision) -> (Client, Questions, Arc<Mutex
 }
 
 fn take(asked: &Questions) -> Vec<&'static str> {
-    std::mem::take(&mut *asked.lock().unwrap())
+    std::mem::take(&mut *asked.lock())
 }
 
 /// If the server lists nothing without sign-in, the account comes first, because a call cannot be approved unseen.
@@ -76,7 +77,7 @@ async fn a_no_to_either_question_ends_the_call() {
         assert_eq!(says(&alice, "site__whoami").await, "alice-there", "{revision}");
         take(&asked);
         for (refused, questions) in [("call", &["call"][..]), ("account", &["call", "account"])] {
-            *no.lock().unwrap() = Some(refused);
+            *no.lock() = Some(refused);
             let said = call(&alice, "site__admin").await;
             assert_eq!(said.is_error, Some(true), "{revision}: {said:?}");
             assert_eq!(take(&asked), questions, "{revision}: {said:?}");

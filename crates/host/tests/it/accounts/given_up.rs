@@ -75,8 +75,7 @@ async fn a_user_sees_their_accounts_and_gives_them_up() {
     let robot = gate.application("robot", Client::builder()).await;
     assert!(robot.read(ACCOUNTS_URI).await.is_err(), "a program has none");
 
-    let bobs =
-        site.heard.lock().unwrap().iter().rfind(|shown| shown.starts_with("Bearer ")).cloned().unwrap();
+    let bobs = site.heard.lock().iter().rfind(|shown| shown.starts_with("Bearer ")).cloned().unwrap();
     let done = disconnect(&mut gate.browser("bob"), &gate).await;
     assert!(done.text.contains("is disconnected, and its tokens are revoked"), "{done:?}");
     assert!(done.text.contains("Not connected"), "{done:?}");
@@ -129,13 +128,13 @@ async fn a_session_ends_with_the_account_that_it_was_for() {
     let link = gate.link(&asked_until(&alice, |said| said.contains("/connect/")).await);
     assert_eq!(gate.browser("alice").agree(&link).await.status, 200);
     asked_until(&alice, |said| said == "alice-there").await;
-    let hers = site.sessions.lock().unwrap().last().unwrap().clone();
+    let hers = site.sessions.lock().last().unwrap().clone();
     assert!(hers.shown.is_some(), "{hers:?}");
     disconnect(&mut gate.browser("alice"), &gate).await;
     // Nobody has to call for that.
     let closed = async {
         let is_end = |one: &Heard| one.session == hers.session && one.method == http::Method::DELETE;
-        while !site.sessions.lock().unwrap().iter().any(is_end) {
+        while !site.sessions.lock().iter().any(is_end) {
             tokio::task::yield_now().await;
         }
     };
@@ -146,7 +145,7 @@ async fn a_session_ends_with_the_account_that_it_was_for() {
         Browser::default().user(&gate.origin, "alice", "here").user(&gate.site, "bob-there", "there");
     assert_eq!(other.agree(&link).await.status, 200);
     asked_until(&alice, |said| said == "bob-there").await;
-    let heard = site.sessions.lock().unwrap().clone();
+    let heard = site.sessions.lock().clone();
     let tokens = |session: &str| -> BTreeSet<String> {
         heard.iter().filter(|one| one.session == session).filter_map(|one| one.shown.clone()).collect()
     };
@@ -182,7 +181,7 @@ async fn a_session_ends_when_another_program_signs_in_as_somebody_else() {
     // The server may have ended her session by then, and the client begun another on the same connection: it ends as well.
     let closed = async {
         let is_end = |one: &Heard| one.method == http::Method::DELETE;
-        while !site.sessions.lock().unwrap().iter().any(is_end) {
+        while !site.sessions.lock().iter().any(is_end) {
             asked_until(&client, |said| said == "bob-there").await;
         }
     };

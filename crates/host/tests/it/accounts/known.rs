@@ -42,7 +42,7 @@ async fn a_given_client_goes_to_its_own_issuer_alone() {
     let (gate, kept) = Gate::told(&site, |accounts| accounts, &entry).await;
     let (alice, pages) = gate.willing("alice", Revision::LATEST).await;
     assert_eq!(call(&alice, "site__whoami").await.is_error, Some(true));
-    assert!(pages.lock().unwrap().is_empty(), "nobody is sent anywhere");
+    assert!(pages.lock().is_empty(), "nobody is sent anywhere");
     assert!(clients(&kept).is_empty() && registrations(&kept).is_empty());
     // Without a word about it, it belongs to whom it was first shown, for all users.
     let entry = format!("client_id = \"{GIVEN}\"\nclient_secret = \"s3cret\"");
@@ -62,7 +62,7 @@ async fn a_wrong_secret_connects_nothing() {
     let (alice, pages) = gate.willing("alice", Revision::LATEST).await;
     let said = call(&alice, "site__whoami").await;
     assert_eq!(said.is_error, Some(true), "{said:?}");
-    let pages = pages.lock().unwrap().clone();
+    let pages = pages.lock().clone();
     assert!(pages[0].status == 502 && pages[0].text.contains("could not be connected"), "{pages:?}");
     assert!(!format!("{said:?}{pages:?}").contains("wr0ng"));
     assert!(clients(&kept).is_empty() && registrations(&kept).is_empty(), "no other way is tried");
@@ -76,9 +76,9 @@ async fn where_documents_are_read_nobody_registers() {
         accounts.with_metadata_url(ClientId::new(DOCUMENT).unwrap())
     };
     let (gate, kept) = Gate::told(&site, described, "").await;
-    *site.web.0.lock().unwrap() = Some(gate.origin.clone());
+    *site.web.0.lock() = Some(gate.origin.clone());
     let (alice, pages) = gate.willing("alice", Revision::LATEST).await;
-    assert_eq!(says(&alice, "site__whoami").await, "alice-there", "{:?}", pages.lock().unwrap().last());
+    assert_eq!(says(&alice, "site__whoami").await, "alice-there", "{:?}", pages.lock().last());
     assert_eq!(clients(&kept), [DOCUMENT]);
     assert!(registrations(&kept).is_empty());
 }
@@ -99,7 +99,7 @@ async fn a_document_that_cannot_be_reached_connects_nothing() {
     assert_eq!(again.is_error, Some(true), "{again:?}");
     assert!(clients(&kept).is_empty() && registrations(&kept).is_empty());
     // Once it can be, it goes on.
-    *site.web.0.lock().unwrap() = Some(gate.origin.clone());
+    *site.web.0.lock() = Some(gate.origin.clone());
     let link = gate.link(&again.all_text());
     assert_eq!(gate.browser("alice").agree(&link).await.status, 200);
     assert_eq!(says(&alice, "site__whoami").await, "alice-there");

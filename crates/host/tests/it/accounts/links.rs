@@ -194,5 +194,5 @@ async fn a_sign_in_that_the_host_has_forgotten_says_so() {
     // Beginning again helps, and the browser is still signed in.
     let (client, pages) = gate.willing("alice", Revision::LATEST).await;
     assert_eq!(says(&client, "site__whoami").await, "alice-there");
-    assert_eq!(pages.lock().unwrap().len(), 1);
+    assert_eq!(pages.lock().len(), 1);
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use hospes::client::Client;
 use hospes_model::{CallToolResult, ElicitAction, ElicitParams, ElicitResult, Revision};
 use hospes_oauth::StoredTokens as Tokens;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -45,7 +46,7 @@ async fn a_user_connects_an_account_in_the_middle_of_a_call() {
         let (alice, pages) = gate.willing("alice", revision).await;
         assert_eq!(tools(&alice).await, ["site__connect_account"], "{revision}");
         assert_eq!(says(&alice, "site__whoami").await, "alice-there", "{revision}");
-        let pages = pages.lock().unwrap().clone();
+        let pages = pages.lock().clone();
         assert_eq!(pages.len(), 1, "{pages:?}");
         assert!(pages[0].text.contains("Your account is connected"), "{pages:?}");
         assert_eq!(tools(&alice).await, ["site__admin", "site__together", "site__whoami"], "{revision}");
@@ -60,7 +61,7 @@ async fn an_application_of_2025_11_25_is_told_when_its_user_is_done() {
     let gate = Gate::new(&site).await;
     let done: Arc<Notify> = Arc::default();
     let told = Arc::clone(&done);
-    let (browser, asked_for) = (gate.browser("alice"), Arc::new(std::sync::Mutex::new(String::new())));
+    let (browser, asked_for) = (gate.browser("alice"), Arc::new(Mutex::new(String::new())));
     let id = Arc::clone(&asked_for);
     let builder = Client::builder()
         .revision(Revision::V2025_11_25)
@@ -70,7 +71,7 @@ async fn an_application_of_2025_11_25_is_told_when_its_user_is_done() {
             let (mut browser, id) = (browser.clone(), Arc::clone(&id));
             async move {
                 let ElicitParams::Url(asked) = asked else { panic!("a form") };
-                *id.lock().unwrap() = asked.elicitation_id.clone().unwrap();
+                *id.lock() = asked.elicitation_id.clone().unwrap();
                 // The page stays open when the application already has its answer.
                 tokio::spawn(async move { browser.agree(&asked.url).await });
                 Ok(ElicitResult::new(ElicitAction::Accept))
@@ -78,7 +79,7 @@ async fn an_application_of_2025_11_25_is_told_when_its_user_is_done() {
         });
     let alice = gate.application("alice", builder).await;
     assert_eq!(says(&alice, "site__whoami").await, "alice-there");
-    assert!(!asked_for.lock().unwrap().is_empty());
+    assert!(!asked_for.lock().is_empty());
     tokio::time::timeout(PATIENCE, done.notified()).await.expect("nobody said that it is done");
 }
 
@@ -120,7 +121,7 @@ async fn everybody_is_somebody_else_at_the_server_at_the_same_time_too() {
         let again = gate.application(name, Client::builder()).await;
         assert_eq!(says(&again, "site__whoami").await, format!("{name}-there"));
     }
-    let heard = site.heard.lock().unwrap().clone();
+    let heard = site.heard.lock().clone();
     assert!(!heard.is_empty() && heard.iter().all(|shown| !shown.contains("token-of-")), "{heard:?}");
 }
 
@@ -225,10 +226,10 @@ async fn a_tool_that_needs_more_asks_for_more() {
         let (alice, pages) = gate.willing("alice", revision).await;
         assert_eq!(says(&alice, "site__whoami").await, "alice-there");
         let said = says(&alice, "site__admin").await;
-        assert_eq!(said, "alice-there", "{revision}: {:?}", pages.lock().unwrap().last());
-        assert_eq!(pages.lock().unwrap().len(), 2, "{revision}");
+        assert_eq!(said, "alice-there", "{revision}: {:?}", pages.lock().last());
+        assert_eq!(pages.lock().len(), 2, "{revision}");
         assert_eq!(says(&alice, "site__admin").await, "alice-there");
-        assert_eq!(pages.lock().unwrap().len(), 2, "{revision}");
+        assert_eq!(pages.lock().len(), 2, "{revision}");
         gate.stop().await;
     }
 }

@@ -1,7 +1,7 @@
 //! Sites on real sockets: a server that wants to know who is there, and a gateway before it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hospes::client::{Client, ClientBuilder, Target, UrlTarget};
@@ -22,6 +22,7 @@ use hospes_oauth_server::{
 };
 use hospes_policy::{Policy, PolicyEnvironment};
 use http::header::AUTHORIZATION;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
@@ -55,14 +56,14 @@ impl<F: HttpMiddleware> HttpMiddleware for Ear<F> {
         let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
         if let Some(session) = request.headers().get("mcp-session-id") {
             let (session, method) = (session.to_str().unwrap().to_owned(), request.method().clone());
-            self.sessions.lock().unwrap().push(Heard { method, session, shown: shown.clone() });
+            self.sessions.lock().push(Heard { method, session, shown: shown.clone() });
         }
         let is_nobody = shown.is_none() && request.uri().path() == "/mcp";
         // Nothing of what came to us goes there, in whatever header or place.
         let values =
             request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
         let all: Vec<String> = values.chain([request.uri().to_string()]).chain(shown).collect();
-        self.heard.lock().unwrap().extend(all);
+        self.heard.lock().extend(all);
         if let Some(metadata) = self.lists_openly.clone().filter(|_| is_nobody) {
             request.extensions_mut().insert(CallGuard::new(move |method, _| match method.name() {
                 "tools/call" => {
@@ -107,7 +108,7 @@ pub(crate) struct Web(pub(crate) Arc<Mutex<Option<String>>>);
 impl HttpFetch for Web {
     fn fetch(&self, request: hospes_auth::FetchRequest) -> FetchFuture<'_> {
         assert_eq!(request.url.as_str(), DOCUMENT);
-        let origin = self.0.lock().unwrap().clone();
+        let origin = self.0.lock().clone();
         Box::pin(async move {
             let origin = origin.ok_or("nobody was reached there")?;
             let page = Browser::default().open(&format!("{origin}/connect/client.json")).await;
@@ -206,7 +207,7 @@ fn hash(password: &str) -> PasswordHash {
     use std::sync::OnceLock;
     static HASHES: OnceLock<Mutex<std::collections::BTreeMap<String, PasswordHash>>> = OnceLock::new();
     // It takes a while, on purpose.
-    let mut known = HASHES.get_or_init(Mutex::default).lock().unwrap();
+    let mut known = HASHES.get_or_init(Mutex::default).lock();
     known.entry(password.to_owned()).or_insert_with(|| PasswordHash::hash_password(password)).clone()
 }
 
@@ -338,7 +339,7 @@ impl Gate {
             async move {
                 let ElicitParams::Url(asked) = asked else { panic!("a form: {asked:?}") };
                 let page = browser.agree(&asked.url).await;
-                seen.lock().unwrap().push(page);
+                seen.lock().push(page);
                 Ok(ElicitResult::accept(hospes_model::RawJson::empty_object()))
             }
         });

@@ -64,7 +64,7 @@ async fn a_renewal_of_theirs_runs_to_its_end() {
     let (access, _) = tokens(&mut browser, &third).await;
     site.pass(300);
     let gate = Arc::new(Semaphore::new(0));
-    *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    *third.0.gate.lock() = Some(Arc::clone(&gate));
     {
         let mut gone = std::pin::pin!(check(&site, &access));
         let asked = async {
@@ -97,7 +97,7 @@ async fn a_lease_is_given_back_by_who_has_it() {
     site.pass(300);
     for (takes, is_free) in [(45, true), (60, false)] {
         let gate = Arc::new(Semaphore::new(0));
-        *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        *third.0.gate.lock() = Some(Arc::clone(&gate));
         let before = third.0.refreshed.load(Ordering::Relaxed);
         let begun = async {
             while third.0.refreshed.load(Ordering::Relaxed) == before {
@@ -120,7 +120,7 @@ async fn a_lease_is_given_back_by_who_has_it() {
         );
         site.pass(1);
         // What theirs was replaced by is lost here, not there.
-        *third.0.current.lock().unwrap() = "third-refresh-0".to_owned();
+        *third.0.current.lock() = "third-refresh-0".to_owned();
     }
 }
 
@@ -155,7 +155,7 @@ async fn what_is_renewed_while_it_is_given_up_is_given_back() {
     let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
     site.pass(300);
     let gate = Arc::new(Semaphore::new(0));
-    *third.0.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    *third.0.gate.lock() = Some(Arc::clone(&gate));
     let ending = async {
         while third.0.refreshed.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;

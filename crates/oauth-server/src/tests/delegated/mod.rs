@@ -5,8 +5,8 @@ mod lives;
 mod signing_in;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,6 +15,7 @@ use hospes_auth::{ClientId, FetchFuture, FetchResponse, HttpFetch, Issuer, UnixC
 use hospes_auth_testkit::PATIENCE;
 use hospes_oauth_resource::{TokenVerifier as _, VerifyTokenError};
 use http::{Request, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
@@ -51,26 +52,26 @@ pub(super) struct Inner {
 
 impl Third {
     pub(in crate::tests) fn break_off(&self, what: Option<&'static str>) {
-        *self.0.broken.lock().unwrap() = what;
+        *self.0.broken.lock() = what;
     }
 
     /// Sets the user who signs in there from now on.
     pub(in crate::tests) fn is_visited_by(&self, subject: &'static str) {
-        *self.0.subject.lock().unwrap() = Some(subject);
+        *self.0.subject.lock() = Some(subject);
     }
 
     /// Returns the response that the browser brings back.
     pub(in crate::tests) fn sign_in(&self, away: &HashMap<String, String>) -> String {
-        let code = format!("third-code-{}", self.0.codes.lock().unwrap().len());
+        let code = format!("third-code-{}", self.0.codes.lock().len());
         let kept = (away["code_challenge"].clone(), away["nonce"].clone());
-        self.0.codes.lock().unwrap().insert(code.clone(), kept);
+        self.0.codes.lock().insert(code.clone(), kept);
         code
     }
 
     /// Waits for a revocation and returns the revoked tokens.
     async fn given_back(&self) -> Vec<String> {
         tokio::time::timeout(PATIENCE, self.0.was_revoked.notified()).await.expect("something is given back");
-        self.0.revoked.lock().unwrap().clone()
+        self.0.revoked.lock().clone()
     }
 
     fn tokens(&self, nonce: Option<&str>) -> Value {
@@ -81,11 +82,11 @@ impl Third {
             "expires_in": lifetime });
         if self.is(None) {
             let refresh = format!("third-refresh-{number}");
-            self.0.current.lock().unwrap().clone_from(&refresh);
+            self.0.current.lock().clone_from(&refresh);
             tokens["refresh_token"] = refresh.into();
         }
         if let Some(nonce) = nonce {
-            let subject = self.0.subject.lock().unwrap().unwrap_or("u-17");
+            let subject = self.0.subject.lock().unwrap_or("u-17");
             let claims = json!({ "iss": THIRD, "sub": subject, "aud": "hospes-there", "exp": exp,
                 "nonce": nonce });
             tokens["id_token"] = format!("x.{}.x", URL_SAFE_NO_PAD.encode(claims.to_string())).into();
@@ -94,7 +95,7 @@ impl Third {
     }
 
     fn is(&self, what: Option<&'static str>) -> bool {
-        *self.0.broken.lock().unwrap() == what
+        *self.0.broken.lock() == what
     }
 
     fn answer(&self, request: &hospes_auth::FetchRequest) -> Option<FetchResponse> {
@@ -120,8 +121,7 @@ impl Third {
                 assert_eq!(request.headers["authorization"], "Basic aG9zcGVzLXRoZXJlOnMzY3JldA==");
                 match field("grant_type") {
                     "authorization_code" => {
-                        let Some((challenge, nonce)) = self.0.codes.lock().unwrap().remove(field("code"))
-                        else {
+                        let Some((challenge, nonce)) = self.0.codes.lock().remove(field("code")) else {
                             return bad("invalid_grant");
                         };
                         assert!(verify_challenge(field("code_verifier"), &challenge));
@@ -129,7 +129,7 @@ impl Third {
                         good(self.tokens(Some(&nonce)))
                     }
                     "refresh_token" if self.is(Some("revoked")) => bad("invalid_grant"),
-                    "refresh_token" if *self.0.current.lock().unwrap() != field("refresh_token") => {
+                    "refresh_token" if *self.0.current.lock() != field("refresh_token") => {
                         bad("invalid_grant")
                     }
                     "refresh_token" => {
@@ -150,10 +150,10 @@ impl Third {
                 assert!(
                     request.headers["authorization"].to_str().unwrap().starts_with("Bearer third-access-")
                 );
-                good(self.0.userinfo.lock().unwrap().clone())
+                good(self.0.userinfo.lock().clone())
             }
             "/revoke" => {
-                self.0.revoked.lock().unwrap().push(field("token").to_owned());
+                self.0.revoked.lock().push(field("token").to_owned());
                 self.0.was_revoked.notify_one();
                 good(json!({}))
             }
@@ -169,7 +169,7 @@ impl HttpFetch for Third {
         }
         let answer = self.answer(&request).ok_or_else(|| "nobody was reached there".into());
         let renewal = String::from_utf8_lossy(&request.body).contains("grant_type=refresh_token");
-        let gate = self.0.gate.lock().unwrap().clone().filter(|_| renewal);
+        let gate = self.0.gate.lock().clone().filter(|_| renewal);
         Box::pin(async move {
             if let Some(gate) = gate {
                 gate.acquire().await.unwrap().forget();
