@@ -26,7 +26,7 @@ use super::pages::{ConsentPage, MessagePage, SignInPage, page};
 use super::provider::SignInProvider;
 use super::redirects;
 use super::settings::OFFLINE;
-use super::sign_in::OWNER;
+use super::sign_in::{MAX_PASSWORD_VERIFICATIONS, OWNER, VerifyPasswordError};
 use super::store::secrets::{hash, random_text};
 use super::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult, encode};
 use super::tokens::{CodeRecord, GrantSource, GrantedAccess};
@@ -113,7 +113,19 @@ impl AuthServer {
         }
         let user = match (form.get("user"), form.get("password"), form.get("code")) {
             (Some(user), Some(password), _) if has_users => {
-                self.0.sign_in.check(user, password).await.then(|| user.to_owned())
+                match self.0.sign_in.check(user, password).await {
+                    Ok(is_right) => is_right.then(|| user.to_owned()),
+                    Err(error @ VerifyPasswordError::Stopped) => {
+                        tracing::error!(%error, "sign-in failed");
+                        return Ok(self.unavailable_page("The server failed to check your password."));
+                    }
+                    Err(error @ VerifyPasswordError::Busy) => {
+                        tracing::warn!(limit = "max_password_verifications", %error, "sign-in rejected");
+                        // Nothing was guessed, so that others cannot use up the attempts of a user.
+                        self.0.sign_ins.uncount_name(&name, from);
+                        return Ok(self.busy_page());
+                    }
+                }
             }
             (_, _, Some(code)) => self.0.sign_in.take_code(code, self.now()).then(|| OWNER.to_owned()),
             _ => None,
@@ -324,6 +336,15 @@ impl AuthServer {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         response
+    }
+
+    /// Returns the page for a password that was not verified.
+    fn busy_page(&self) -> Response<Bytes> {
+        self.unavailable_page(&format!(
+            "Your password was not checked, because too many users sign in at the moment. This server verifies at most \
+             {MAX_PASSWORD_VERIFICATIONS} passwords at once (max_password_verifications). Go back and try again in \
+             {RETRY_SECONDS} seconds."
+        ))
     }
 
     /// Returns the page for a rate limit, with the time to wait.

@@ -124,6 +124,17 @@ impl SignInLimits {
         self.names.check(both.0)
     }
 
+    /// Removes the count of an attempt with this name, whose password was not verified. It still counts for the address.
+    pub(super) fn uncount_name(&self, name: &str, from: Option<IpAddr>) {
+        let both = (name.to_owned(), from);
+        self.both.uncount(&both);
+        let succeeded = self.succeeded.lock().get(&both).is_some();
+        // `check_name` has counted it for the name alone only in this case.
+        if !succeeded {
+            self.names.uncount(&both.0);
+        }
+    }
+
     /// Removes the count of an attempt that succeeded.
     pub(super) fn record_success(&self, name: &str, from: Option<IpAddr>) {
         let both = (name.to_owned(), from);

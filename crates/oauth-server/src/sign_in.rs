@@ -1,114 +1,29 @@
 //! Local sign-in of users: with a configured name and password, or with a code that the program shows only to its
 //! owner.
 
+mod password_hash;
+mod verification;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use aws_lc_rs::pbkdf2;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes_auth::Seed;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::store::encode;
-use super::store::secrets::{hash, random_text};
+use super::store::secrets::hash;
 
-/// Number of hash rounds of a password, as OWASP recommends for PBKDF2 with SHA-256.
-const PBKDF2_ROUNDS: u32 = 600_000;
-/// The fewest rounds that a hash of the configuration may have.
-const MIN_ROUNDS: u32 = 100_000;
+pub use password_hash::{InvalidPasswordHash, PasswordHash};
+use verification::PasswordVerifier;
+pub(super) use verification::{MAX_PASSWORD_VERIFICATIONS, VerifyPasswordError};
+
 /// Lifetime of a code that was shown, in seconds.
 const CODE_SECONDS: u64 = 600;
 
 /// Name of the user who can read the program's output.
 pub const OWNER: &str = "owner";
-
-/// Hash of a password, in the format of the configuration: `pbkdf2-sha256$600000$SALT$HASH`.
-#[derive(Clone)]
-pub struct PasswordHash(SecretString);
-
-/// Error for text that is not a password hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "is not a valid password hash: expected `pbkdf2-sha256$ROUNDS$SALT$HASH` with at least 100000 rounds"
-)]
-#[non_exhaustive]
-pub struct InvalidPasswordHash;
-
-impl PasswordHash {
-    /// Hashes a password. This intentionally takes a large part of a second.
-    #[must_use]
-    pub fn hash_password(password: &str) -> Self {
-        Self::salted(password, &random_text(), PBKDF2_ROUNDS)
-    }
-
-    /// Hashes a password that the configuration contains in plain text. The result depends only on the password, the
-    /// user and the place. It is the same after every start and at every node, so grants last as long as the password.
-    /// `place` is where the user signs in, the issuer. It takes a good part of a second.
-    #[must_use]
-    pub fn hash_user_password(password: &str, user: &str, place: &str) -> Self {
-        Self::salted(password, &hash(&encode(&(place, user))), PBKDF2_ROUNDS)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn cheap(password: &str) -> Self {
-        Self::salted(password, "the same", 1)
-    }
-
-    fn salted(password: &str, salt: &str, rounds: u32) -> Self {
-        let hash = URL_SAFE_NO_PAD.encode(derive(password, salt, rounds));
-        Self(format!("pbkdf2-sha256${rounds}${salt}${hash}").into())
-    }
-
-    /// Parses a hash from the configuration.
-    ///
-    /// # Errors
-    /// If the text is not a hash.
-    pub fn parse(text: &str) -> Result<Self, InvalidPasswordHash> {
-        let (rounds, _, _) = parts(text).ok_or(InvalidPasswordHash)?;
-        if rounds < MIN_ROUNDS {
-            return Err(InvalidPasswordHash);
-        }
-        Ok(Self(text.to_owned().into()))
-    }
-
-    /// Returns the text for the configuration.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.0.expose_secret()
-    }
-
-    /// Returns true if this is the hash of the password.
-    #[must_use]
-    pub fn matches_password(&self, password: &str) -> bool {
-        let Some((rounds, salt, hash)) = parts(self.expose()) else { return false };
-        let Ok(known) = URL_SAFE_NO_PAD.decode(hash) else { return false };
-        bool::from(derive(password, salt, rounds).ct_eq(&known))
-    }
-}
-
-impl fmt::Debug for PasswordHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PasswordHash(…)")
-    }
-}
-
-fn parts(text: &str) -> Option<(u32, &str, &str)> {
-    let mut parts = text.strip_prefix("pbkdf2-sha256$")?.split('$');
-    let found = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-    (parts.next().is_none() && !found.1.is_empty() && !found.2.is_empty()).then_some(found)
-}
-
-fn derive(password: &str, salt: &str, rounds: u32) -> [u8; 32] {
-    let mut hash = [0; 32];
-    let rounds = NonZeroU32::new(rounds).unwrap_or(NonZeroU32::MIN);
-    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, salt.as_bytes(), password.as_bytes(), &mut hash);
-    hash
-}
 
 /// Characters of a code, none of which can be confused with another.
 const CODE_ALPHABET: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -148,6 +63,7 @@ pub struct LocalSignIn {
     users: Arc<BTreeMap<String, PasswordHash>>,
     show: Option<Arc<ShowCode>>,
     shown: Arc<Mutex<Option<(String, u64)>>>,
+    verifier: PasswordVerifier,
 }
 
 impl LocalSignIn {
@@ -202,18 +118,30 @@ impl LocalSignIn {
     }
 
     /// Returns true if this is the user's password. Takes equally long for unknown users.
-    pub(super) async fn check(&self, user: &str, password: &str) -> bool {
+    ///
+    /// # Errors
+    /// If the password could not be verified, for example because too many others were.
+    pub(super) async fn check(&self, user: &str, password: &str) -> Result<bool, VerifyPasswordError> {
         let known = self.users.get(user).cloned();
+        let is_known = known.is_some();
+        let Some(expected) = known.or_else(|| self.decoy(user)) else { return Ok(false) };
         let password: SecretString = password.to_owned().into();
-        // The hash takes a good part of a second, in which a thread of the runtime would serve nobody.
-        let checked = tokio::task::spawn_blocking(move || match known {
-            Some(known) => known.matches_password(password.expose_secret()),
-            None => {
-                derive(password.expose_secret(), "nobody", PBKDF2_ROUNDS);
-                false
-            }
-        });
-        checked.await.unwrap_or(false)
+        let verify = move || expected.matches_password(password.expose_secret());
+        Ok(self.verifier.run(verify).await? && is_known)
+    }
+
+    /// Returns the hash that is verified for an unknown user; `None` if there are no users.
+    fn decoy(&self, user: &str) -> Option<PasswordHash> {
+        // Hashes may differ in cost. The name selects the cost, so that an unknown name takes the same time whenever it is
+        // tried, as a known one does, and no cost belongs to known names alone.
+        let choice = hash(user).bytes().map(usize::from).sum::<usize>().checked_rem(self.users.len())?;
+        self.users.values().nth(choice).map(PasswordHash::decoy)
+    }
+
+    /// Takes all turns of the verification, until the result is dropped.
+    #[cfg(test)]
+    pub(super) async fn take_all_turns(&self) -> tokio::sync::OwnedSemaphorePermit {
+        self.verifier.take_all_turns().await
     }
 }
 
@@ -227,34 +155,33 @@ impl fmt::Debug for LocalSignIn {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_password_is_known_by_its_hash() {
-        let hash = PasswordHash::hash_password("correct horse");
-        let read = PasswordHash::parse(hash.expose()).unwrap();
-        assert!(
-            read.matches_password("correct horse")
-                && !read.matches_password("correct horse ")
-                && !read.matches_password("")
-        );
-        assert!(!format!("{hash:?}").contains("pbkdf2"));
-        for bad in
-            ["", "secret", "pbkdf2-sha256$1$a$b", "pbkdf2-sha256$600000$a", "pbkdf2-sha256$600000$a$b$c"]
-        {
-            assert!(PasswordHash::parse(bad).is_err(), "{bad}");
-        }
+    #[tokio::test]
+    async fn the_password_of_a_user_is_accepted_and_no_other() {
+        let sign_in = LocalSignIn::users([("ann".to_owned(), PasswordHash::cheap("correct horse"))]);
+        assert_eq!(sign_in.check("ann", "correct horse").await, Ok(true));
+        assert_eq!(sign_in.check("ann", "correct house").await, Ok(false));
+        assert_eq!(sign_in.check("bob", "correct horse").await, Ok(false));
+        assert_eq!(LocalSignIn::users([]).check("ann", "").await, Ok(false));
     }
 
-    #[test]
-    fn a_password_of_the_configuration_has_one_hash() {
-        let one = || PasswordHash::hash_user_password("correct horse", "ann", "https://as.example");
-        let hash = one();
-        assert!(hash.matches_password("correct horse") && hash.expose() == one().expose());
-        for other in [
-            PasswordHash::hash_user_password("correct horse", "bob", "https://as.example"),
-            PasswordHash::hash_user_password("correct horse", "ann", "https://other.example"),
-            PasswordHash::hash_user_password("correct horse!", "ann", "https://as.example"),
-        ] {
-            assert_ne!(hash.expose(), other.expose());
+    /// An unknown user takes a turn, too, and verifies a hash that costs what those of users cost.
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_user_costs_as_much_as_a_known_one() {
+        const OLD: &str = "pbkdf2-sha256$600000$salt$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        let users = [PasswordHash::cheap("correct horse"), PasswordHash::parse(OLD).unwrap()];
+        let costs: Vec<PasswordHash> = users.iter().map(PasswordHash::decoy).collect();
+        let sign_in = LocalSignIn::users(["ann", "bob"].map(str::to_owned).into_iter().zip(users));
+        let mut chosen = std::collections::BTreeSet::new();
+        for number in 0..64 {
+            let name = format!("user {number}");
+            let decoy = sign_in.decoy(&name).unwrap();
+            assert_eq!(decoy.expose(), sign_in.decoy(&name).unwrap().expose(), "{name}");
+            chosen.insert(costs.iter().position(|cost| cost.expose() == decoy.expose()).unwrap());
+        }
+        assert_eq!(chosen.len(), 2, "every cost belongs to unknown names as well");
+        let _turns = sign_in.take_all_turns().await;
+        for name in ["ann", "nobody"] {
+            assert_eq!(sign_in.check(name, "x").await, Err(VerifyPasswordError::Busy), "{name}");
         }
     }
 

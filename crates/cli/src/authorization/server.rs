@@ -230,7 +230,7 @@ fn sign_in(config: &AuthConfig, issuer: &str, output: CliOutput) -> CliResult<Lo
     let mut users = Vec::new();
     for (name, password) in &config.users {
         let text = password.reveal();
-        let hash = match text.starts_with("pbkdf2-") {
+        let hash = match PasswordHash::looks_like_hash(text) {
             true => {
                 PasswordHash::parse(text).map_err(|error| mistake(&format!("auth.users.{name}"), &error))?
             }

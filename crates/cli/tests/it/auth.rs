@@ -246,6 +246,12 @@ fn what_the_configuration_says_of_authorization_is_checked() {
         ("[auth]\nuser = { ann = \"x\" }", "did you mean"),
         ("[auth]\nusers = { ann = \"\" }", "auth.users.ann"),
         ("[auth]\nusers = { ann = \"pbkdf2-sha256$1$x$y\" }", "auth.users.ann"),
+        (
+            "[auth]\nusers = { ann = \"$argon2id$v=19$m=4194304,t=2,p=1$c2FsdCBvZiB0aGUgdGVzdA\
+             $8AuVhKmJqTavu5sT1YIWuXxC/WNA/pwMhOrfKzM4MEg\" }",
+            "`auth.users.ann`: password hash is too expensive: m is 4194304, and at most 65536 is allowed",
+        ),
+        ("[auth]\nusers = { ann = \"$2b$12$x\" }", "`auth.users.ann`: unsupported algorithm"),
         ("[auth]\nresources = [\"x\"]", "auth.resources"),
         ("[auth]\nissuer = \"https://login.example.org\"\nscopes = [\"a b\"]", "auth.scopes"),
         ("[auth]\nscopes = [\"a b\"]", "auth.scopes"),

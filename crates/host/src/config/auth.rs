@@ -22,7 +22,7 @@ pub struct AuthConfig {
     /// Trusted reverse proxies before this host, which report the client's address, as addresses or networks in CIDR
     /// notation. By default none: the client is the peer of the connection.
     pub trusted_proxies: Vec<String>,
-    /// Users who may sign in, each with a password or its hash.
+    /// Users who may sign in, each with a password or its Argon2id hash (a PHC string).
     pub users: Vec<(String, Secret)>,
     /// Static tokens, by the name of their holder.
     pub tokens: Vec<(String, Secret)>,

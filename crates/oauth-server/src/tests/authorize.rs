@@ -284,6 +284,23 @@ async fn failed_sign_ins_lock_out_neither_others_nor_the_user_elsewhere() {
     assert_eq!(sign_in_from(&site, ("203.0.113.2", "x"), "ann", "correct horse").await, StatusCode::OK);
 }
 
+/// Each verification takes memory, so only a few run at once.
+#[tokio::test(start_paused = true)]
+async fn sign_ins_beyond_the_limit_of_verifications_are_told_to_wait_and_do_not_count() {
+    let site = Site::with(|settings| settings.sign_ins_per_minute = 1);
+    let turns = site.server.0.sign_in.take_all_turns().await;
+    let mut browser = Browser::new(&site);
+    let page = browser.open(&Ask::new()).await;
+    for _ in 0..3 {
+        let answer = browser.take_sign_in(&page, "ann", "correct horse").await;
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.header("retry-after"), "5");
+        assert!(answer.text().contains("at most 4 passwords at once (max_password_verifications)"));
+    }
+    drop(turns);
+    assert_eq!(browser.take_sign_in(&page, "ann", "correct horse").await.status(), StatusCode::OK);
+}
+
 #[tokio::test(start_paused = true)]
 async fn guesses_of_one_address_at_many_names_are_limited() {
     let site = Site::with(|settings| settings.sign_ins_per_minute = 1);

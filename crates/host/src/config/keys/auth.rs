@@ -28,7 +28,12 @@ pub(in crate::config) const AUTH: KeyTable = KeyTable {
             "",
             "Audience of the tokens of `issuer`; the endpoint's address by default.",
         ),
-        Key::new("users", Names, "", "Users who may sign in, each with a password or its hash."),
+        Key::new(
+            "users",
+            Names,
+            "",
+            "Users who may sign in, each with a password or its Argon2id hash (a PHC string).",
+        ),
         Key::new("tokens", Names, "", "Static tokens for machines, by the name of their holder."),
         Key::new(
             "key",
