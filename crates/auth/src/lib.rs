@@ -22,6 +22,21 @@
 //! assert!(Scopes::parse("mcp files").contains("files"));
 //! # Ok::<_, hospes_auth::InvalidIdentifier>(())
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `ids`, `scopes` | [`Issuer`], [`Resource`], [`ClientId`] and [`RedirectUri`], compared as received; [`Scopes`] |
+//! | `challenge`, `error` | [`Challenge`] of `WWW-Authenticate`; errors of OAuth endpoints |
+//! | [`metadata`] | documents of resources, authorization servers and clients |
+//! | [`egress`], `fetch`, `exchange` | the guarded HTTP client, its interface, and requests with their complete responses |
+//! | [`jwt`], `keys` | tokens signed by others, and the cache of their published keys |
+//! | `key_pair`, `rotating_key` | keys that are generated here |
+//! | [`dpop`] | proofs, their nonces and the memory of used proofs |
+//! | [`pkce`], `secret`, `clock` | code verifiers, randomness, and the clock that is passed to code without I/O |
+//! | `bounded_cache`, `single_flight` | caches with limits; deduplication of equal requests |
+//! | `account_connections`, `client_address` | interface of the account pages; addresses of clients behind proxies |
 
 mod account_connections;
 mod bounded_cache;

@@ -2,6 +2,22 @@
 //!
 //! [`HostBuilder::start`] starts the servers of a configuration and keeps them running. [`Host::gateway`] returns all
 //! of them as one [`Service`](hospes::Service), which can be served over any transport.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `host` | [`HostBuilder`] and [`Host`]: starts all servers and connects the other modules |
+//! | [`config`] | configuration files of Hospes and of other applications |
+//! | [`upstream`], [`server`] | connections to the servers, their supervision, and the types that several modules share |
+//! | [`catalogue`] | the lists of all servers, merged into one |
+//! | `gateway` | [`Gateway`]: forwards calls and answers some itself |
+//! | `guard` | [`PolicyEnforcer`]: rules, approvals and the audit record of each call |
+//! | [`approvals`], [`deciders`] | pending decisions, and those who may decide |
+//! | [`pins`] | accepted definitions of tools and other items |
+//! | [`accounts`] | accounts at servers, one for all users or one for each |
+//! | [`sampling`] | sampling with models of the host |
+//! | [`callers`] | identification of local programs |
 
 pub mod accounts;
 pub mod approvals;

@@ -29,6 +29,18 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `bearer_auth`, `layer` | [`BearerAuth`], also as a `tower` layer |
+//! | `token_verifier` | [`TokenVerifier`], and [`AnyTokenVerifier`] over several |
+//! | `jwt`, `jwt_verifier` | signed tokens, and the keys of their issuer |
+//! | `introspection`, `static_tokens` | opaque tokens, and tokens of the configuration |
+//! | `scope_rules` | [`ScopeRules`] |
+//! | `principal` | [`TokenPrincipal`] |
+//! | `bearer_error` | refusals and their challenges |
 
 mod bearer_auth;
 mod bearer_error;

@@ -29,6 +29,20 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `auth_server`, `settings`, `routes` | [`AuthServer`], its settings and its HTTP endpoints |
+//! | `authorize`, `consent`, `pages` | authorization requests, sign-in and consent, and their pages |
+//! | `sign_in`, `browser`, `limits` | passwords and codes of users, browser sessions, and limits of attempts |
+//! | `provider`, `delegated` | sign-in at another provider |
+//! | `tokens` | token, revocation and introspection endpoints; [`OwnTokenVerifier`] |
+//! | `clients`, `registration`, `documents`, `redirects` | clients: configured, registered, or with a metadata document; their redirects |
+//! | `connect` | pages on which users connect accounts at other servers |
+//! | `store` | [`AuthStore`] and its implementations; keys of the server |
+//! | `form` | request parameters, each at most once |
 
 mod auth_server;
 mod authorize;

@@ -24,6 +24,18 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `oauth`, `settings` | [`OAuthClient`] and its settings: runs the flows, stores tokens, authorizes requests |
+//! | [`flow`] | one authorization, without I/O |
+//! | [`sign_in`] | handlers that ask the user to sign in |
+//! | [`store`] | storage of tokens and registrations |
+//! | `token_request`, `token_refresh`, `tokens` | requests to a token endpoint, renewal, and what they return |
+//! | `credentials`, `proof_key`, `workload` | client authentication, DPoP proofs, and tokens of a platform |
+//! | `error` | [`FlowError`], [`RedirectError`] and [`StepError`] |
 
 mod credentials;
 mod error;
