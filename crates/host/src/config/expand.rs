@@ -23,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::secret::ExpandedText;
+use super::text_file::read_text;
 
 /// Application whose rules apply to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +197,7 @@ impl ExpansionScope<'_> {
     fn look_up(&self, body: &str, default: Option<&str>, shown: &str) -> Result<ReferenceValue, ExpandError> {
         if let Some(path) = body.strip_prefix("file:") {
             let path = self.path(self.folder, path);
-            return match super::read_text(&path) {
+            return match read_text(&path) {
                 Ok(mut content) => {
                     content.truncate(content.trim_end_matches(['\n', '\r']).len());
                     Ok(Some(content))

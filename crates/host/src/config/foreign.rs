@@ -10,8 +10,8 @@ use std::path::Path;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
 use super::expand::{ConfigDialect, ExpansionScope};
-use super::load::PartialConfig;
 use super::nearest::nearest;
+use super::partial::PartialConfig;
 use super::server::{ServerDefaults, read_server};
 
 const SERVER_TABLE_KEYS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];

@@ -1,7 +1,7 @@
 //! Loading of files to one configuration.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,22 +9,14 @@ use std::time::Duration;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
-use super::decision_source::DecisionSource;
-use super::document::{ConfigEntry, ConfigFormat, ConfigValue, format, parse};
+use super::document::{ConfigFormat, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource};
 use super::expand::{ConfigDialect, ExpansionScope};
 use super::foreign::{dialect, is_foreign_toml, read_foreign};
-use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer, ServerConfig};
-use super::models::ModelsConfig;
+use super::model::{AllowedCallers, ConsoleConfig, HostConfig};
 use super::native::read_native;
-use super::server::ParsedServer;
-use super::table::ConfigReport;
-
-/// Maximum size of a configuration file, in bytes. Some applications store their whole history in one.
-pub const MAX_FILE: usize = 16 << 20;
-
-/// The longest name of a server, in bytes.
-pub const MAX_SERVER_NAME: usize = 128;
+use super::partial::{LocatedSetting, PartialConfig};
+use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
 
 /// Folders in which applications keep a project's settings; the project is the folder above.
 const SETTINGS_FOLDERS: [&str; 7] = [".vscode", ".cursor", ".gemini", ".codex", ".claude", ".github", ".zed"];
@@ -93,7 +85,7 @@ impl<'a> ConfigLoader<'a> {
         let mut merge = ConfigMerge::default();
         for file in files {
             let file = file.as_ref();
-            match read(file) {
+            match read_bytes(file) {
                 Ok(bytes) => match std::str::from_utf8(&bytes) {
                     Ok(text) => merge.add(self.part(file, text)),
                     Err(error) => merge.errors.push(invalid_utf8_error(file, &bytes, &error)),
@@ -170,79 +162,6 @@ fn project_folder(folder: &Path) -> &Path {
         Some(project) if folder.file_name().is_some_and(is_settings) => project,
         _ => folder,
     }
-}
-
-/// Reads a text file, but never more than [`MAX_FILE`].
-pub(super) fn read_text(file: &Path) -> io::Result<String> {
-    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "not valid UTF-8");
-    String::from_utf8(read(file)?).map_err(not_text)
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // One byte more than allowed shows that there is more, also where there is no length to look at.
-    std::fs::File::open(file)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_FILE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
-}
-
-fn invalid_utf8_error(file: &Path, bytes: &[u8], error: &std::str::Utf8Error) -> ConfigError {
-    let before = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
-    let hint = match bytes {
-        // What Windows' shell writes with `>`.
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "; the file looks like UTF-16: save it as UTF-8",
-        _ => "; save the file as UTF-8",
-    };
-    ConfigError::NotText { at: ConfigSource::end_of(&file.into(), before), hint }
-}
-
-/// A setting and its location.
-#[derive(Debug)]
-pub(super) struct LocatedSetting<T> {
-    pub(super) value: T,
-    pub(super) at: ConfigSource,
-}
-
-/// Settings of one file.
-#[derive(Debug, Default)]
-pub(super) struct PartialConfig {
-    pub(super) listen: Option<LocatedSetting<SocketAddr>>,
-    pub(super) start_wait: Option<LocatedSetting<Duration>>,
-    pub(super) callers: Option<LocatedSetting<AllowedCallers>>,
-    pub(super) auth: Option<LocatedSetting<AuthConfig>>,
-    pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
-    pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
-    pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
-    pub(super) models: ModelsConfig,
-    pub(super) console_questions: Option<bool>,
-    pub(super) decisions_from: Option<DecisionSource>,
-    pub(super) allowed_hosts: Vec<String>,
-    pub(super) allowed_origins: Vec<String>,
-    servers: Vec<ServerConfig>,
-    rejected: Vec<RejectedServer>,
-    pub(super) report: ConfigReport,
-}
-
-impl PartialConfig {
-    /// Adds the result for one server; the errors from index `before` on belong to it.
-    pub(super) fn add(&mut self, entry: &ConfigEntry, reading: Option<ParsedServer>, before: usize) {
-        let errors = self.report.errors.split_off(before);
-        match reading {
-            Some(ParsedServer::Server(server)) if errors.is_empty() => self.servers.push(*server),
-            Some(ParsedServer::Skipped) if errors.is_empty() => {}
-            // The host is not to start without it, so it is not left out either.
-            _ if is_required(entry) => self.report.errors.extend(errors),
-            _ => self.rejected.push(RejectedServer {
-                name: entry.key.clone(),
-                source: entry.at.clone(),
-                errors: ConfigErrors::new(errors),
-            }),
-        }
-    }
-}
-
-fn is_required(entry: &ConfigEntry) -> bool {
-    let mut members = entry.node.as_object().unwrap_or_default().iter();
-    members.any(|member| member.key == "required" && matches!(member.node.value, ConfigValue::Boolean(true)))
 }
 
 #[derive(Debug, Default)]

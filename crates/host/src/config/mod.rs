@@ -14,6 +14,7 @@ mod model;
 mod models;
 mod native;
 mod nearest;
+mod partial;
 mod pins;
 mod remote;
 mod restart;
@@ -22,6 +23,7 @@ mod secret;
 mod server;
 mod settings;
 mod table;
+mod text_file;
 mod yaml;
 
 #[cfg(test)]
@@ -33,12 +35,11 @@ pub use command_line::{SplitCommandError, split_command};
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 pub use keys::config_reference;
-use load::read_text;
-pub use load::{ConfigLoader, MAX_FILE, MAX_SERVER_NAME};
+pub use load::ConfigLoader;
 pub use model::{
     AccountChoice, AllowedCallers, BuiltinTransport, ConsoleConfig, EraChoice, HostConfig, HttpFlavour,
-    HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, ServerConfig, ServerTimeouts,
-    ServerTransport, StdioTransport, ToolFilter,
+    HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig, ServerConfig,
+    ServerTimeouts, ServerTransport, StdioTransport, ToolFilter,
 };
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
@@ -48,10 +49,11 @@ pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY,
 };
-pub use sandbox::SandboxConfig;
 pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url};
+pub use server::MAX_SERVER_NAME;
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_PAGE_SIZE,
     DEFAULT_START_WAIT, DEFAULT_STARTING_PER_CORE, HostSettings,
 };
+pub use text_file::MAX_FILE;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hospes_auth::{ClientId, Issuer};
 use hospes_oauth::PreregisteredOAuthClient;
+use hospes_sandbox::SandboxProfile;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
@@ -16,7 +17,6 @@ use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::models::ModelsConfig;
 use super::pins::PinMode;
-use super::sandbox::SandboxConfig;
 use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
 
 /// Complete configuration of the host, from one or several files.
@@ -292,6 +292,16 @@ impl fmt::Debug for StdioTransport {
             .field("cwd", &self.cwd)
             .finish()
     }
+}
+
+/// Sandbox settings of a server that runs as a child process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SandboxConfig {
+    /// Profile that is enforced.
+    pub profile: SandboxProfile,
+    /// Names of the host's variables that it gets instead of the few that every child process gets.
+    pub environment: Option<Vec<String>>,
 }
 
 /// A server at a URL.

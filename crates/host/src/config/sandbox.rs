@@ -2,24 +2,15 @@
 
 use std::path::PathBuf;
 
-use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork, SandboxProfile};
+use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork};
 
 use super::command_line::is_env_name;
 use super::document::ConfigEntry;
 use super::keys;
+use super::model::SandboxConfig;
 use super::nearest::hint;
 use super::server::ServerEntryReader;
 use super::table::SettingsTable;
-
-/// Sandbox settings of a server that runs as a child process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SandboxConfig {
-    /// Profile that is enforced.
-    pub profile: SandboxProfile,
-    /// Names of the host's variables that it gets instead of the few that every child process gets.
-    pub environment: Option<Vec<String>>,
-}
 
 impl ServerEntryReader<'_, '_, '_> {
     /// Reads the table `sandbox`.

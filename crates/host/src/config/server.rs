@@ -10,15 +10,18 @@ use super::error::ConfigError;
 use super::expand::{ConfigDialect, ExpansionScope};
 use super::keys::{self, FOREIGN_IGNORED};
 use super::model::{
-    BuiltinTransport, EraChoice, HttpFlavour, ServerConfig, ServerTimeouts, ServerTransport, StdioTransport,
-    ToolFilter,
+    BuiltinTransport, EraChoice, HttpFlavour, SandboxConfig, ServerConfig, ServerTimeouts, ServerTransport,
+    StdioTransport, ToolFilter,
 };
 use super::nearest::hint;
 use super::pins::PinMode;
-use super::sandbox::SandboxConfig;
 use super::secret::{ExpandedText, Secret};
 use super::settings::DEFAULT_HEALTH_CHECK;
 use super::table::{ConfigReport, SettingsTable};
+use super::text_file::read_text;
+
+/// The longest name of a server, in bytes.
+pub const MAX_SERVER_NAME: usize = 128;
 
 /// Result of reading an entry.
 pub(super) enum ParsedServer {
@@ -45,8 +48,8 @@ pub(super) fn read_server(
 ) -> Option<ParsedServer> {
     let mut table = SettingsTable::new(&entry.node, Some(name), &keys::SERVER, "", report)?;
     table.is_own = scope.dialect == ConfigDialect::Own;
-    if name.is_empty() || name.chars().any(char::is_control) || name.len() > super::MAX_SERVER_NAME {
-        let limit = super::MAX_SERVER_NAME;
+    if name.is_empty() || name.chars().any(char::is_control) || name.len() > MAX_SERVER_NAME {
+        let limit = MAX_SERVER_NAME;
         let expected = format!("a name of 1 to {limit} bytes without control characters");
         table.invalid::<()>(&entry.at, "", expected, "", report);
     }
@@ -442,7 +445,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         let entry = self.take("env_file")?;
         let path = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
         let file = self.scope.path(self.base(), path.reveal());
-        let text = match super::read_text(&file) {
+        let text = match read_text(&file) {
             Ok(text) => text,
             Err(_) if self.scope.allow_unset => return None,
             Err(source) => {

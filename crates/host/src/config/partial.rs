@@ -1,0 +1,64 @@
+//! Settings of one file, before they are merged with those of other files.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::accounts::AccountsConfig;
+use super::auth::AuthConfig;
+use super::decision_source::DecisionSource;
+use super::document::{ConfigEntry, ConfigValue};
+use super::error::{ConfigErrors, ConfigSource};
+use super::model::{AllowedCallers, ConsoleConfig, RejectedServer, ServerConfig};
+use super::models::ModelsConfig;
+use super::server::ParsedServer;
+use super::table::ConfigReport;
+
+/// A setting and its location.
+#[derive(Debug)]
+pub(super) struct LocatedSetting<T> {
+    pub(super) value: T,
+    pub(super) at: ConfigSource,
+}
+
+/// Settings of one file.
+#[derive(Debug, Default)]
+pub(super) struct PartialConfig {
+    pub(super) listen: Option<LocatedSetting<SocketAddr>>,
+    pub(super) start_wait: Option<LocatedSetting<Duration>>,
+    pub(super) callers: Option<LocatedSetting<AllowedCallers>>,
+    pub(super) auth: Option<LocatedSetting<AuthConfig>>,
+    pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
+    pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
+    pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
+    pub(super) models: ModelsConfig,
+    pub(super) console_questions: Option<bool>,
+    pub(super) decisions_from: Option<DecisionSource>,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) allowed_origins: Vec<String>,
+    pub(super) servers: Vec<ServerConfig>,
+    pub(super) rejected: Vec<RejectedServer>,
+    pub(super) report: ConfigReport,
+}
+
+impl PartialConfig {
+    /// Adds the result for one server; the errors from index `before` on belong to it.
+    pub(super) fn add(&mut self, entry: &ConfigEntry, reading: Option<ParsedServer>, before: usize) {
+        let errors = self.report.errors.split_off(before);
+        match reading {
+            Some(ParsedServer::Server(server)) if errors.is_empty() => self.servers.push(*server),
+            Some(ParsedServer::Skipped) if errors.is_empty() => {}
+            // The host is not to start without it, so it is not left out either.
+            _ if is_required(entry) => self.report.errors.extend(errors),
+            _ => self.rejected.push(RejectedServer {
+                name: entry.key.clone(),
+                source: entry.at.clone(),
+                errors: ConfigErrors::new(errors),
+            }),
+        }
+    }
+}
+
+fn is_required(entry: &ConfigEntry) -> bool {
+    let mut members = entry.node.as_object().unwrap_or_default().iter();
+    members.any(|member| member.key == "required" && matches!(member.node.value, ConfigValue::Boolean(true)))
+}
