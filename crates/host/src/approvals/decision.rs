@@ -37,6 +37,15 @@ pub enum ApprovalDecision {
     },
 }
 
+/// Outcome of an approval.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ApprovalOutcome {
+    /// Allowed, possibly edited, with the decider and whether the permission lasts.
+    Allowed { edited: Option<RawJson>, by: String, lasts: bool },
+    /// Denied, with the reason and the decider.
+    Denied { reason: Option<String>, by: String },
+}
+
 impl ApprovalDecision {
     /// Creates a decision that allows the action once.
     #[must_use]

@@ -3,10 +3,10 @@
 
 use hospes_store::{AuditEntry, AuditEntryKind, AuditLog};
 
-use super::ApprovalQueue;
 use super::approval::{Approval, ApprovalCard};
 use super::decision::ApprovalDecision;
 use super::grant::ApprovalScope;
+use super::queue::ApprovalQueue;
 
 impl ApprovalQueue {
     /// Records every later decision: the decider, the subject and the scope. Only the first call has an effect.

@@ -176,7 +176,7 @@ impl GrantConditions {
         // The same surroundings as for the rules, so that `~` and links mean the same.
         let mut reading = PolicyEnvironment::default();
         reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
-        reading.links = Some(std::sync::Arc::new(super::LocalLinks));
+        reading.links = Some(std::sync::Arc::new(super::local_links::LocalLinks));
         Policy::read(&text, &reading).map(|policy| Self(Some(policy))).map_err(|error| {
             // Places in a text that nobody has written say nothing.
             let said: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.message.as_str()).collect();

@@ -9,10 +9,10 @@ use hospes_store::grants::StoredGrant;
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 
-use super::GrantSession;
 use super::approval::ApprovalCallKind;
 use super::decision::DecideError;
 use super::grant::{ApprovalGrant, GrantConditions, GrantEffect, LastingPermission};
+use super::session::GrantSession;
 
 /// Maximum number of lasting decisions.
 pub const MAX_GRANTS: usize = 4096;

@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use hospes_model::RawJson;
 use hospes_store::StoreError;
 use hospes_store::approvals::StoredApproval;
 use jiff::{SignedDuration, Timestamp};
@@ -17,24 +16,12 @@ use tokio::time::Instant;
 use super::approval::{Approval, ApprovalState};
 use super::decision::{DecideError, DecisionRecord};
 use super::grant::ApprovalGrant;
-use super::queued_approval::{self, QueuedApproval};
-use super::{ApprovalQueue, ApprovalQueueError, ApprovalQueueState, BindingDigest, GrantSession, MAX_WAIT};
-
-/// Looks whether an edit of an approval can be done that was asked before a restart.
-pub(crate) type StoredEditCheck = Box<dyn Fn(&Approval, &RawJson) -> Result<(), String> + Send + Sync>;
-
-/// Persistence of an approval in the host's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PersistenceState {
-    /// The approval is not persisted; the asker waits for it.
-    No,
-    /// The approval is being written, and is not shown yet.
-    Writing,
-    /// The approval is stored and shown.
-    Yes,
-    /// The approval is being removed, to be used.
-    Taking,
-}
+use super::queue::{ApprovalQueue, ApprovalQueueState};
+use super::queue_error::ApprovalQueueError;
+use super::queued_approval::{
+    BindingDigest, MAX_WAIT, PersistenceState, QueuedApproval, StoredEditCheck, program_share_key,
+};
+use super::session::GrantSession;
 
 /// Serialized form of an approval.
 #[derive(Serialize, Deserialize)]
@@ -277,7 +264,7 @@ impl ApprovalBody {
         let Self { approval, bond, asker, weak, timeout_ms, definition, target, caller } = self;
         let size = serde_json::to_vec(&approval.card).map_or(0, |card| card.len());
         let timeout = Duration::from_millis(timeout_ms);
-        let share = queued_approval::program_share_key(None, approval.application.as_deref());
+        let share = program_share_key(None, approval.application.as_deref());
         let mut entry = QueuedApproval {
             approval,
             share,

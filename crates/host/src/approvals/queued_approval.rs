@@ -1,16 +1,43 @@
 //! An approval in the queue, and the validation of decisions on it.
 
+use hospes_model::RawJson;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Duration, Instant};
 
 use super::approval::{Approval, ApprovalCallKind, ApprovalCard, ApprovalState, DecisionOptions};
-use super::decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
+use super::decision::{ApprovalDecision, ApprovalOutcome, DecideError, DecisionRecord, MAX_REASON_BYTES};
 use super::grant::{ApprovalGrant, ApprovalScope, GrantEffect, LastingPermission};
 use super::grants::GrantTable;
-use super::persistence::{PersistenceState, StoredEditCheck};
-use super::{ApprovalOutcome, BindingDigest, EditCheck, GrantSession, MAX_WAIT, generate_id};
+use super::queue_error::ApprovalQueueError;
+use super::session::GrantSession;
 
+/// Maximum wait, in effect unlimited.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A digest of everything that a decision is bound to.
+pub(crate) type BindingDigest = [u8; 32];
+
+/// Looks whether an edit can be done.
+pub(crate) type EditCheck = Box<dyn Fn(&RawJson) -> Result<(), String> + Send + Sync>;
+
+/// Looks whether an edit of an approval can be done that was asked before a restart.
+pub(crate) type StoredEditCheck = Box<dyn Fn(&Approval, &RawJson) -> Result<(), String> + Send + Sync>;
+
+/// Persistence of an approval in the host's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PersistenceState {
+    /// The approval is not persisted; the asker waits for it.
+    No,
+    /// The approval is being written, and is not shown yet.
+    Writing,
+    /// The approval is stored and shown.
+    Yes,
+    /// The approval is being removed, to be used.
+    Taking,
+}
+
+/// An approval in the queue: pending, or decided and not yet used.
 pub(super) struct QueuedApproval {
     pub(super) approval: Approval,
     /// Size of the shown content, in bytes.
@@ -42,6 +69,13 @@ pub(super) fn program_share_key(caller: Option<&str>, application: Option<&str>)
     text.update([u8::from(caller.is_some()), u8::from(application.is_some())]);
     text.update(caller.or(application).unwrap_or_default());
     text.finalize().into()
+}
+
+/// Generates a random id that cannot be guessed.
+pub(crate) fn generate_id() -> Result<String, ApprovalQueueError> {
+    let mut random = [0_u8; 16];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| ApprovalQueueError::NoId)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl QueuedApproval {

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::approval::ApprovalState;
-use super::decision::{ApprovalDecision, DecisionRecord};
+use super::decision::{ApprovalDecision, ApprovalOutcome, DecisionRecord};
 use super::grant::ApprovalGrant;
-use super::persistence::PersistenceState;
-use super::queued_approval::QueuedApproval;
-use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, BindingDigest};
+use super::queue::ApprovalQueue;
+use super::queue_error::ApprovalQueueError;
+use super::queued_approval::{BindingDigest, PersistenceState, QueuedApproval};
 
 /// Decision that an application reports for its person, and its author for the audit log.
 type ApplicationAnswer = (ApprovalDecision, &'static str);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::ApprovalQueue;
+use super::queue::ApprovalQueue;
 
 /// URL at which a person can decide in a browser.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{ApprovalQueue, ApprovalQueueInner};
+use super::queue::{ApprovalQueue, ApprovalQueueInner};
 
 /// Interval at which the last uses of lasting permissions are written.
 const USAGE_FLUSH_INTERVAL: Duration = Duration::from_secs(10);

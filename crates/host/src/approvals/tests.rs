@@ -2,13 +2,17 @@ mod kept;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use hospes::Peer;
-use hospes_model::{ClientCapabilities, Revision};
+use hospes_model::{ClientCapabilities, RawJson, Revision};
 use hospes_policy::{CallArguments, PolicyAction, PolicyRequest, ToolEffectSet};
+use hospes_store::{AuditLog, StateStore};
+use jiff::Timestamp;
 use serde_json::json;
 
+use super::queue::MAX_FINISHED_BYTES;
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(120);

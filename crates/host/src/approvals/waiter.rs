@@ -2,8 +2,11 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use super::persistence::PersistenceState;
-use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalState, BindingDigest};
+use super::approval::ApprovalState;
+use super::decision::ApprovalOutcome;
+use super::queue::ApprovalQueue;
+use super::queue_error::ApprovalQueueError;
+use super::queued_approval::{BindingDigest, PersistenceState};
 
 /// A pending approval whose requester waits. Dropping it withdraws the approval, unless it is persisted.
 pub(crate) struct ApprovalWaiter {

@@ -1,0 +1,395 @@
+//! The queue of approvals, and the decisions about them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+use hospes::transport::{StateKey, StateKeyRing};
+use hospes_store::approvals::ApprovalRecords;
+use hospes_store::grants::GrantRecords;
+use hospes_store::{AuditLog, StateStore, StoreError};
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::approval::{Approval, ApprovalState};
+use super::decision::{ApprovalDecision, DecideError, DecisionRecord};
+use super::grant::{ApprovalGrant, GrantEffect};
+use super::grants::{GrantQuery, GrantTable};
+use super::limits::ApprovalLimits;
+use super::queued_approval::{BindingDigest, PersistenceState, QueuedApproval, StoredEditCheck};
+use super::state_sync::sync_with_state;
+
+/// Maximum number of finished approvals that can still be read.
+const MAX_FINISHED: usize = 256;
+
+/// Maximum size of all finished approvals, in bytes.
+pub(super) const MAX_FINISHED_BYTES: usize = 16 * 1024 * 1024;
+
+/// Queue of approvals. Cheap to clone; all clones share one queue.
+#[derive(Clone, Default)]
+pub struct ApprovalQueue(pub(super) Arc<ApprovalQueueInner>);
+
+#[derive(Default)]
+pub(super) struct ApprovalQueueInner {
+    pub(super) state: Mutex<ApprovalQueueState>,
+    pub(super) grants: GrantTable,
+    /// Held while persisted grants are written or read again, so that an older read never replaces a newer state.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    /// State of the host, if approvals are persisted.
+    pub(super) store: Option<StateStore>,
+    /// Store of lasting decisions.
+    pub(super) kept: Option<GrantRecords>,
+    /// Store of approvals whose requesters come back for them.
+    pub(super) approvals: Option<ApprovalRecords>,
+    /// Looks at edits of those that were asked before a restart.
+    pub(super) checker: OnceLock<StoredEditCheck>,
+    pub(super) changes: watch::Sender<u64>,
+    /// Audit log in which every decision is recorded.
+    pub(super) audit: OnceLock<AuditLog>,
+}
+
+#[derive(Default)]
+pub(super) struct ApprovalQueueState {
+    /// Open, or decided and not yet used.
+    pub(super) entries: HashMap<String, QueuedApproval>,
+    pub(super) limits: ApprovalLimits,
+    /// Size of the pending approvals, as they are shown, in bytes.
+    pub(super) bytes: usize,
+    /// Over, the newest last, each with its size.
+    pub(super) done: VecDeque<(Approval, usize)>,
+    pub(super) done_bytes: usize,
+    /// Ids of finished approvals that have not been removed from the store yet.
+    pub(super) over: HashSet<String>,
+    /// Ids of persisted approvals that cannot be decrypted and are not shown.
+    pub(super) unreadable: HashSet<String>,
+    /// Number of approvals submitted so far.
+    pub(super) count: u64,
+    /// Viewers that show the approval queue to a person.
+    pub(super) attending: Vec<(u64, Option<Arc<str>>)>,
+    /// Number of served consoles at which a person can decide.
+    pub(super) consoles: usize,
+}
+
+impl ApprovalQueue {
+    /// Creates an empty approval queue in memory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens an approval queue that persists in the host's state: grants, and approvals whose requester comes back for
+    /// them, undecided or not used yet. All processes that share the state share them, and see changes within a second.
+    ///
+    /// # Errors
+    /// If the state or its key cannot be read.
+    pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
+        let (kept, approvals) = (state.grants(), state.approvals()?);
+        let mut changes = kept.changes();
+        // Before everything is read, so that what changes meanwhile is read again.
+        changes.mark_unchanged();
+        let all = kept.all(Timestamp::now()).await?;
+        approvals.remove(Vec::new(), Timestamp::now()).await?;
+        let store = Some(state.clone());
+        let inner = ApprovalQueueInner {
+            store,
+            kept: Some(kept),
+            approvals: Some(approvals),
+            ..ApprovalQueueInner::default()
+        };
+        let queue = Self(Arc::new(inner));
+        queue.0.grants.replace(all);
+        queue.reload_persisted().await?;
+        // The task must not keep the queue alive.
+        tokio::spawn(sync_with_state(Arc::downgrade(&queue.0), changes));
+        Ok(queue)
+    }
+
+    /// Returns the keys that seal the request state, the same after a restart. None without a store.
+    pub(crate) fn request_keys(&self) -> Result<Option<StateKeyRing>, StoreError> {
+        let Some(state) = &self.0.store else { return Ok(None) };
+        let secret = state.secret("request state")?;
+        Ok(Some(StateKeyRing::single(StateKey::from_bytes(*secret))))
+    }
+
+    /// Sets the limits of new approvals. Approvals that already wait stay.
+    pub fn set_limits(&self, limits: ApprovalLimits) {
+        self.state().limits = limits;
+    }
+
+    /// Returns all pending approvals, oldest first.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Approval> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let mut open: Vec<&QueuedApproval> = state.entries.values().filter(|entry| entry.is_open()).collect();
+        open.sort_by_key(|entry| entry.number);
+        open.into_iter().map(|entry| entry.approval.clone()).collect()
+    }
+
+    /// Returns the pending approvals without those that are persisted for applications that come back, which another
+    /// process may have submitted.
+    #[must_use]
+    pub fn pending_unpersisted(&self) -> Vec<Approval> {
+        // Collected in a block of its own, because `approvals` takes the lock as well.
+        let kept: HashSet<String> = {
+            let state = self.state();
+            let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
+            kept.map(|(id, _)| id.clone()).collect()
+        };
+        self.pending().into_iter().filter(|approval| !kept.contains(&approval.id)).collect()
+    }
+
+    /// Returns the approvals that were finished lately, the newest first.
+    #[must_use]
+    pub fn recent(&self) -> Vec<Approval> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let decided = state.entries.values().filter(|entry| entry.is_shown() && !entry.is_open());
+        let mut recent: Vec<Approval> = decided.map(|entry| entry.approval.clone()).collect();
+        recent.sort_by_key(|approval| approval.asked_at);
+        recent.splice(0..0, state.done.iter().map(|(approval, _)| approval.clone()));
+        recent.reverse();
+        recent
+    }
+
+    /// Returns a pending or recently closed approval.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<Approval> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let done = state.done.iter().map(|(approval, _)| approval).find(|approval| approval.id == id);
+        let here = state.entries.get(id).filter(|entry| entry.is_shown());
+        here.map(|entry| &entry.approval).or(done).cloned()
+    }
+
+    /// Decides about an approval and returns its new state. `by` names the author for the audit log. An edit and a
+    /// lasting permission are validated first.
+    ///
+    /// # Errors
+    /// [`DecideError`] if the approval is no longer pending, or the decision is not possible. In the latter case it stays pending.
+    pub async fn decide(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+        by: &str,
+    ) -> Result<Approval, DecideError> {
+        // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
+        let (queue, id, by) = (self.clone(), id.to_owned(), by.to_owned());
+        let done = tokio::spawn(async move { queue.decide_and_record(&id, decision, &by).await });
+        done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
+    }
+
+    async fn decide_and_record(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+        by: &str,
+    ) -> Result<Approval, DecideError> {
+        // The lock is not held while anything is written; `undecided` looks again after that.
+        let (grant, is_kept) = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let entry = find_waiting(&mut state, id)?;
+            let lasting = entry.validate_decision(&decision, self.0.checker.get())?;
+            (lasting.map(|lasting| entry.grant(lasting, by)), entry.keeping != PersistenceState::No)
+        };
+        // What cannot be recorded is not decided.
+        if let Some(audit) = self.0.audit.get() {
+            audit.check_writable().await.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        let turn = if grant.is_some() { Some(self.0.turn.lock().await) } else { None };
+        // What lasts is kept before anybody can believe that it is.
+        if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
+            let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
+            let put = kept.insert(grant.id.clone(), body, grant.until).await;
+            put.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
+        let settled = match is_kept {
+            true => self.settle_persisted(id, decided, grant.clone()).await,
+            false => self.settle(id, decided, grant.clone()),
+        };
+        if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
+            && let Err(error) = kept.remove(grant.id).await
+        {
+            tracing::warn!(%error, "late lasting decision could not be revoked");
+        }
+        drop(turn);
+        self.notify_changed();
+        if let Ok(approval) = &settled {
+            self.record(approval).await;
+        }
+        settled
+    }
+
+    fn settle(
+        &self,
+        id: &str,
+        decided: DecisionRecord,
+        grant: Option<ApprovalGrant>,
+    ) -> Result<Approval, DecideError> {
+        Ok(self.undecided(&mut self.state(), id, grant)?.settle(decided))
+    }
+
+    /// Returns an approval that is still pending.
+    pub(super) fn undecided<'s>(
+        &self,
+        state: &'s mut ApprovalQueueState,
+        id: &str,
+        grant: Option<ApprovalGrant>,
+    ) -> Result<&'s mut QueuedApproval, DecideError> {
+        let entry = find_waiting(state, id)?;
+        // Somebody may have been quicker meanwhile.
+        if !entry.is_open() || entry.until <= Instant::now() {
+            return Err(DecideError::Over);
+        }
+        // Given before anything is settled: if there is no room for it, the approval still waits.
+        if let Some(grant) = grant {
+            let session = entry.session_of(&grant);
+            self.0.grants.insert(grant, session)?;
+        }
+        Ok(entry)
+    }
+
+    /// Returns the lasting decisions, the newest first.
+    #[must_use]
+    pub fn grants(&self) -> Vec<ApprovalGrant> {
+        self.0.grants.list()
+    }
+
+    /// Revokes a grant and returns it.
+    ///
+    /// # Errors
+    /// [`DecideError::Unknown`] if there is no grant with this id. [`DecideError::Store`] if the removal cannot be
+    /// written; the grant then still holds.
+    pub async fn revoke(&self, id: &str) -> Result<ApprovalGrant, DecideError> {
+        let turn = self.0.turn.lock().await;
+        let grant =
+            self.0.grants.list().into_iter().find(|grant| grant.id == id).ok_or(DecideError::Unknown)?;
+        if let Some(kept) = self.0.kept.as_ref().filter(|_| grant.is_kept()) {
+            kept.remove(id.to_owned()).await.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        self.0.grants.revoke(id);
+        drop(turn);
+        self.notify_changed();
+        Ok(grant)
+    }
+
+    /// Returns a counter of changes of the queue.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Returns true if an approval with this id and binding exists and has not been used.
+    pub(crate) fn is_redeemable(&self, id: &str, bond: &BindingDigest) -> bool {
+        let mut state = self.state();
+        self.expire(&mut state);
+        state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
+    }
+
+    /// Returns the matching grant with this effect.
+    pub(crate) fn find_grant(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
+        self.0.grants.find(subject, effect)
+    }
+
+    /// Removes the permissions that are bound to sessions.
+    pub(crate) fn end_sessions(&self) {
+        self.0.grants.end_sessions();
+        self.notify_changed();
+    }
+
+    /// Prepares for the end of the program. Approvals that are not persisted are withdrawn, and that is recorded.
+    /// Persisted approvals are available again after a restart.
+    pub async fn shut_down(&self) {
+        let withdrawn: Vec<Approval> = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let held = state
+                .entries
+                .iter()
+                .filter(|(_, entry)| entry.keeping == PersistenceState::No && entry.is_open());
+            // Collected first, because finishing an approval changes the map.
+            let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
+            held.iter().filter_map(|id| self.finish(&mut state, id, ApprovalState::Withdrawn)).collect()
+        };
+        for approval in &withdrawn {
+            self.record_withdrawn(approval, "the host, on shutdown");
+        }
+        self.remove_finished().await;
+        self.notify_changed();
+    }
+
+    pub(super) fn notify_changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, ApprovalQueueState> {
+        self.0.state.lock()
+    }
+
+    /// Denies approvals whose time limit has passed.
+    pub(super) fn expire(&self, state: &mut ApprovalQueueState) {
+        let now = Instant::now();
+        let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
+        // Collected first, because finishing an approval changes the map.
+        let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
+        for id in &over {
+            self.finish(state, id, ApprovalState::Expired);
+        }
+        if !over.is_empty() {
+            self.notify_changed();
+        }
+    }
+
+    /// Removes an approval from the queue. Returns its final state if it was still undecided.
+    pub(super) fn finish(
+        &self,
+        state: &mut ApprovalQueueState,
+        id: &str,
+        how: ApprovalState,
+    ) -> Option<Approval> {
+        let entry = state.entries.remove(id)?;
+        let (is_shown, is_open) = (entry.is_shown(), entry.is_open());
+        // What is being written may be there soon, and what is being taken is gone soon.
+        if let PersistenceState::Yes | PersistenceState::Writing = entry.keeping {
+            state.over.insert(id.to_owned());
+        }
+        let (mut approval, size) = (entry.approval, entry.size);
+        state.bytes = state.bytes.saturating_sub(size);
+        if !is_shown {
+            return None;
+        }
+        if is_open {
+            approval.state = how;
+        }
+        let became = is_open.then(|| approval.clone());
+        state.done_bytes += size;
+        state.done.push_back((approval, size));
+        // The newest one stays, however large it is.
+        while state.done.len() > MAX_FINISHED
+            || (state.done_bytes > MAX_FINISHED_BYTES && state.done.len() > 1)
+        {
+            let Some((_, size)) = state.done.pop_front() else { break };
+            state.done_bytes = state.done_bytes.saturating_sub(size);
+        }
+        became
+    }
+}
+
+impl std::fmt::Debug for ApprovalQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApprovalQueue").field("open", &self.state().entries.len()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the entry with this id.
+fn find_waiting<'s>(
+    state: &'s mut ApprovalQueueState,
+    id: &str,
+) -> Result<&'s mut QueuedApproval, DecideError> {
+    let is_over = state.done.iter().any(|(approval, _)| approval.id == id);
+    let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
+    entry.ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
+}
