@@ -16,8 +16,8 @@ use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 
-use crate::Console;
-use crate::api::ApiError;
+use crate::api_error::ApiError;
+use crate::console::Console;
 
 /// Header in which the console's pages send the key of their session.
 pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue};
 
-use crate::Console;
+use crate::console::Console;
 
 /// HTML of all pages; `app.js` renders the content.
 const INDEX_PAGE: &str = include_str!("../pages/index.html");

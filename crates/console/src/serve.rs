@@ -19,9 +19,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::Console;
 use crate::api;
 use crate::browser_auth::{self, ConsoleCaller};
+use crate::console::Console;
 use crate::sessions::ConsoleLink;
 
 /// Maximum number of connections to each socket; further ones wait.
@@ -42,15 +42,25 @@ pub struct ConsoleServer {
     _registration: Option<ConsoleRegistration>,
 }
 
+impl Console {
+    /// Serves at a loopback address until the returned value is dropped. Port 0 selects any free port.
+    ///
+    /// # Errors
+    /// If the address is not a loopback address, or cannot be bound.
+    pub async fn listen(self, address: SocketAddr) -> io::Result<ConsoleServer> {
+        ConsoleServer::bind(self, address).await
+    }
+}
+
 impl ConsoleServer {
-    pub(crate) async fn bind(console: Console, address: SocketAddr) -> io::Result<Self> {
+    async fn bind(console: Console, address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             let why = "the console listens only on loopback addresses, because anyone who can reach it could try to decide";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        if console.0.address.set(address).is_err() {
+        if !console.set_address(address) {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this console is already being served"));
         }
         let routes = api::for_browsers(console.clone());

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ApiError, ApiResult};
-use crate::Console;
+use crate::api_error::{ApiError, ApiResult};
+use crate::console::Console;
 
 /// Maximum number of entries in one response.
 const MAX_LIMIT: usize = 500;

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::servers::EmptyBody;
-use super::{ApiError, ApiResult, JsonBody};
-use crate::Console;
+use super::body::{EmptyBody, JsonBody};
+use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
+use crate::console::Console;
 
 /// Maximum number of closed approvals in a response.
 const MAX_RECENT: usize = 50;

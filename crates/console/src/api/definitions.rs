@@ -11,9 +11,10 @@ use hospes_host::pins::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, ApiResult, JsonBody};
-use crate::Console;
+use super::body::JsonBody;
+use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
+use crate::console::Console;
 
 fn require_pins(console: &Console) -> Result<&PinManager, ApiError> {
     console.pins().ok_or_else(|| ApiError::Nothing("definitions are not pinned on this host".to_owned()))

@@ -13,9 +13,9 @@ use hospes_store::AuditQuery;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::ApiError;
-use crate::Console;
+use crate::api_error::ApiError;
 use crate::browser_auth::ConsoleCaller;
+use crate::console::Console;
 use crate::events::{EventTopic, StreamPermit};
 
 /// Maximum number of open streams.

@@ -2,8 +2,8 @@
 
 mod activity;
 mod approvals;
+mod body;
 mod definitions;
-mod error;
 mod events;
 mod models;
 mod servers;
@@ -19,18 +19,15 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use serde::Serialize;
 
-use crate::Console;
+use crate::api_error::ApiError;
 use crate::browser_auth::{self, ConsoleCaller};
+use crate::console::Console;
 use crate::pages;
-
-pub(crate) use error::{ApiError, JsonBody};
 
 /// Maximum size of a request body, in bytes. A decision may contain the arguments of a call.
 const MAX_BODY: usize = 4 << 20;
 /// Time limit of a request, including the reading of its body. Event streams may last longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-type ApiResult<T> = Result<Json<T>, ApiError>;
 
 /// Creates the routes for browsers, which require authentication.
 pub(crate) fn for_browsers(console: Console) -> Router {

@@ -5,8 +5,8 @@ use axum::extract::State;
 use hospes_host::sampling::SamplingOverview;
 use serde::Serialize;
 
-use super::{ApiError, ApiResult};
-use crate::Console;
+use crate::api_error::{ApiError, ApiResult};
+use crate::console::Console;
 
 /// All models and budgets.
 #[derive(Serialize)]

@@ -8,9 +8,10 @@ use hospes_store::{AuditEntry, AuditEntryKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ApiError, ApiResult, JsonBody};
-use crate::Console;
+use super::body::{EmptyBody, JsonBody};
+use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::ConsoleCaller;
+use crate::console::Console;
 
 pub(super) async fn list(State(console): State<Console>) -> Json<HostStatus> {
     Json(console.servers().status())
@@ -42,11 +43,6 @@ pub(super) async fn show(
     });
     Ok(Json(ServerResponse { status, offers }))
 }
-
-/// An empty JSON object.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EmptyBody {}
 
 pub(super) async fn restart(
     State(console): State<Console>,

@@ -9,10 +9,10 @@ use http::header::{SET_COOKIE, USER_AGENT};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::servers::EmptyBody;
-use super::{ApiError, ApiResult, JsonBody};
-use crate::Console;
+use super::body::{EmptyBody, JsonBody};
+use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::{ConsoleCaller, cookie_name};
+use crate::console::Console;
 use crate::sessions::SessionSummary;
 
 #[derive(Deserialize)]

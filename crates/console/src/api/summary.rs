@@ -8,9 +8,9 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::ApiResult;
 use super::activity::{ActivityQueryResult, parse_query, require_audit};
-use crate::Console;
+use crate::api_error::ApiResult;
+use crate::console::Console;
 
 /// Maximum number of entries counted, newest first.
 const MAX_COUNTED: usize = 20_000;

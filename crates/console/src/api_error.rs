@@ -1,8 +1,6 @@
-//! Errors of the API, and the extraction of JSON bodies.
+//! Errors of the API.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use hospes_host::UnknownServerError;
 use hospes_host::approvals::DecideError;
@@ -12,7 +10,9 @@ use hospes_policy::visible_line;
 use hospes_store::StoreError;
 use http::StatusCode;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+
+/// Result of an API request with a JSON response.
+pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
 /// Error of an API request.
 #[derive(Debug, thiserror::Error)]
@@ -124,18 +124,5 @@ impl IntoResponse for ApiError {
 impl From<UnknownServerError> for ApiError {
     fn from(error: UnknownServerError) -> Self {
         Self::Nothing(error.to_string())
-    }
-}
-
-/// Extractor of a JSON body. A body that is not valid JSON is reported as an API error.
-pub(crate) struct JsonBody<T>(pub(crate) T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let read: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
-        // axum responds in plain text, but clients expect a JSON error.
-        read.map(|Json(body)| Self(body)).map_err(|rejection| ApiError::Misread(rejection.body_text()))
     }
 }

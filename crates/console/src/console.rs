@@ -1,0 +1,140 @@
+//! The console: the host that it shows, its sessions, and its settings.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use hospes_host::deciders::{DecisionSource, DecisionTokenStore};
+use hospes_host::{ApprovalQueue, Host, HostServers, PinManager, PolicyEnforcer, Sampler};
+use hospes_store::AuditLog;
+
+use crate::events::ConsoleEvents;
+use crate::sessions::{BrowserSessions, ConsoleLink, SessionLifetimes};
+
+/// Default address of the console.
+pub const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7338);
+
+/// Settings for decisions: where they may be made, and the tokens of programs.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DeciderSettings {
+    /// Source from which decisions are accepted.
+    pub from: DecisionSource,
+    /// Tokens of programs. Without them no token is valid.
+    pub tokens: Option<DecisionTokenStore>,
+}
+
+impl DeciderSettings {
+    /// Creates settings that accept decisions from this source, without tokens.
+    #[must_use]
+    pub fn new(from: DecisionSource) -> Self {
+        Self { from, tokens: None }
+    }
+
+    /// Sets the tokens with which programs may decide.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Option<DecisionTokenStore>) -> Self {
+        self.tokens = tokens;
+        self
+    }
+}
+
+/// The console of a host. Cheap to clone.
+#[derive(Clone)]
+pub struct Console(Arc<ConsoleInner>);
+
+struct ConsoleInner {
+    servers: HostServers,
+    guard: Option<Arc<PolicyEnforcer>>,
+    pins: Option<PinManager>,
+    sampler: Option<Arc<Sampler>>,
+    sessions: BrowserSessions,
+    news: ConsoleEvents,
+    deciders: DeciderSettings,
+    /// Address of the listener, once it is listening.
+    address: OnceLock<SocketAddr>,
+}
+
+impl Console {
+    /// Creates the console of this host.
+    #[must_use]
+    pub fn new(host: &Host) -> Self {
+        Self::with(host, SessionLifetimes::default(), DeciderSettings::default())
+    }
+
+    /// Creates the console of this host with the given lifetimes of links and sessions, and with the callers that may
+    /// decide.
+    #[must_use]
+    pub fn with(host: &Host, lifetimes: SessionLifetimes, deciders: DeciderSettings) -> Self {
+        let (sessions, news) = (BrowserSessions::new(lifetimes), ConsoleEvents::default());
+        Self(Arc::new(ConsoleInner {
+            servers: host.servers(),
+            guard: host.guard().cloned(),
+            pins: host.pins().cloned(),
+            sampler: host.sampler().cloned(),
+            sessions,
+            news,
+            deciders,
+            address: OnceLock::new(),
+        }))
+    }
+
+    /// Creates a link that signs in one browser.
+    pub(crate) fn link(&self) -> ConsoleLink {
+        let (token, lifetime) = self.sessions().create_link();
+        ConsoleLink::new(&format!("http://{}", self.address()), &token, lifetime)
+    }
+
+    /// Records the address of the listener. Returns false if the console is already being served.
+    pub(crate) fn set_address(&self, address: SocketAddr) -> bool {
+        self.0.address.set(address).is_ok()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        // Set before the first route is served, so the default is never shown.
+        self.0.address.get().copied().unwrap_or(DEFAULT_LISTEN)
+    }
+
+    pub(crate) fn servers(&self) -> &HostServers {
+        &self.0.servers
+    }
+
+    pub(crate) fn audit(&self) -> Option<&AuditLog> {
+        self.guard()?.audit()
+    }
+
+    pub(crate) fn pins(&self) -> Option<&PinManager> {
+        self.0.pins.as_ref()
+    }
+
+    pub(crate) fn sampler(&self) -> Option<&Sampler> {
+        self.0.sampler.as_deref()
+    }
+
+    pub(crate) fn guard(&self) -> Option<&PolicyEnforcer> {
+        self.0.guard.as_deref()
+    }
+
+    pub(crate) fn queue(&self) -> Option<&ApprovalQueue> {
+        self.guard().map(PolicyEnforcer::approvals)
+    }
+
+    pub(crate) fn sessions(&self) -> &BrowserSessions {
+        &self.0.sessions
+    }
+
+    pub(crate) fn deciders(&self) -> &DeciderSettings {
+        &self.0.deciders
+    }
+
+    pub(crate) fn news(&self) -> &ConsoleEvents {
+        &self.0.news
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}
