@@ -3,6 +3,7 @@
 #[cfg(feature = "authorization-server")]
 mod account_pages;
 mod accounts;
+mod endpoint;
 #[cfg(feature = "authorization-server")]
 mod own_issuer;
 #[cfg(not(feature = "authorization-server"))]
@@ -10,90 +11,29 @@ mod own_issuer;
 mod own_issuer;
 #[cfg(feature = "authorization-server")]
 mod server;
+mod values;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hospes::transport::http_server::HttpMiddleware;
 use hospes_auth::dpop::ProofNonces;
-use hospes_auth::egress::{EgressPolicy, GuardedClient};
 use hospes_auth::{Issuer, Resource, Scopes, Seed, TrustedProxies};
-use hospes_host::UpstreamAccounts;
-use hospes_host::config::{AccountsConfig, AuthConfig, AuthSignIn, DpopRequirement};
+use hospes_host::config::{AccountsConfig, AuthConfig};
 use hospes_oauth::CredentialStore as Kept;
 use hospes_oauth_resource::{
-    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier,
-    TokenPrincipal,
+    AnyTokenVerifier, BearerAuth, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier, TokenPrincipal,
 };
 use url::Url;
 
 use self::accounts::accounts_at;
 pub(crate) use self::accounts::users_can_sign_in;
+use self::endpoint::{
+    AccountPages, EndpointAuthorization, EndpointParts, EndpointUrls, IssuedMiddleware, SCOPE, bound,
+};
 use self::own_issuer::{require_own_tokens, with_account_pages};
+use self::values::{fetcher, identifier, mistake, scopes};
 use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
-
-/// Scope that grants use of the endpoint.
-const SCOPE: &str = "mcp";
-
-/// Authorization of an endpoint, with the values that other parts of the program need.
-pub(crate) struct EndpointAuthorization {
-    pub(crate) front: Box<dyn HttpMiddleware>,
-    /// Public URL of the endpoint.
-    pub(crate) url: String,
-    /// Host name in the public URL.
-    pub(crate) host: String,
-    /// Description of the issuer of the tokens.
-    pub(crate) by: String,
-    /// Users' accounts at upstream servers.
-    pub(crate) accounts: Option<UpstreamAccounts>,
-    /// Token for programs of the user who runs this host.
-    pub(crate) token: String,
-}
-
-/// Parts from which the middleware of an endpoint is built.
-struct EndpointParts<'a> {
-    config: &'a AuthConfig,
-    urls: EndpointUrls,
-    /// Principal of programs of the user who runs this host.
-    machine: TokenPrincipal,
-    /// Tokens of the configuration and of this machine.
-    tokens: StaticTokenVerifier,
-    accounts: Option<UpstreamAccounts>,
-    proxies: TrustedProxies,
-    #[cfg_attr(
-        not(feature = "authorization-server"),
-        expect(dead_code, reason = "only the server reports on it")
-    )]
-    output: CliOutput,
-}
-
-/// Identifiers of an endpoint.
-struct EndpointUrls {
-    /// This host as an issuer.
-    own: Issuer,
-    /// The endpoint as a protected resource.
-    main: Resource,
-    /// The address of HTTP+SSE (2024-11-05) beside the endpoint, which is a valid audience too.
-    older: Resource,
-    /// Host name and port.
-    host: String,
-}
-
-/// Pages on which users of an external issuer connect their accounts at upstream servers.
-#[cfg_attr(not(feature = "authorization-server"), expect(dead_code, reason = "only the server has pages"))]
-struct AccountPages<'a> {
-    /// This host as an issuer, below which the pages are.
-    own: Issuer,
-    /// The issuer at which the users sign in.
-    issuer: Issuer,
-    sign_in: &'a AuthSignIn,
-    accounts: UpstreamAccounts,
-    proxies: TrustedProxies,
-}
-
-/// Middleware of an endpoint, and the description of the issuer of its tokens.
-type IssuedMiddleware = (Box<dyn HttpMiddleware>, String);
 
 /// Creates the authorization of an endpoint at `address`. Returns `None` if every caller may use it.
 pub(crate) fn authorization(
@@ -217,23 +157,6 @@ fn trusted_proxies(config: &AuthConfig, base: &str, output: CliOutput) -> CliRes
     Ok(proxies)
 }
 
-/// Builds the bearer-token middleware with the configured DPoP requirements.
-fn bound(
-    guard: BearerAuthBuilder,
-    config: &AuthConfig,
-    machine: &TokenPrincipal,
-    nonces: ProofNonces,
-) -> BearerAuth {
-    let guard = match config.dpop {
-        None => guard,
-        Some(DpopRequirement::Allowed) => guard.offer_proofs(),
-        // Tokens of programs on this machine never leave it, so they need no proof.
-        Some(_) => guard.require_proofs().exempt(machine),
-    };
-    let guard = if config.dpop_nonces { guard.proof_nonces(nonces) } else { guard };
-    guard.name("hospes").build()
-}
-
 fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> CliResult<StaticTokenVerifier> {
     let mut tokens = StaticTokenVerifier::none();
     for (name, token) in &config.tokens {
@@ -251,53 +174,10 @@ fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> CliResult<TokenPri
     Ok(principal)
 }
 
-/// Returns the configured scopes that tokens must have, in addition to those of every token of this host.
-fn scopes(config: &AuthConfig) -> CliResult<Scopes> {
-    let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
-    // `offline_access` asks for a refresh token (OpenID Connect Core §11) and protects no resource.
-    if scopes.contains("offline_access") {
-        return Err(CliError::usage(
-            "`auth.scopes`: `offline_access` is not a scope that access tokens can have",
-        ));
-    }
-    if scopes.len() == config.scopes.len() {
-        return Ok(scopes);
-    }
-    Err(CliError::usage("`auth.scopes`: expected unique scope names without spaces"))
-}
-
 /// Creates a token for `hospes status`, valid for the lifetime of this process.
 fn local_token() -> CliResult<String> {
     let seed = Seed::from_system();
     Ok(seed
         .map_err(|error| CliError::usage("cannot read random bytes from the system").with_cause(&error))?
         .draw_text())
-}
-
-/// Creates an HTTP client for an issuer that the operator has configured, even in a private network.
-fn fetcher(issuer: &Issuer) -> GuardedClient {
-    fetching(issuer.url().as_ref())
-}
-
-/// Creates an HTTP client for configured URLs, even in a private network.
-fn fetching<'a>(places: impl IntoIterator<Item = &'a Url>) -> GuardedClient {
-    // The configured hosts may be in a private network, but URLs that they refer to have to be public.
-    let mut egress = EgressPolicy::public();
-    for url in places {
-        if let Some(host) = url.host_str() {
-            egress = egress.allow_host(host);
-        }
-        if hospes_auth::metadata::is_loopback(url) {
-            egress = egress.allow_loopback();
-        }
-    }
-    GuardedClient::new(egress)
-}
-
-fn identifier<T, E: std::error::Error>(field: &str, made: Result<T, E>) -> CliResult<T> {
-    made.map_err(|error| mistake(field, &error))
-}
-
-fn mistake(field: &str, error: &dyn std::error::Error) -> CliError {
-    CliError::usage(format!("`{field}`: {error}"))
 }

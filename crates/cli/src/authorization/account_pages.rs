@@ -9,7 +9,7 @@ use hospes_oauth::InvalidDocument;
 use hospes_oauth_server::{AuthServer, SignInProvider};
 
 use super::server::asked_there;
-use super::{fetcher, identifier, mistake};
+use super::values::{fetcher, identifier, mistake};
 use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
 

@@ -7,7 +7,8 @@ use hospes_host::config::{AccountsConfig, HostConfig, ServerTransport};
 use hospes_host::{AccountLimits, UpstreamAccounts};
 use hospes_oauth::CredentialStore as Kept;
 
-use super::{EndpointAuthorization, identifier};
+use super::endpoint::EndpointAuthorization;
+use super::values::identifier;
 use crate::exit::{CliError, CliResult};
 
 /// Creates the accounts of a host whose own pages are below `issuer`.

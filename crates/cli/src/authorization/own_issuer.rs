@@ -6,8 +6,9 @@ use hospes_oauth_resource::{AnyTokenVerifier, BearerAuth, ScopeRules};
 use hospes_oauth_server::AuthServer;
 
 use super::account_pages::{forget_the_gone, visitors, with_accounts};
+use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware, SCOPE, bound};
 use super::server::server;
-use super::{AccountPages, EndpointParts, IssuedMiddleware, SCOPE, bound, identifier, scopes};
+use super::values::{identifier, scopes};
 use crate::exit::CliResult;
 
 /// Creates the middleware that issues the tokens it accepts.

@@ -13,7 +13,8 @@ use hospes_oauth_server::{
 };
 use url::Url;
 
-use super::{SCOPE, fetcher, fetching, identifier, mistake, scopes};
+use super::endpoint::SCOPE;
+use super::values::{fetcher, fetching, identifier, mistake, scopes};
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, paint};
 use crate::paths;

@@ -3,7 +3,7 @@
 use hospes::transport::http_server::HttpMiddleware;
 use hospes_oauth_resource::BearerAuth;
 
-use super::{AccountPages, EndpointParts, IssuedMiddleware};
+use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware};
 use crate::exit::{CliError, CliResult};
 
 /// Fails, because this program cannot issue tokens.
