@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
 use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes};
-use hospes_host::config::{AllowedUsers, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret};
+use hospes_host::config::{
+    AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret,
+};
 use hospes_oauth::StoreKey;
 use hospes_oauth_server::{
     AccessTokenFormat, AuthServer, AuthServerSettings, AuthStore, ClientKeys, LocalSignIn, MemoryAuthStore,
@@ -21,12 +23,42 @@ use crate::paths;
 
 const SCOPE_WORDS: &str = "Use all tools, prompts and resources of this host";
 
+/// Creates the authorization server that issues tokens for these resources; the first is the endpoint.
 pub(super) fn server(
     config: &AuthConfig,
     issuer: Issuer,
     resources: Vec<Resource>,
     output: CliOutput,
 ) -> CliResult<AuthServer> {
+    let mut settings = settings(config, issuer, resources)?;
+    let mut key_urls = Vec::new();
+    for client in &config.clients {
+        let (client, key_url) = registered_client(client, &settings.resources)?;
+        settings.clients.push(client);
+        key_urls.extend(key_url);
+    }
+    let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
+    let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
+        // URLs supplied by clients are fetched from the public internet only, unlike those that the operator has
+        // configured.
+        .fetching(GuardedClient::new(EgressPolicy::public()))
+        .fetching_named(fetching(&key_urls));
+    if let Some(key) = seal_key(config.key.as_ref())? {
+        server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
+    }
+    for provider in &config.identity_providers {
+        let issuer = identity_provider(provider)?;
+        let fetch = fetcher(&issuer);
+        server = server.trust(issuer, fetch);
+    }
+    Ok(match &config.provider {
+        Some(known) => server.delegating(provider(known, config.key.as_ref())?),
+        None => server,
+    })
+}
+
+/// Returns the settings of the server, without its clients.
+fn settings(config: &AuthConfig, issuer: Issuer, resources: Vec<Resource>) -> CliResult<AuthServerSettings> {
     let Some(first) = resources.first() else {
         return Err(CliError::usage("no protected resource is configured"));
     };
@@ -51,63 +83,56 @@ pub(super) fn server(
         // The configuration has no description of the scope, so its name stands in for one.
         settings = settings.scope(scope, scope);
     }
-    let mut key_places = Vec::new();
-    for client in &config.clients {
-        let field = format!("auth.clients.{}", client.id);
-        let id = identifier(&field, ClientId::new(client.id.as_str()))?;
-        let redirects: Result<Vec<_>, _> =
-            client.redirect_uris.iter().map(|uri| RedirectUri::new(uri.as_str())).collect();
-        let redirects = identifier(&field, redirects)?;
-        redirects.iter().try_for_each(|uri| check_redirect(&field, uri))?;
-        let mut made = match (&client.secret, &client.keys) {
-            (Some(secret), _) => RegisteredClient::confidential(id, secret.reveal(), redirects),
-            (None, Some(keys)) => {
-                let (keys, place) = client_keys(&field, keys)?;
-                key_places.extend(place);
-                RegisteredClient::signing(id, keys, redirects)
-            }
-            (None, None) => RegisteredClient::public(id, redirects),
-        };
-        if client.enterprise_managed {
-            made = made.with_assertions();
+    Ok(settings)
+}
+
+/// Returns a configured client, and the URL at which its keys are published. It can serve only resources that tokens
+/// are issued for.
+fn registered_client(
+    config: &AuthClient,
+    resources: &[Resource],
+) -> CliResult<(RegisteredClient, Option<Url>)> {
+    let field = format!("auth.clients.{}", config.id);
+    let id = identifier(&field, ClientId::new(config.id.as_str()))?;
+    let redirects: Result<Vec<_>, _> =
+        config.redirect_uris.iter().map(|uri| RedirectUri::new(uri.as_str())).collect();
+    let redirects = identifier(&field, redirects)?;
+    redirects.iter().try_for_each(|uri| check_redirect(&field, uri))?;
+    let (mut client, key_url) = match (&config.secret, &config.keys) {
+        (Some(secret), _) => (RegisteredClient::confidential(id, secret.reveal(), redirects), None),
+        (None, Some(keys)) => {
+            let (keys, url) = client_keys(&field, keys)?;
+            (RegisteredClient::signing(id, keys, redirects), url)
         }
-        for resource in &client.serves {
-            let field = format!("{field}.serves");
-            let served = identifier(&field, Resource::new(resource.as_str()))?;
-            if !settings.resources.contains(&served) {
-                return Err(CliError::usage(format!("`{field}`: no tokens are issued for {served}"))
-                    .hint("expected the URL of this endpoint, or one of `auth.resources`"));
-            }
-            made = made.serving([served]);
+        (None, None) => (RegisteredClient::public(id, redirects), None),
+    };
+    if config.enterprise_managed {
+        client = client.with_assertions();
+    }
+    for resource in &config.serves {
+        let field = format!("{field}.serves");
+        let served = identifier(&field, Resource::new(resource.as_str()))?;
+        if !resources.contains(&served) {
+            return Err(CliError::usage(format!("`{field}`: no tokens are issued for {served}"))
+                .hint("expected the URL of this endpoint, or one of `auth.resources`"));
         }
-        settings.clients.push(match &client.name {
-            Some(name) => made.named(name),
-            None => made,
-        });
+        client = client.serving([served]);
     }
-    let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
-    let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
-        // URLs supplied by clients are fetched from the public internet only, unlike those that the operator has
-        // configured.
-        .fetching(GuardedClient::new(EgressPolicy::public()))
-        .fetching_named(fetching(&key_places));
-    if let Some(key) = seal_key(config.key.as_ref())? {
-        server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
+    if let Some(name) = &config.name {
+        client = client.named(name);
     }
-    for provider in &config.identity_providers {
-        let issuer = identifier("auth.identity_providers", Issuer::new(provider.as_str()))?;
-        if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
-            return Err(CliError::usage(format!(
-                "`auth.identity_providers`: {issuer} is neither an https nor a loopback URL"
-            )));
-        }
-        let fetch = fetcher(&issuer);
-        server = server.trust(issuer, fetch);
+    Ok((client, key_url))
+}
+
+/// Returns an identity provider whose assertions are accepted.
+fn identity_provider(text: &str) -> CliResult<Issuer> {
+    let issuer = identifier("auth.identity_providers", Issuer::new(text))?;
+    if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
+        return Err(CliError::usage(format!(
+            "`auth.identity_providers`: {issuer} is neither an https nor a loopback URL"
+        )));
     }
-    Ok(match &config.provider {
-        Some(known) => server.delegating(provider(known, config.key.as_ref())?),
-        None => server,
-    })
+    Ok(issuer)
 }
 
 fn check_redirect(field: &str, uri: &RedirectUri) -> CliResult<()> {
