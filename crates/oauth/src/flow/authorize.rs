@@ -5,10 +5,11 @@ use hospes_auth::pkce::CodeVerifier;
 use secrecy::SecretString;
 
 use super::discovered_server::DiscoveredServer;
+use super::effect::{AuthorizationPrompt, FlowEffect};
 use super::grant_types;
 use super::redeem::RedeemGrant;
 use super::redirect::{self, ExpectedResponse};
-use super::{AuthorizationPrompt, FlowContext, FlowEffect, FlowState, FlowStep};
+use super::step::{FlowContext, FlowStep};
 use crate::credentials::ClientIdentity;
 use crate::token_request::TokenRequest;
 
@@ -30,7 +31,7 @@ impl PendingAuthorization {
         found: &DiscoveredServer,
         client: ClientIdentity,
         redirect_uri: RedirectUri,
-    ) -> FlowStep {
+    ) -> FlowStep<Box<Self>> {
         let mut url = found.server.authorization_url()?;
         let state = facts.seed.draw_text();
         let verifier = CodeVerifier::new(&facts.seed.draw());
@@ -65,10 +66,10 @@ impl PendingAuthorization {
             redirect_uri,
             created_at: facts.now,
         };
-        Ok((FlowState::Pending(Box::new(pending)), FlowEffect::Visit(visit)))
+        Ok((Box::new(pending), FlowEffect::Visit(visit)))
     }
 
-    pub(super) fn handle(self, facts: &mut FlowContext, url: &str) -> FlowStep {
+    pub(super) fn handle(self, facts: &mut FlowContext, url: &str) -> FlowStep<Box<RedeemGrant>> {
         let expected = ExpectedResponse {
             state: &self.state,
             issuer: &self.order.issuer,

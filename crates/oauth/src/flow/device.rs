@@ -10,8 +10,9 @@ use serde::Deserialize;
 use url::Url;
 
 use super::discovered_server::DiscoveredServer;
+use super::effect::{DevicePrompt, FlowEffect, FlowInput};
 use super::grant_types;
-use super::{DevicePrompt, FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response};
+use super::step::{FlowContext, FlowStep, check_response};
 use crate::credentials::ClientIdentity;
 use crate::error::FlowError;
 use crate::token_request::{TokenRequest, TokenRequestForm, nonce_wanted, read_success};
@@ -68,7 +69,7 @@ impl DeviceAuthorization {
         facts: &mut FlowContext,
         found: &DiscoveredServer,
         client: ClientIdentity,
-    ) -> FlowStep {
+    ) -> FlowStep<Box<Self>> {
         let url = found.server.device_authorization_url()?;
         let order = found.token_request(facts, client)?;
         let scopes = order.scope_fields();
@@ -78,7 +79,7 @@ impl DeviceAuthorization {
         let request =
             form.send(&url, &order.client, &order.issuer, &order.audience, &mut facts.seed, facts.now)?;
         let stage = DeviceStage::Asked;
-        Ok((FlowState::Device(Box::new(Self { order, url, stage })), FlowEffect::Fetch(request)))
+        Ok((Box::new(Self { order, url, stage }), FlowEffect::Fetch(request)))
     }
 
     /// Returns true if the next response may contain tokens.
@@ -90,7 +91,8 @@ impl DeviceAuthorization {
         &self.order
     }
 
-    pub(super) fn handle(mut self, facts: &mut FlowContext, input: FlowInput) -> FlowStep {
+    /// Handles the result of an action. No state is left once there are tokens.
+    pub(super) fn handle(mut self, facts: &mut FlowContext, input: FlowInput) -> FlowStep<Option<Box<Self>>> {
         match (self.stage, input) {
             (DeviceStage::Asked, FlowInput::Response(response)) => {
                 let response = check_response(DEVICE_ENDPOINT_NAME, &self.url, response)?;
@@ -105,7 +107,7 @@ impl DeviceAuthorization {
                     interval,
                     ends_at: prompt.ends_at,
                 });
-                Ok((FlowState::Device(Box::new(self)), FlowEffect::Show(Box::new(prompt))))
+                Ok((Some(Box::new(self)), FlowEffect::Show(Box::new(prompt))))
             }
             (DeviceStage::Shown(waiting), FlowInput::Shown) => {
                 // The match has moved the stage out of `self`, which must be whole again to be passed on.
@@ -127,18 +129,23 @@ impl DeviceAuthorization {
         }
     }
 
-    fn wait_interval(mut self, waiting: DevicePolling) -> FlowStep {
+    fn wait_interval(mut self, waiting: DevicePolling) -> FlowStep<Option<Box<Self>>> {
         let interval = Duration::from_secs(waiting.interval);
         self.stage = DeviceStage::Resting(waiting);
-        Ok((FlowState::Device(Box::new(self)), FlowEffect::Wait(interval)))
+        Ok((Some(Box::new(self)), FlowEffect::Wait(interval)))
     }
 
-    fn poll(mut self, facts: &mut FlowContext, waiting: DevicePolling, nonce: Option<&str>) -> FlowStep {
+    fn poll(
+        mut self,
+        facts: &mut FlowContext,
+        waiting: DevicePolling,
+        nonce: Option<&str>,
+    ) -> FlowStep<Option<Box<Self>>> {
         let fields = [("device_code", waiting.code.expose_secret())];
         let request =
             self.order.request(grant_types::DEVICE_CODE, &fields, nonce, &mut facts.seed, facts.now)?;
         self.stage = DeviceStage::Polled(waiting, nonce.is_some());
-        Ok((FlowState::Device(Box::new(self)), FlowEffect::Fetch(request)))
+        Ok((Some(Box::new(self)), FlowEffect::Fetch(request)))
     }
 
     fn handle_poll(
@@ -147,7 +154,7 @@ impl DeviceAuthorization {
         mut waiting: DevicePolling,
         again: bool,
         response: Result<FetchResponse, FetchError>,
-    ) -> FlowStep {
+    ) -> FlowStep<Option<Box<Self>>> {
         let response = match response {
             // Nothing was lost by it, for the code is still good; but whoever is overloaded is left alone (section 3.5).
             Err(FetchError::Timeout | FetchError::Unreachable | FetchError::Broken) => {
@@ -166,7 +173,7 @@ impl DeviceAuthorization {
             return self.poll(facts, waiting, Some(&nonce));
         }
         match self.order.read(&response, None, facts.now) {
-            Ok(tokens) => Ok((FlowState::Over, FlowEffect::Done(Box::new(tokens)))),
+            Ok(tokens) => Ok((None, FlowEffect::Done(Box::new(tokens)))),
             Err(FlowError::Refused(body)) => match body.error {
                 ErrorCode::AuthorizationPending => self.wait_interval(waiting),
                 ErrorCode::SlowDown => {

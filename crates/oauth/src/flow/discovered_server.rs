@@ -4,7 +4,7 @@ use hospes_auth::metadata::AuthorizationServerMetadata;
 use hospes_auth::{Issuer, Resource, Scopes};
 use url::Url;
 
-use super::FlowContext;
+use super::step::FlowContext;
 use crate::credentials::{ClientAuth, ClientIdentity};
 use crate::error::FlowError;
 use crate::settings::PreregisteredOAuthClient;

@@ -11,9 +11,10 @@ use url::Url;
 use super::authorize::PendingAuthorization;
 use super::device::DeviceAuthorization;
 use super::discovered_server::DiscoveredServer;
-use super::{
-    FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response, grant_types, unattended,
-};
+use super::effect::{FlowEffect, FlowInput};
+use super::grant_types;
+use super::step::{FlowContext, FlowStep, check_response, into_state};
+use super::unattended::{self, UnattendedState};
 use crate::credentials::{ClientAuth, ClientIdentity};
 use crate::error::FlowError;
 use crate::settings::{ClientRegistration, GrantType};
@@ -45,8 +46,34 @@ enum RegisterStage {
     Bind(ClientIdentity),
 }
 
+/// State of the registration, or of what follows.
+pub(super) enum RegisterState {
+    Register(Box<RegisterClient>),
+    Pending(Box<PendingAuthorization>),
+    Device(Box<DeviceAuthorization>),
+    Unattended(UnattendedState),
+}
+
+impl From<Box<PendingAuthorization>> for RegisterState {
+    fn from(state: Box<PendingAuthorization>) -> Self {
+        Self::Pending(state)
+    }
+}
+
+impl From<Box<DeviceAuthorization>> for RegisterState {
+    fn from(state: Box<DeviceAuthorization>) -> Self {
+        Self::Device(state)
+    }
+}
+
+impl From<UnattendedState> for RegisterState {
+    fn from(state: UnattendedState) -> Self {
+        Self::Unattended(state)
+    }
+}
+
 impl RegisterClient {
-    pub(super) fn begin(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
+    pub(super) fn begin(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep<RegisterState> {
         // The order is that of AUTC-36: a given client, the published document, a registration.
         if let Some(given) = &facts.settings.given {
             let client = found.given_client(given, facts.cause.bound.as_ref())?;
@@ -63,21 +90,24 @@ impl RegisterClient {
             return Self::listen(facts, found, client);
         }
         let effect = FlowEffect::Recall(found.server.issuer.clone());
-        Ok((FlowState::Register(Box::new(Self { found, stage: RegisterStage::Recall })), effect))
+        Ok((RegisterState::Register(Box::new(Self { found, stage: RegisterStage::Recall })), effect))
     }
 
     /// Starts a flow without a user. A preregistered client belongs to the first server that it is used with.
-    pub(super) fn begin_unattended(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
+    pub(super) fn begin_unattended(
+        facts: &mut FlowContext,
+        found: DiscoveredServer,
+    ) -> FlowStep<RegisterState> {
         if let Some(given) = &facts.settings.given
             && is_unbound(facts)
         {
             let client = found.given_client(given, None)?;
             return Ok(Self::bind(found, client));
         }
-        unattended::begin(facts, found)
+        unattended::begin(facts, found).map(into_state)
     }
 
-    fn bind(found: DiscoveredServer, client: ClientIdentity) -> (FlowState, FlowEffect) {
+    fn bind(found: DiscoveredServer, client: ClientIdentity) -> (RegisterState, FlowEffect) {
         let registration = ClientRegistration {
             issuer: found.server.issuer.clone(),
             // The binding is about the issuer only. The secret stays in the settings and is not stored a
@@ -87,22 +117,30 @@ impl RegisterClient {
             expires_at: None,
         };
         let stage = RegisterStage::Bind(client);
-        (FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Keep(Box::new(registration)))
+        (RegisterState::Register(Box::new(Self { found, stage })), FlowEffect::Keep(Box::new(registration)))
     }
 
-    fn listen(facts: &mut FlowContext, found: DiscoveredServer, client: ClientIdentity) -> FlowStep {
+    fn listen(
+        facts: &mut FlowContext,
+        found: DiscoveredServer,
+        client: ClientIdentity,
+    ) -> FlowStep<RegisterState> {
         let preferred = facts.settings.redirect_uri.clone();
         Self { found, stage: RegisterStage::Known(client) }.listen_if_needed(facts, preferred)
     }
 
     /// Starts the listener for authorization responses. The device grant skips it, because it polls the token endpoint
     /// instead.
-    fn listen_if_needed(self, facts: &mut FlowContext, preferred: Option<RedirectUri>) -> FlowStep {
+    fn listen_if_needed(
+        self,
+        facts: &mut FlowContext,
+        preferred: Option<RedirectUri>,
+    ) -> FlowStep<RegisterState> {
         if matches!(facts.settings.grant, GrantType::Device) {
             let nowhere = RedirectUri::new(UNUSED_REDIRECT).map_err(|_| FlowError::OutOfOrder)?;
             return self.handle(facts, FlowInput::Listening(nowhere));
         }
-        Ok((FlowState::Register(Box::new(self)), FlowEffect::Listen { preferred }))
+        Ok((RegisterState::Register(Box::new(self)), FlowEffect::Listen { preferred }))
     }
 
     /// Continues once the client and the redirect URI are known.
@@ -111,10 +149,10 @@ impl RegisterClient {
         found: &DiscoveredServer,
         client: ClientIdentity,
         redirect_uri: RedirectUri,
-    ) -> FlowStep {
+    ) -> FlowStep<RegisterState> {
         match facts.settings.grant {
-            GrantType::Device => DeviceAuthorization::begin(facts, found, client),
-            _ => PendingAuthorization::begin(facts, found, client, redirect_uri),
+            GrantType::Device => DeviceAuthorization::begin(facts, found, client).map(into_state),
+            _ => PendingAuthorization::begin(facts, found, client, redirect_uri).map(into_state),
         }
     }
 
@@ -122,7 +160,7 @@ impl RegisterClient {
         self.found.issuer_and_token_endpoint()
     }
 
-    pub(super) fn handle(self, facts: &mut FlowContext, input: FlowInput) -> FlowStep {
+    pub(super) fn handle(self, facts: &mut FlowContext, input: FlowInput) -> FlowStep<RegisterState> {
         let Self { found, stage } = self;
         match (stage, input) {
             (RegisterStage::Recall, FlowInput::Registration(known)) => {
@@ -163,7 +201,7 @@ impl RegisterClient {
             }
             (RegisterStage::Bind(client), FlowInput::Kept) => match facts.settings.grant {
                 GrantType::Code | GrantType::Device => Self::listen(facts, found, client),
-                _ => unattended::begin(facts, found),
+                _ => unattended::begin(facts, found).map(into_state),
             },
             _ => Err(FlowError::OutOfOrder),
         }
@@ -175,7 +213,7 @@ impl RegisterClient {
         found: DiscoveredServer,
         redirect_uri: RedirectUri,
         again: bool,
-    ) -> FlowStep {
+    ) -> FlowStep<RegisterState> {
         let Some(url) = found.server.registration_url()? else {
             return Err(FlowError::NeedsClientId(found.server.issuer));
         };
@@ -192,7 +230,7 @@ impl RegisterClient {
         let body = serde_json::to_vec(&metadata).map_err(|_| FlowError::OutOfOrder)?;
         let request = FetchRequest::json(url.clone(), body);
         let stage = RegisterStage::Asked { url, redirect_uri, method, again };
-        Ok((FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Fetch(request)))
+        Ok((RegisterState::Register(Box::new(Self { found, stage })), FlowEffect::Fetch(request)))
     }
 
     fn handle_registration_response(
@@ -203,7 +241,7 @@ impl RegisterClient {
         method: Option<&'static str>,
         again: bool,
         response: &FetchResponse,
-    ) -> FlowStep {
+    ) -> FlowStep<RegisterState> {
         let issuer = found.server.issuer.clone();
         // RFC 7591, section 3.2.1, wants 201. Servers that answer 200 have registered the client as well.
         if !matches!(response.status, StatusCode::CREATED | StatusCode::OK) {
@@ -250,7 +288,10 @@ impl RegisterClient {
             expires_at: registered.client_secret_expires_at.filter(|end| *end > 0),
         };
         let stage = RegisterStage::Keep(client, redirect_uri);
-        Ok((FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Keep(Box::new(registration))))
+        Ok((
+            RegisterState::Register(Box::new(Self { found, stage })),
+            FlowEffect::Keep(Box::new(registration)),
+        ))
     }
 }
 

@@ -8,8 +8,9 @@ use hospes_auth::{DecodeDocumentError, FetchRequest, FetchResponse, MAX_METADATA
 use http::StatusCode;
 use url::Url;
 
-use super::server::FindServer;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
+use super::effect::FlowEffect;
+use super::server::{FindServer, ServerState};
+use super::step::{FlowContext, FlowStep, check_response, into_state};
 use crate::error::FlowError;
 use crate::settings::LegacyDiscovery;
 
@@ -24,8 +25,20 @@ pub(super) struct FindResource {
     named: bool,
 }
 
+/// State of the discovery, or of what follows.
+pub(super) enum ResourceState {
+    Resource(FindResource),
+    Server(ServerState),
+}
+
+impl From<ServerState> for ResourceState {
+    fn from(state: ServerState) -> Self {
+        Self::Server(state)
+    }
+}
+
 impl FindResource {
-    pub(super) fn begin(facts: &FlowContext) -> FlowStep {
+    pub(super) fn begin(facts: &FlowContext) -> FlowStep<ResourceState> {
         let named = facts.cause.challenge.as_ref().and_then(|challenge| challenge.get("resource_metadata"));
         let mut urls: VecDeque<Url> = match named {
             Some(text) => {
@@ -44,23 +57,23 @@ impl FindResource {
         }
     }
 
-    fn ask(self) -> (FlowState, FlowEffect) {
+    fn ask(self) -> (ResourceState, FlowEffect) {
         let request = FetchRequest::get(self.url.clone(), MAX_METADATA_BYTES);
-        (FlowState::Resource(self), FlowEffect::Fetch(request))
+        (ResourceState::Resource(self), FlowEffect::Fetch(request))
     }
 
     pub(super) fn handle(
         mut self,
         facts: &FlowContext,
         response: Result<FetchResponse, FetchError>,
-    ) -> FlowStep {
+    ) -> FlowStep<ResourceState> {
         let response = check_response(RESOURCE_METADATA_NAME, &self.url, response)?;
         if response.status == StatusCode::OK {
             match response.decode_marked::<ProtectedResourceMetadata>(&["resource", "authorization_servers"])
             {
                 Ok(metadata) => {
                     metadata.check(&facts.cause.endpoint, facts.settings.strict_resource)?;
-                    return FindServer::begin(facts, metadata);
+                    return FindServer::begin(facts, metadata).map(into_state);
                 }
                 // A web site that answers everything with its front page, or with some JSON of its own.
                 Err(DecodeDocumentError::Other(_)) if !self.named => {}
@@ -79,7 +92,7 @@ impl FindResource {
                 Ok(self.ask())
             }
             None if facts.settings.legacy_discovery == LegacyDiscovery::Deny => Err(FlowError::NoMetadata),
-            None => FindServer::begin_legacy(facts),
+            None => FindServer::begin_legacy(facts).map(into_state),
         }
     }
 }

@@ -13,8 +13,9 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
 use super::discovered_server::DiscoveredServer;
-use super::register::RegisterClient;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
+use super::effect::FlowEffect;
+use super::register::{RegisterClient, RegisterState};
+use super::step::{FlowContext, FlowStep, check_response, into_state};
 use crate::error::FlowError;
 use crate::settings::{GrantType, LegacyDiscovery};
 
@@ -35,8 +36,20 @@ pub(super) struct FindServer {
     bound: bool,
 }
 
+/// State of the discovery, or of what follows.
+pub(super) enum ServerState {
+    Server(Box<FindServer>),
+    Register(RegisterState),
+}
+
+impl From<RegisterState> for ServerState {
+    fn from(state: RegisterState) -> Self {
+        Self::Register(state)
+    }
+}
+
 impl FindServer {
-    pub(super) fn begin(facts: &FlowContext, metadata: ProtectedResourceMetadata) -> FlowStep {
+    pub(super) fn begin(facts: &FlowContext, metadata: ProtectedResourceMetadata) -> FlowStep<ServerState> {
         let scopes = metadata.scopes();
         let bound = metadata.dpop_bound_access_tokens_required == Some(true);
         let issuer = choose_issuer(facts, &metadata.authorization_servers).ok_or(FlowError::NoMetadata)?;
@@ -45,7 +58,7 @@ impl FindServer {
         Ok(Self { issuer, url, rest: urls, resource: metadata.resource, scopes, legacy: false, bound }.ask())
     }
 
-    pub(super) fn begin_legacy(facts: &FlowContext) -> FlowStep {
+    pub(super) fn begin_legacy(facts: &FlowContext) -> FlowStep<ServerState> {
         let endpoint = &facts.cause.endpoint;
         // For 2025-03-26 the path of the endpoint is dropped (AUTC-05).
         let issuer =
@@ -59,20 +72,20 @@ impl FindServer {
             .ask())
     }
 
-    fn ask(self) -> (FlowState, FlowEffect) {
+    fn ask(self) -> (ServerState, FlowEffect) {
         let mut request = FetchRequest::get(self.url.clone(), MAX_METADATA_BYTES);
         if self.legacy {
             // Servers of 2025-03-26 may choose the document by this header (AUTC-04).
             request = request.header(VERSION, HeaderValue::from_static("2025-03-26"));
         }
-        (FlowState::Server(Box::new(self)), FlowEffect::Fetch(request))
+        (ServerState::Server(Box::new(self)), FlowEffect::Fetch(request))
     }
 
     pub(super) fn handle(
         mut self,
         facts: &mut FlowContext,
         response: Result<FetchResponse, FetchError>,
-    ) -> FlowStep {
+    ) -> FlowStep<ServerState> {
         let response = check_response(SERVER_METADATA_NAME, &self.url, response)?;
         if response.status == StatusCode::OK {
             match response.decode_marked::<AuthorizationServerMetadata>(&["issuer"]) {
@@ -108,7 +121,7 @@ impl FindServer {
         facts: &mut FlowContext,
         server: AuthorizationServerMetadata,
         documented: bool,
-    ) -> FlowStep {
+    ) -> FlowStep<ServerState> {
         server.check_not_loopback(&facts.cause.endpoint)?;
         let scopes = scopes(facts, self.scopes.as_ref(), &server);
         let algorithms = server.dpop_signing_alg_values_supported.as_deref();
@@ -124,15 +137,15 @@ impl FindServer {
                 if documented {
                     found.server.check_code_flow()?;
                 }
-                RegisterClient::begin(facts, found)
+                RegisterClient::begin(facts, found).map(into_state)
             }
             GrantType::Device => {
                 found.server.token_url()?;
                 // Asked for before the registration, which would be in vain without these endpoints.
                 found.server.device_authorization_url()?;
-                RegisterClient::begin(facts, found)
+                RegisterClient::begin(facts, found).map(into_state)
             }
-            _ => RegisterClient::begin_unattended(facts, found),
+            _ => RegisterClient::begin_unattended(facts, found).map(into_state),
         }
     }
 }

@@ -10,13 +10,16 @@ mod renewal;
 
 use std::collections::{HashMap, VecDeque};
 
-use hospes_auth::ClientId;
+use hospes_auth::egress::FetchError;
+use hospes_auth::{Challenge, ClientId, FetchRequest, FetchResponse, Issuer, RedirectUri, Scopes, Seed};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
+use url::Url;
 
 use super::*;
 use crate::{
-    ClientAuth, ClientIdentity, GrantType, LegacyDiscovery, PreregisteredOAuthClient, RedirectError,
+    ClientAuth, ClientIdentity, ClientRegistration, GrantType, LegacyDiscovery, OAuthClientSettings,
+    PreregisteredOAuthClient, RedirectError, TokenSet,
 };
 
 pub(super) const NOW: u64 = 1_800_000_000;

@@ -8,8 +8,10 @@ use serde::Deserialize;
 use url::Url;
 
 use super::discovered_server::DiscoveredServer;
+use super::effect::FlowEffect;
+use super::grant_types;
 use super::redeem::RedeemGrant;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response, grant_types};
+use super::step::{FlowContext, FlowStep, check_response};
 use crate::error::FlowError;
 use crate::settings::IdentityProvider;
 use crate::token_request::{TOKEN_ENDPOINT_NAME, TokenRequestForm, read_success};
@@ -35,7 +37,7 @@ pub(super) fn begin(
     facts: &mut FlowContext,
     found: DiscoveredServer,
     provider: IdentityProvider,
-) -> FlowStep {
+) -> FlowStep<Box<TokenExchange>> {
     let url = provider.token_endpoint;
     let order = found.token_request_of_given(facts)?;
     let scopes = order.scope_fields();
@@ -51,7 +53,7 @@ pub(super) fn begin(
     let issuer = Issuer::new(url.origin().ascii_serialization()).unwrap_or_else(|_| order.issuer.clone());
     let form = TokenRequestForm::new(grant_types::TOKEN_EXCHANGE, &fields);
     let request = form.send(&url, &provider.client, &issuer, url.as_str(), &mut facts.seed, facts.now)?;
-    Ok((FlowState::Vouch(Box::new(TokenExchange { found, url })), FlowEffect::Fetch(request)))
+    Ok((Box::new(TokenExchange { found, url }), FlowEffect::Fetch(request)))
 }
 
 impl TokenExchange {
@@ -63,7 +65,7 @@ impl TokenExchange {
         self,
         facts: &mut FlowContext,
         response: Result<FetchResponse, FetchError>,
-    ) -> FlowStep {
+    ) -> FlowStep<Box<RedeemGrant>> {
         let response = check_response(TOKEN_ENDPOINT_NAME, &self.url, response)?;
         let exchanged: TokenExchangeResponse = read_success(TOKEN_ENDPOINT_NAME, &response, &self.url)?;
         if exchanged.issued_token_type != ID_JAG_TYPE {
