@@ -12,12 +12,30 @@ use super::super::phase::{ReadyConnection, UpstreamPhase};
 use super::super::result_validator::ResultValidator;
 use super::SupervisedConnection;
 use super::supervisor::ConnectionEnd;
-use crate::server::{ListKinds, SignInChanges};
+use crate::server::{ListKinds, ListProblem, SignInChanges, UpstreamConnectError, UpstreamListing};
 
 /// Wait before a list that could not be read is read again; twice as long after each further time.
 const REREAD_AFTER: Duration = Duration::from_secs(2);
 /// The longest such wait.
 const MAX_REREAD_AFTER: Duration = Duration::from_secs(300);
+
+/// Time at which lists that could not be read are read again.
+struct RereadTimer {
+    at: Instant,
+    wait: Duration,
+}
+
+impl RereadTimer {
+    fn new() -> Self {
+        Self { at: Instant::now() + REREAD_AFTER, wait: REREAD_AFTER }
+    }
+
+    /// Sets the next time, after twice the wait.
+    fn back_off(&mut self) {
+        self.wait = (self.wait * 2).min(MAX_REREAD_AFTER);
+        self.at = Instant::now() + self.wait;
+    }
+}
 
 impl SupervisedConnection {
     /// Keeps the lists of a connection up to date until it is gone, and says why it is.
@@ -35,31 +53,15 @@ impl SupervisedConnection {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
         let mut current = Arc::clone(live);
-        let offered = ListKinds::offered(live.capabilities());
-        let mut wait = REREAD_AFTER;
-        let mut reread_at = Instant::now() + wait;
+        let mut reread = RereadTimer::new();
         loop {
             let lost = current.listing.lost_kinds();
-            // Every branch can be dropped and begun anew: `hear` loses nothing, and the others keep what they wait for.
+            let causes = (&mut *changes, whose, &mut *pins);
             let stale = tokio::select! {
                 reason = &mut closed => return ConnectionEnd::gone(reason),
-                stale = ear.next_stale_lists() => stale,
-                () = self.doubt.notified() => offered,
-                // A server that was only busy says nothing when it no longer is.
-                () = sleep_until(reread_at), if lost.any() => {
-                    wait = (wait * 2).min(MAX_REREAD_AFTER);
-                    reread_at = Instant::now() + wait;
-                    lost
-                }
-                () = changed(changes) => {
-                    if changes.as_ref().map(|changes| changes.borrow().others) != whose {
-                        return ConnectionEnd::Others;
-                    }
-                    offered
-                }
-                () = changed(pins) => match &self.server.gate {
-                    Some(gate) if gate.needs_reconnect(live.quarantined) => return ConnectionEnd::Decided,
-                    _ => continue,
+                stale = self.next_stale_lists(live, lost, ear, &mut reread, causes) => match stale {
+                    Ok(stale) => stale,
+                    Err(end) => return end,
                 },
             };
             // Read into a copy: calls go on with the published lists, and are told only of differences.
@@ -70,11 +72,7 @@ impl SupervisedConnection {
                 reason = &mut closed => return ConnectionEnd::gone(reason),
                 () = reader.read(stale, &mut listing) => {}
             }
-            // A list may be broken for good; all of them at once are a server that is gone.
-            if listing.lost() > current.listing.lost()
-                && listing.lost() >= stale.count()
-                && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
-            {
+            if let Some(problem) = total_loss(&current.listing, &listing, stale) {
                 return ConnectionEnd::gone(problem.to_string());
             }
             let known = &current.listing.problems;
@@ -83,34 +81,90 @@ impl SupervisedConnection {
             }
             // Setting the phase makes all views look again, so it is set for a difference only.
             if listing != current.listing {
-                let connection = Arc::clone(&live.connection);
-                let hashes = match self.compare_with_pins(&connection, &listing).await {
-                    Ok(hashes) => hashes,
+                current = match self.with_listing(live, listing).await {
+                    Ok(next) => Arc::new(next),
                     Err(problem) => return ConnectionEnd::Gone(problem),
                 };
-                // The number stays: the connection is the same, and so are the calls and tasks that were begun on it.
-                let (id, quarantined, since) = (live.id, live.quarantined, live.since);
-                let results = ResultValidator::of(&listing);
-                current = Arc::new(ReadyConnection {
-                    id,
-                    connection,
-                    listing,
-                    hashes,
-                    results,
-                    quarantined,
-                    since,
-                });
                 *last = Some(Arc::clone(&current));
                 self.set(UpstreamPhase::Ready(Arc::clone(&current)));
             }
             // Tools that could not be read stay marked as unread, so that calls do not use the old ones.
-            let is_lost =
-                current.listing.problems.iter().any(|problem| problem.whole && problem.list == "tools/list");
-            if !is_lost && !ear.is_stale() {
+            if !has_lost_tools(&current.listing) && !ear.is_stale() {
                 self.set_unread(false);
             }
         }
     }
+
+    /// Waits until lists of the connection have to be read again, and returns which. `lost` are those that could not be
+    /// read. Fails if the connection has to end.
+    async fn next_stale_lists(
+        &self,
+        live: &ReadyConnection,
+        lost: ListKinds,
+        ear: &mut ListChangeSubscription,
+        reread: &mut RereadTimer,
+        (changes, whose, pins): (
+            &mut Option<watch::Receiver<SignInChanges>>,
+            Option<u64>,
+            &mut Option<watch::Receiver<u64>>,
+        ),
+    ) -> Result<ListKinds, ConnectionEnd> {
+        loop {
+            // Every branch can be dropped and begun anew: the subscription loses nothing, and the others keep what they
+            // wait for.
+            tokio::select! {
+                stale = ear.next_stale_lists() => return Ok(stale),
+                () = self.doubt.notified() => break,
+                // A server that was only busy says nothing when it no longer is.
+                () = sleep_until(reread.at), if lost.any() => {
+                    reread.back_off();
+                    return Ok(lost);
+                }
+                () = changed(changes) => {
+                    if changes.as_ref().map(|changes| changes.borrow().others) != whose {
+                        return Err(ConnectionEnd::Others);
+                    }
+                    break;
+                }
+                () = changed(pins) => {
+                    if self.server.gate.as_ref().is_some_and(|gate| gate.needs_reconnect(live.quarantined)) {
+                        return Err(ConnectionEnd::Decided);
+                    }
+                }
+            }
+        }
+        Ok(ListKinds::offered(live.capabilities()))
+    }
+
+    /// Returns the connection with new lists, compared with their pins.
+    async fn with_listing(
+        &self,
+        live: &ReadyConnection,
+        listing: UpstreamListing,
+    ) -> Result<ReadyConnection, UpstreamConnectError> {
+        let connection = Arc::clone(&live.connection);
+        let hashes = self.compare_with_pins(&connection, &listing).await?;
+        let results = ResultValidator::of(&listing);
+        // The number stays: the connection is the same, and so are the calls and tasks that were begun on it.
+        let (id, quarantined, since) = (live.id, live.quarantined, live.since);
+        Ok(ReadyConnection { id, connection, listing, hashes, results, quarantined, since })
+    }
+}
+
+/// Returns a problem of the lists that were read if none of them could be, although at least one could before. One list
+/// may be broken permanently; if all are, the server is gone.
+fn total_loss<'n>(
+    before: &UpstreamListing,
+    now: &'n UpstreamListing,
+    read: ListKinds,
+) -> Option<&'n ListProblem> {
+    let is_total = now.lost() > before.lost() && now.lost() >= read.count();
+    now.problems.iter().find(|problem| is_total && problem.whole)
+}
+
+/// Returns true if the tools could not be read.
+fn has_lost_tools(listing: &UpstreamListing) -> bool {
+    listing.problems.iter().any(|problem| problem.whole && problem.list == "tools/list")
 }
 
 /// Waits until something has changed: how the server lets us in, or what was decided about it.
@@ -121,4 +175,46 @@ pub(super) async fn changed<T>(changes: &mut Option<watch::Receiver<T>>) {
         return;
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(lost: &[&'static str]) -> UpstreamListing {
+        let problem = |list| ListProblem { list, text: "no answer".to_owned(), whole: true };
+        let problems = lost.iter().copied().map(problem).collect();
+        UpstreamListing { problems, ..UpstreamListing::default() }
+    }
+
+    #[test]
+    fn a_server_is_gone_if_none_of_its_lists_can_be_read_any_more() {
+        let read = ListKinds { tools: true, prompts: true, resources: false };
+        let (none, tools) = (listing(&[]), listing(&["tools/list"]));
+        let both = listing(&["tools/list", "prompts/list"]);
+        assert_eq!(total_loss(&none, &both, read), both.problems.first());
+        assert_eq!(total_loss(&tools, &both, read), both.problems.first());
+        assert_eq!(total_loss(&none, &tools, read), None, "the prompts were read");
+        assert_eq!(total_loss(&both, &both, read), None, "they could not be read before either");
+        assert_eq!(total_loss(&none, &none, read), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_read_again_after_ever_longer_waits() {
+        let start = Instant::now();
+        let mut reread = RereadTimer::new();
+        assert_eq!(reread.at - start, Duration::from_secs(2));
+        reread.back_off();
+        assert_eq!(reread.at - start, Duration::from_secs(4));
+        (0..20).for_each(|_| reread.back_off());
+        assert_eq!(reread.at - start, MAX_REREAD_AFTER);
+    }
+
+    #[test]
+    fn tools_are_lost_only_if_their_whole_list_is() {
+        assert!(has_lost_tools(&listing(&["prompts/list", "tools/list"])));
+        assert!(!has_lost_tools(&listing(&["prompts/list"])));
+        let entry = ListProblem { list: "tools/list", text: "no name".to_owned(), whole: false };
+        assert!(!has_lost_tools(&UpstreamListing { problems: vec![entry], ..UpstreamListing::default() }));
+    }
 }
