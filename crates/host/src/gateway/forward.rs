@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Poll;
 
-use hospes::{Call, Outcome, Service};
+use hospes::{Call, Outcome, PendingInput, Service};
 use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError, code};
 use memchr::memmem;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use super::{elicitation, result_identity};
 use crate::catalogue::{MergedCatalogue, show_in, template_matches};
 use crate::sampling::SamplingCause;
 use crate::server::{CapabilitySet, decoded};
-use crate::upstream::ReadyConnection;
+use crate::upstream::{ReadyConnection, SendTurn};
 
 /// Destination of a call.
 #[derive(Debug)]
@@ -42,103 +42,121 @@ impl Gateway {
         let ForwardRoute { reached: ReachedUpstream { mut lease, live, turn }, catalogue, .. } = way;
         // Only a server of the older era holds the call itself, so only there is its state tied to the connection.
         let holder = live.connection.keeps_calls().then_some(live.id);
-        let mut round = call.context.round();
-        let roots = &self.shared.upstreams[position].roots;
-        let looked = roots.filter_answers(&call.context, &mut round.answers).await;
-        if let Some(text) = round.carried.take() {
-            // Nothing was sent yet, so the lease must not count as a call that was given up.
-            let inner = verify_round_state(&text, server, holder).inspect_err(|_| lease.finish())?;
-            round.carried = inner.map(str::to_owned);
-            call.context.begin_round(round);
-        } else if looked {
-            call.context.begin_round(round);
-        }
+        // Nothing was sent yet, so the lease must not count as a call that was given up.
+        self.restore_round(&call, position, holder).await.inspect_err(|_| lease.finish())?;
         // The answers of `tasks/update` are in its params and not in the round.
         let params = match &call.method {
-            Method::TasksUpdate => roots.filter_task_params(&call.context, &params).await.unwrap_or(params),
+            Method::TasksUpdate => {
+                let roots = &self.shared.upstreams[position].roots;
+                roots.filter_task_params(&call.context, &params).await.unwrap_or(params)
+            }
             _ => params,
         };
-        let method = call.method.clone();
-        let down = call.context.peer().revision;
-        let subject = call.params.view();
-        let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
         // What a task asks is asked of whoever fetches it.
-        let is_of_a_task = matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel);
-        if !is_of_a_task {
+        if !matches!(call.method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) {
             self.declare_local_answers(&call);
         }
-        let (mut turn, mut rounds) = (turn, 0);
-        let outcome = loop {
+        let outcome = self.send_rounds(&call, &params, (server, &live), turn).await;
+        let outcome = self.check_era(&call.method, outcome, position, (&lease.line, &live)).await;
+        // A task goes on, and may ask: the connection stays, and stays its application's.
+        match &outcome {
+            Outcome::Complete(Reply::CreateTask(made)) => lease.tasks().note(&made.task),
+            _ => lease.finish(),
+        }
+        match &outcome {
+            Outcome::Complete(reply) if call.method == Method::ToolsCall => {
+                check_structured_result(server, &live, &params, reply);
+            }
+            // The client's own failures have this code, and a broken connection may be behind them.
+            Outcome::Failed(error) if error.code == code::INTERNAL_ERROR => lease.line.doubt(),
+            _ => {}
+        }
+        self.present_outcome(&call, outcome, (server, holder), &catalogue)
+    }
+
+    /// Restores the server's own part of the request state, and removes roots from the answers that the server may not
+    /// see. Fails if the state belongs to another server, or to a connection that is gone.
+    async fn restore_round(&self, call: &Call, position: usize, holder: Option<u64>) -> Result<(), RpcError> {
+        let upstream = &self.shared.upstreams[position];
+        let mut round = call.context.round();
+        let has_roots = upstream.roots.filter_answers(&call.context, &mut round.answers).await;
+        let carried = round.carried.take();
+        if let Some(text) = &carried {
+            let inner = verify_round_state(text, &upstream.server.name, holder)?;
+            round.carried = inner.map(str::to_owned);
+        }
+        if carried.is_some() || has_roots {
+            call.context.begin_round(round);
+        }
+        Ok(())
+    }
+
+    /// Sends the call, again with the answers after each round of questions that the host answers itself, until it has
+    /// ended or the application has to answer.
+    async fn send_rounds(
+        &self,
+        call: &Call,
+        params: &RawJson,
+        (server, live): (&str, &ReadyConnection),
+        mut turn: Option<SendTurn>,
+    ) -> Outcome {
+        let subject = call.params.view();
+        let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
+        let cause = SamplingCause { server, subject: subject.as_deref() };
+        let mut rounds = 0;
+        loop {
             // A copy, because the same call goes out again with the answers of the next round.
-            let onward = Call::new(method.clone(), params.clone(), call.context.clone());
-            let mut calling = std::pin::pin!(live.connection.service.call(onward));
-            // With its first poll the call is sent, and the next one that waited may go.
-            let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
-            drop(turn.take());
-            let outcome = match first {
-                Poll::Ready(outcome) => outcome,
-                Poll::Pending => calling.await,
+            let onward = Call::new(call.method.clone(), params.clone(), call.context.clone());
+            let questions = match send_in_turn(live, onward, &mut turn).await {
+                Outcome::InputRequired(questions) => questions,
+                outcome => return outcome,
             };
-            let Outcome::InputRequired(questions) = outcome else { break outcome };
-            let cause = SamplingCause { server, subject: subject.as_deref() };
-            let questions = match self.screen_questions(&call, (cause, &live), questions).await {
+            let questions = match self.screen_questions(call, (cause, live), questions).await {
                 LocalAnswerOutcome::Left(questions) => questions,
-                LocalAnswerOutcome::Ended(outcome) => break outcome,
+                LocalAnswerOutcome::Ended(outcome) => return outcome,
                 LocalAnswerOutcome::All(round) if rounds < MAX_OWN_ROUNDS => {
                     call.context.begin_round(*round);
                     rounds += 1;
                     continue;
                 }
                 LocalAnswerOutcome::All(_) => {
-                    break Outcome::Failed(RpcError::internal(
+                    return Outcome::Failed(RpcError::internal(
                         "the server repeated rejected requests too often",
                     ));
                 }
             };
             if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == CapabilitySet::NONE {
-                break Outcome::InputRequired(questions);
+                return Outcome::InputRequired(questions);
             }
             // Boxed, so that the many calls that ask nothing do not carry the state of asking.
-            match Box::pin(self.answer_locally(&call, cause, questions)).await {
+            match Box::pin(self.answer_locally(call, cause, questions)).await {
                 Ok(LocalAnswerOutcome::All(round)) => call.context.begin_round(*round),
-                Ok(LocalAnswerOutcome::Left(questions)) => break Outcome::InputRequired(questions),
-                Ok(LocalAnswerOutcome::Ended(outcome)) => break outcome,
-                Err(error) => break Outcome::Failed(error),
+                Ok(LocalAnswerOutcome::Left(questions)) => return Outcome::InputRequired(questions),
+                Ok(LocalAnswerOutcome::Ended(outcome)) => return outcome,
+                Err(error) => return Outcome::Failed(error),
             }
             rounds += 1;
-        };
-        let outcome = self.check_era(&method, outcome, position, (&lease.line, &live)).await;
-        // A task goes on, and may ask: the connection stays, and stays its application's.
-        match &outcome {
-            Outcome::Complete(Reply::CreateTask(made)) => lease.tasks().note(&made.task),
-            _ => lease.finish(),
         }
+    }
+
+    /// Returns the outcome as the application sees it: with URIs that route back to the server, with its name in
+    /// questions and errors, and with a request state that names the server and its connection.
+    fn present_outcome(
+        &self,
+        call: &Call,
+        outcome: Outcome,
+        (server, holder): (&str, Option<u64>),
+        catalogue: &MergedCatalogue,
+    ) -> Result<Outcome, RpcError> {
         match outcome {
             Outcome::Complete(reply) => {
-                if method == Method::ToolsCall {
-                    check_structured_result(server, &live, &params, &reply);
-                }
-                let reply = result_identity::with_server_info(reply, down);
-                self.present_reply(&method, reply, server, &catalogue).map(Outcome::Complete)
+                let reply = result_identity::with_server_info(reply, call.context.peer().revision);
+                self.present_reply(&call.method, reply, server, catalogue).map(Outcome::Complete)
             }
-            Outcome::InputRequired(mut questions) => {
-                let inner = questions.round.carried.as_deref();
-                let carried = RoundState { server, connection: holder, inner }.write();
-                questions.round.carried = Some(carried);
-                for (_, request) in &mut questions.requests {
-                    if let InputRequest::Elicit(params) = request {
-                        elicitation::name_server(server, params);
-                    }
-                }
-                Ok(Outcome::InputRequired(questions))
+            Outcome::InputRequired(questions) => {
+                Ok(Outcome::InputRequired(present_questions(questions, server, holder)))
             }
-            Outcome::Failed(error) => {
-                // The client's own failures have this code, and a broken connection may be behind them.
-                if error.code == code::INTERNAL_ERROR {
-                    lease.line.doubt();
-                }
-                Err(elicitation::present_error(server, error))
-            }
+            Outcome::Failed(error) => Err(elicitation::present_error(server, error)),
         }
     }
 
@@ -180,6 +198,31 @@ impl Gateway {
             reply => Ok(reply),
         }
     }
+}
+
+/// Sends a call. If it had to wait for the connection, the next call that waits may go once this one is sent.
+async fn send_in_turn(live: &ReadyConnection, call: Call, turn: &mut Option<SendTurn>) -> Outcome {
+    let mut calling = std::pin::pin!(live.connection.service.call(call));
+    // The first poll sends the call.
+    let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
+    drop(turn.take());
+    match first {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => calling.await,
+    }
+}
+
+/// Returns a server's questions as the application sees them.
+fn present_questions(mut questions: PendingInput, server: &str, holder: Option<u64>) -> PendingInput {
+    let inner = questions.round.carried.as_deref();
+    let carried = RoundState { server, connection: holder, inner }.write();
+    questions.round.carried = Some(carried);
+    for (_, request) in &mut questions.requests {
+        if let InputRequest::Elicit(params) = request {
+            elicitation::name_server(server, params);
+        }
+    }
+    questions
 }
 
 /// Notes a structured result that breaks its tool's output schema. Only results of tools that have one are decoded.
@@ -262,4 +305,54 @@ fn contents_stay(json: &RawJson, show: &impl Fn(&str) -> String) -> bool {
     }
     let read = json.decode::<ReadResultPeek<'_>>();
     read.is_ok_and(|read| read.contents.iter().all(|contents| show(&contents.uri) == contents.uri))
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes::Round;
+    use hospes_model::{ElicitParams, ElicitSchema};
+
+    use super::*;
+
+    #[test]
+    fn request_state_is_for_the_server_and_the_connection_that_wrote_it() {
+        let state = RoundState { server: "files", connection: Some(7), inner: Some("theirs") }.write();
+        assert_eq!(verify_round_state(&state, "files", Some(7)), Ok(Some("theirs")));
+        for (text, server, holder, reason) in [
+            ("theirs", "files", Some(7), "invalid request state"),
+            (&*state, "notes", Some(7), "belongs to the server `files`"),
+            (&*state, "files", Some(8), "was restarted during the call"),
+            (&*state, "files", None, "was restarted during the call"),
+        ] {
+            let error = verify_round_state(text, server, holder).unwrap_err();
+            assert!(error.message.contains(reason), "{text} {server} {holder:?}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn questions_name_their_server_and_carry_its_state() {
+        let mut round = Round::default();
+        round.carried = Some("theirs".to_owned());
+        let form = ElicitParams::form("Which one?", ElicitSchema::new());
+        let requests = vec![("a".to_owned(), InputRequest::Elicit(Box::new(form)))];
+        let shown = present_questions(PendingInput::new(requests, round), "files", Some(7));
+        let carried = shown.round.carried.unwrap();
+        let expected = RoundState { server: "files", connection: Some(7), inner: Some("theirs") };
+        assert_eq!(RoundState::read(&carried), Some(expected));
+        let (_, InputRequest::Elicit(params)) = &shown.requests[0] else { panic!("{:?}", shown.requests) };
+        assert_eq!(params.message(), "The server `files` asks: Which one?");
+    }
+
+    #[test]
+    fn only_members_that_name_uris_are_looked_into() {
+        for (json, expected) in [
+            (r#"{"uri":"notes://a"}"#, true),
+            (r#"{"resourceUri":"ui://a"}"#, true),
+            (r#"{"ui/resourceUri":"ui://a"}"#, true),
+            (r#"{"text":"a uri"}"#, false),
+            (r#"{"tempuri":"a"}"#, false),
+        ] {
+            assert_eq!(may_hold_uris(json.as_bytes()), expected, "{json}");
+        }
+    }
 }

@@ -24,7 +24,9 @@ use super::task_watches::{SubscribedItems, WatchedTask};
 use crate::catalogue::{MergedCatalogue, STATUS_URI, template_matches};
 use crate::guard::{CallTarget, TargetItem};
 use crate::server::BlockReason;
-use crate::upstream::{SupervisedConnection, TaskHold, UpstreamEntry, UpstreamPhase, listen};
+use crate::upstream::{
+    ReadyConnection, SupervisedConnection, TaskHold, UpstreamEntry, UpstreamPhase, listen,
+};
 
 /// Wait before a server's stream that ended is opened again.
 const REOPEN_DELAY: Duration = Duration::from_secs(2);
@@ -47,6 +49,17 @@ enum IfWithheld {
     Waits,
 }
 
+/// Stream of changes of one server, on one connection, for one application.
+struct ServerStream<'a> {
+    /// The position of the server.
+    server: usize,
+    line: &'a SupervisedConnection,
+    /// Handle for the tasks of the connection.
+    hold: &'a TaskHold,
+    using: &'a ViewLease,
+    told: &'a SubscriptionSink<'a>,
+}
+
 impl Gateway {
     /// Stays pending until it is dropped.
     pub(super) async fn listen(&self, call: &Call, using: &ViewLease) -> Result<Outcome, RpcError> {
@@ -63,13 +76,8 @@ impl Gateway {
         let is_own = |uri: &String| uri == STATUS_URI && using.view.only.is_none();
         let status = waiting.iter().any(is_own);
         waiting.retain(|uri| !is_own(uri));
-        let user = using.view.user.as_ref();
-        let line = |slot: &UpstreamEntry| Some(slot.of(user)?.line(using.view.abilities));
-        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
-        let lines = seen.map(|(server, slot)| (server, line(slot)));
-        let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.told()))));
-        // Collected here, since receivers only get what is sent after they subscribed, and below is waited.
-        let logs: Vec<_> = logs.collect();
+        // Before anything is waited for, because receivers only get what is sent after they subscribed.
+        let logs = self.subscribe_to_logs(using);
         let told = SubscriptionSink::new(context);
         let mut follows = FuturesUnordered::new();
         let follow = |(server, wanted): (usize, SubscribedItems)| {
@@ -80,14 +88,7 @@ impl Gateway {
         follows.extend(routed.into_iter().map(follow));
         let tasks = self.find_watched_tasks(&wanted.task_ids, using, context).await;
         follows.extend(tasks.into_iter().map(follow));
-        // Whoever is told that they listen misses nothing; but a server that is slow to say so is not waited for.
-        tokio::select! {
-            _ = timeout(ACKNOWLEDGE_TIMEOUT, told.wait_for_acknowledgements()) => {}
-            never = async {
-                while follows.next().await.is_some() {}
-                std::future::pending::<std::convert::Infallible>().await
-            } => match never {},
-        }
+        wait_for_acknowledgements(&told, &mut follows).await;
         // What is followed by nobody is not said to be.
         honoured.resource_subscriptions.retain(|uri| !denied.contains(uri) && !told.is_declined(uri));
         honoured.task_ids = told.agreed_on();
@@ -100,13 +101,8 @@ impl Gateway {
         let mut heard = HashSet::new();
         loop {
             // Before anything is waited for: the application may have connections of its own already.
-            for (server, slot) in self.shared.upstreams.iter().enumerate() {
-                if !using.view.sees(server) {
-                    continue;
-                }
-                let Some(upstream) = slot.of(user) else { continue };
-                let own = upstream.own(&using.application, using.view.abilities);
-                if let Some(own) = own.filter(|own| heard.insert(own.id)) {
+            for (server, own) in self.own_connections(using) {
+                if heard.insert(own.id) {
                     logs.push(self.logs(server, own.id, own.told(), call, using));
                 }
             }
@@ -127,6 +123,27 @@ impl Gateway {
             let (routed, _) = self.routable(&known, &mut waiting, context, IfWithheld::Waits).await;
             follows.extend(routed.into_iter().map(follow));
         }
+    }
+
+    /// Subscribes to the messages of the servers in view that belong to no call. Returns, by server, the connection's id
+    /// and the receiver.
+    fn subscribe_to_logs(&self, using: &ViewLease) -> Vec<(usize, (u64, Receiver<Notification>))> {
+        let line = |slot: &UpstreamEntry| Some(slot.of(using.view.user.as_ref())?.line(using.view.abilities));
+        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        let lines = seen.filter_map(|(server, slot)| Some((server, line(slot)?)));
+        lines.map(|(server, line)| (server, (line.id, line.told()))).collect()
+    }
+
+    /// Returns the connections that belong to this application alone, by server.
+    fn own_connections<'a>(
+        &'a self,
+        using: &'a ViewLease,
+    ) -> impl Iterator<Item = (usize, Arc<SupervisedConnection>)> + 'a {
+        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        seen.filter_map(|(server, slot)| {
+            let upstream = slot.of(using.view.user.as_ref())?;
+            Some((server, upstream.own(&using.application, using.view.abilities)?))
+        })
     }
 
     /// Finds the tasks that this application may follow, by server.
@@ -245,8 +262,8 @@ impl Gateway {
                         let hold = fitting.tasks();
                         // A task keeps its connection by itself, for as long as it runs.
                         let kept = Some(fitting).filter(|_| wanted.tasks.is_empty());
-                        let place = (server, &*line, &hold);
-                        self.follow(place, &mut wanted, using, told, &mut starting).await;
+                        let stream = ServerStream { server, line: &line, hold: &hold, using, told };
+                        self.follow(&stream, &mut wanted, &mut starting).await;
                         while kept.is_none() {
                             if matches!(&*line.phase(), UpstreamPhase::Stopped) {
                                 // With its connection a task is gone.
@@ -262,7 +279,7 @@ impl Gateway {
                             // Dropping it counts as started: the acknowledgement does not wait for a second attempt.
                             starting = None;
                             sleep(REOPEN_DELAY).await;
-                            self.follow(place, &mut wanted, using, told, &mut starting).await;
+                            self.follow(&stream, &mut wanted, &mut starting).await;
                         }
                     }
                 }
@@ -331,20 +348,14 @@ impl Gateway {
     /// Follows resources or tasks of one server on one connection, until that ends or the tasks do.
     async fn follow(
         &self,
-        (server, line, hold): (usize, &SupervisedConnection, &TaskHold),
+        stream: &ServerStream<'_>,
         wanted: &mut SubscribedItems,
-        using: &ViewLease,
-        told: &SubscriptionSink<'_>,
         starting: &mut Option<PendingAcknowledgement>,
     ) {
+        let ServerStream { server, line, hold, using, told } = *stream;
         line.wait(|phase| phase.ready().is_some() || matches!(phase, UpstreamPhase::Stopped)).await;
         let Some(live) = line.live() else { return };
-        let resources = live.capabilities().resources.as_ref();
-        let tells = resources.is_some_and(|resources| resources.subscribe == Some(true));
-        let uris = if tells { wanted.resources.as_slice() } else { &[] };
-        if !tells {
-            told.decline(wanted.resources.iter().map(|(_, shown)| shown.clone()));
-        }
+        let uris = followed_resources(&live, &wanted.resources, told);
         if uris.is_empty() && wanted.tasks.is_empty() {
             // It will not tell; a restart may bring another version that does.
             let id = live.id;
@@ -352,24 +363,19 @@ impl Gateway {
             line.wait(|phase| phase.ready().is_none_or(|now| now.id != id)).await;
             return;
         }
-        let follows_tasks = !wanted.tasks.is_empty();
-        let originals: Vec<String> = uris.iter().map(|(original, _)| original.clone()).collect();
-        let tasks: Vec<String> = wanted.tasks.iter().map(|task| task.original.clone()).collect();
-        let filter = SubscriptionFilter::new().with_resource_subscriptions(originals).with_task_ids(tasks);
         let onward = Context::new(Arc::clone(told.context.peer()));
-        let mut exchange = listen(&live.connection, filter, onward);
+        let mut exchange = listen(&live.connection, server_filter(uris, &wanted.tasks), onward);
         let mut asking = SelectAll::new();
         // Of tasks that nobody speaks of it is said that somebody still waits for them, before they count as left alone.
         let keep_tasks = (line.server.idle_after / 2).max(MIN_KEEP_INTERVAL);
-        loop {
+        let follows_tasks = !wanted.tasks.is_empty();
+        // A stream for tasks ends with the last of them.
+        while !follows_tasks || !wanted.tasks.is_empty() {
             let event = std::future::poll_fn(|cx| exchange.poll_event(cx));
             let event = tokio::select! {
                 Some((asked, found)) = asking.next() => {
                     self.apply_poll_result((server, hold), &asked, found, &mut wanted.tasks, using, told);
-                    if !follows_tasks || !wanted.tasks.is_empty() {
-                        continue;
-                    }
-                    return;
+                    continue;
                 }
                 event = timeout(keep_tasks, event) => event,
             };
@@ -380,34 +386,17 @@ impl Gateway {
                 continue;
             };
             match event {
-                // The rules may have changed since it was followed.
-                ExchangeEvent::Notify(Notification::ResourceUpdated(params))
-                    if !self.may_be_told(server, &params.uri, told) => {}
-                ExchangeEvent::Notify(Notification::ResourceUpdated(mut params)) => {
-                    params.uri = match uris.iter().find(|(original, _)| *original == params.uri) {
-                        Some((_, shown)) => shown.clone(),
-                        // A part of what was subscribed to.
-                        None => {
-                            let catalogue = using.catalogue();
-                            catalogue.uris.show(&line.server.name, &params.uri, &template_matches)
-                        }
-                    };
-                    told.notify(Notification::ResourceUpdated(params));
+                ExchangeEvent::Notify(Notification::ResourceUpdated(params)) => {
+                    self.forward_update(stream, params, uris);
                 }
                 ExchangeEvent::Notify(Notification::TasksChanged(found)) => {
                     self.apply_task_change((server, hold), found, &mut wanted.tasks, using, told);
-                    if follows_tasks && wanted.tasks.is_empty() {
-                        return;
-                    }
                 }
                 ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(params)) => {
                     let is_first = starting.is_some();
                     apply_acknowledgement((params, is_first), uris, &mut wanted.tasks, hold, told);
                     // Dropped last: the application's acknowledgement may go out once it is gone.
                     *starting = None;
-                    if follows_tasks && wanted.tasks.is_empty() {
-                        return;
-                    }
                     // While the stream was broken nobody told anything.
                     let unknown = wanted.tasks.iter().filter(|task| !is_first || task.last.is_none());
                     asking.push(self.poll_tasks(&live, unknown.cloned().collect(), told.context));
@@ -422,6 +411,62 @@ impl Gateway {
             }
         }
     }
+
+    /// Forwards the update of a resource under the URI that the application knows.
+    fn forward_update(
+        &self,
+        stream: &ServerStream<'_>,
+        mut params: ResourceUpdatedParams,
+        uris: &[(String, String)],
+    ) {
+        let ServerStream { server, line, using, told, .. } = *stream;
+        // The rules may have changed since it was followed.
+        if !self.may_be_told(server, &params.uri, told) {
+            return;
+        }
+        params.uri = match uris.iter().find(|(original, _)| *original == params.uri) {
+            Some((_, shown)) => shown.clone(),
+            // A part of what was subscribed to.
+            None => using.catalogue().uris.show(&line.server.name, &params.uri, &template_matches),
+        };
+        told.notify(Notification::ResourceUpdated(params));
+    }
+}
+
+/// Waits until the servers have acknowledged their streams, but not for one that is slow to do so. An application that
+/// is told that it listens misses nothing.
+async fn wait_for_acknowledgements(
+    told: &SubscriptionSink<'_>,
+    follows: &mut FuturesUnordered<impl Future<Output = ()>>,
+) {
+    tokio::select! {
+        _ = timeout(ACKNOWLEDGE_TIMEOUT, told.wait_for_acknowledgements()) => {}
+        never = async {
+            while follows.next().await.is_some() {}
+            std::future::pending::<std::convert::Infallible>().await
+        } => match never {},
+    }
+}
+
+/// Returns the resources that the server reports changes of. The others are declined.
+fn followed_resources<'w>(
+    live: &ReadyConnection,
+    resources: &'w [(String, String)],
+    told: &SubscriptionSink<'_>,
+) -> &'w [(String, String)] {
+    let offered = live.capabilities().resources.as_ref();
+    if offered.is_some_and(|offered| offered.subscribe == Some(true)) {
+        return resources;
+    }
+    told.decline(resources.iter().map(|(_, shown)| shown.clone()));
+    &[]
+}
+
+/// Creates the filter of a server's stream, with the URIs and ids of the server.
+fn server_filter(uris: &[(String, String)], tasks: &[WatchedTask]) -> SubscriptionFilter {
+    let uris: Vec<String> = uris.iter().map(|(original, _)| original.clone()).collect();
+    let tasks: Vec<String> = tasks.iter().map(|task| task.original.clone()).collect();
+    SubscriptionFilter::new().with_resource_subscriptions(uris).with_task_ids(tasks)
 }
 
 /// Checks the number of subscriptions of one stream, and that tasks were declared if any is followed.

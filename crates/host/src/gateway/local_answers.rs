@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hospes::client::UrlReview;
 use hospes::{Call, Outcome, PendingInput, redact};
 use hospes_model::{
-    CallToolResult, ClientCapabilities, ElicitAction, ElicitParams, ElicitResult, InputRequest, Method,
-    RawJson, RpcError, code,
+    CallToolResult, ClientCapabilities, ElicitAction, ElicitParams, ElicitResult, ElicitSchema, InputRequest,
+    Method, RawJson, RpcError, code,
 };
 use hospes_policy::PolicyDecision as Ruling;
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
@@ -212,61 +212,10 @@ async fn elicit(
     if call.context.principal().is_some() || !guard.approvals().is_decidable() {
         return Ok(ElicitResult::cancel());
     }
-    let subject = cause.subject.map(str::to_owned);
-    let mut wants = None;
-    let card = match params {
-        ElicitParams::Form(form) => {
-            let schema = written(&form.requested_schema)?;
-            let secrets = form.requested_schema.properties.0.iter();
-            let secrets =
-                secrets.filter(|(name, field)| looks_secret(name, field)).map(|(name, _)| name.clone());
-            let card = FormCard {
-                cause: subject,
-                message: form.message.clone(),
-                schema,
-                secrets: secrets.collect(),
-            };
-            wants = Some(form.requested_schema.clone());
-            ApprovalCard::Form(Box::new(card))
-        }
-        ElicitParams::Url(wanted) => {
-            // What no browser should be sent to is not shown.
-            let Ok(review) = UrlReview::of(&wanted.url) else { return Ok(ElicitResult::decline()) };
-            ApprovalCard::Url(Box::new(UrlCard {
-                cause: subject,
-                message: wanted.message.clone(),
-                url: review.url,
-                host: review.domain,
-                warnings: review.warnings.iter().map(ToString::to_string).collect(),
-            }))
-        }
-        _ => return Ok(ElicitResult::decline()),
+    let Some(shown) = ShownElicitation::of(params, cause.subject)? else {
+        return Ok(ElicitResult::decline());
     };
-    let shown = written(&card)?;
-    let is_form = wants.is_some();
-    let fits = wants.clone();
-    let asking = NewApproval {
-        principal: call.context.principal().map(str::to_owned),
-        application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
-        server: cause.server.to_owned(),
-        offers: DecisionOptions { edit: is_form, ..DecisionOptions::default() },
-        card,
-        timeout: guard.approval_timeout(),
-        // A decision holds for exactly what the card shows.
-        bond: Sha256::digest(shown.as_bytes()).into(),
-        asker: Sha256::digest(cause.server).into(),
-        caller: call.context.peer().caller.clone(),
-        is_weak: false,
-        definition: None,
-        target: String::new(),
-        session: None,
-        returns: false,
-        check: Some(Box::new(move |content| {
-            let Some(form) = &fits else { return Err("there is no form to fill in".to_owned()) };
-            let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;
-            hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
-        })),
-    };
+    let asking = shown.into_approval(guard, call, cause)?;
     let waiting = match guard.approvals().submit(asking) {
         Ok(waiting) => waiting,
         Err(refused) => {
@@ -287,6 +236,76 @@ async fn elicit(
     })
 }
 
+/// An elicitation as the person sees it.
+struct ShownElicitation {
+    card: ApprovalCard,
+    /// Schema that the answer to a form has to match.
+    form: Option<ElicitSchema>,
+}
+
+impl ShownElicitation {
+    /// Creates the card of an elicitation. None if it must not be shown: a URL that no browser should open, or an
+    /// unknown kind.
+    fn of(params: ElicitParams, subject: Option<&str>) -> Result<Option<Self>, RpcError> {
+        let cause = subject.map(str::to_owned);
+        Ok(match params {
+            ElicitParams::Form(form) => {
+                let (message, wanted) = (form.message, form.requested_schema);
+                let schema = written(&wanted)?;
+                let secrets = wanted.properties.0.iter().filter(|(name, field)| looks_secret(name, field));
+                let secrets = secrets.map(|(name, _)| name.clone()).collect();
+                let card = ApprovalCard::Form(Box::new(FormCard { cause, message, schema, secrets }));
+                Some(Self { card, form: Some(wanted) })
+            }
+            ElicitParams::Url(wanted) => UrlReview::of(&wanted.url).ok().map(|review| {
+                let warnings = review.warnings.iter().map(ToString::to_string).collect();
+                let card = UrlCard {
+                    cause,
+                    message: wanted.message,
+                    url: review.url,
+                    host: review.domain,
+                    warnings,
+                };
+                Self { card: ApprovalCard::Url(Box::new(card)), form: None }
+            }),
+            _ => None,
+        })
+    }
+
+    /// Creates the approval with which the person answers.
+    fn into_approval(
+        self,
+        guard: &PolicyEnforcer,
+        call: &Call,
+        cause: SamplingCause<'_>,
+    ) -> Result<NewApproval, RpcError> {
+        let Self { card, form } = self;
+        let shown = written(&card)?;
+        Ok(NewApproval {
+            principal: call.context.principal().map(str::to_owned),
+            application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
+            server: cause.server.to_owned(),
+            offers: DecisionOptions { edit: form.is_some(), ..DecisionOptions::default() },
+            card,
+            timeout: guard.approval_timeout(),
+            // A decision holds for exactly what the card shows.
+            bond: Sha256::digest(shown.as_bytes()).into(),
+            asker: Sha256::digest(cause.server).into(),
+            caller: call.context.peer().caller.clone(),
+            is_weak: false,
+            definition: None,
+            target: String::new(),
+            session: None,
+            returns: false,
+            check: Some(Box::new(move |content| {
+                let Some(form) = &form else { return Err("there is no form to fill in".to_owned()) };
+                let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;
+                hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
+            })),
+        })
+    }
+}
+
 /// Returns true if a field appears to ask for a secret, which no server may do in a form (ELIC-09).
 fn looks_secret(name: &str, field: &hospes_model::PrimitiveSchemaDefinition) -> bool {
     redact::is_secret_name(name)
@@ -296,4 +315,32 @@ fn looks_secret(name: &str, field: &hospes_model::PrimitiveSchemaDefinition) -> 
                 text.split(|letter: char| !letter.is_alphanumeric()).any(redact::is_secret_name)
             })
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes_model::{PrimitiveSchemaDefinition, StringSchema};
+
+    use super::*;
+
+    #[test]
+    fn a_form_is_shown_with_the_fields_that_ask_for_secrets() {
+        let text = || PrimitiveSchemaDefinition::String(StringSchema::default());
+        let schema = ElicitSchema::new().with_required("city", text()).with_required("api_key", text());
+        let shown = ShownElicitation::of(ElicitParams::form("Where?", schema.clone()), Some("forecast"));
+        let shown = shown.unwrap().unwrap();
+        assert_eq!(shown.form, Some(schema));
+        let ApprovalCard::Form(card) = shown.card else { panic!("no form") };
+        assert_eq!((&*card.message, card.cause.as_deref()), ("Where?", Some("forecast")));
+        assert_eq!(card.secrets, ["api_key"]);
+    }
+
+    #[test]
+    fn a_url_is_shown_unless_no_browser_should_open_it() {
+        let shown = |url: &str| ShownElicitation::of(ElicitParams::url("Sign in", url), None).unwrap();
+        let card = shown("https://login.example.org/start").unwrap().card;
+        let ApprovalCard::Url(card) = card else { panic!("no URL") };
+        assert_eq!(card.host, "login.example.org");
+        assert!(shown("javascript:alert(1)").is_none());
+    }
 }
