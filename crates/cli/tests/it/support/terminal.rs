@@ -4,12 +4,15 @@ use std::io::{Read as _, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use super::LIMIT;
+
+/// Time that the last output of an ended program may take to the screen.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// A terminal with a program in it, which ends with the test.
 pub(crate) struct Terminal {
@@ -82,7 +85,7 @@ impl Terminal {
                 }
             }
             assert!(Instant::now() < until, "{what} is not seen, but:\n{}", self.text());
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -100,10 +103,20 @@ impl Terminal {
         let until = Instant::now() + LIMIT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                self.wait_for_last_output();
                 return status.exit_code();
             }
             assert!(Instant::now() < until, "it does not end:\n{}", self.text());
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until what an ended program has written is on the screen. A process that it leaves may keep the terminal
+    /// open, so this does not wait long.
+    fn wait_for_last_output(&self) {
+        let until = Instant::now() + LAST_OUTPUT;
+        while self.reading.as_ref().is_some_and(|reading| !reading.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
