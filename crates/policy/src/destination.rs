@@ -5,7 +5,6 @@ use serde_json::Value;
 use url::Url;
 
 use crate::arguments::CallArguments;
-use crate::folders::is_absolute;
 use crate::paths::{self, MAX_TEXT};
 use crate::strings::{LocatedString, collect_strings};
 
@@ -267,7 +266,7 @@ pub(crate) fn strip_host_decoration(host: &str) -> String {
 }
 
 fn is_path(text: &str) -> bool {
-    is_absolute(text)
+    paths::is_absolute(text)
         || ["./", "../", ".\\", "..\\", "\\\\"].iter().any(|start| text.starts_with(start))
         || text.starts_with(['~', '$']) && text.contains(['/', '\\'])
         || matches!(text, "~" | "." | ".." | "$HOME" | "${HOME}")

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::destination::{Destination, parse_lone_host, strip_host_decoration};
 use crate::file::PolicyEnvironment;
-use crate::folders::{FolderSet, is_absolute};
-use crate::paths::TextReadings;
+use crate::folders::FolderSet;
+use crate::paths::{self, TextReadings};
 use crate::pattern::{AmbiguityBias, TextPattern};
 use crate::readings::{self, DestinationCandidates, HostCandidate};
 
@@ -28,7 +28,7 @@ impl DestinationPattern {
     /// # Errors
     /// If the text is neither a host nor a folder. The error completes a sentence.
     pub(crate) fn new(text: &str, reading: &PolicyEnvironment) -> Result<Self, String> {
-        let of_folder = text.starts_with('~') || is_absolute(text);
+        let of_folder = text.starts_with('~') || paths::is_absolute(text);
         if !of_folder && text.contains('/') {
             return Err(format!("`{text}`: write only the host, without scheme and path"));
         }

@@ -58,7 +58,7 @@ impl FolderSet {
     fn folder(&self, text: &str) -> Result<String, String> {
         let whole =
             self.at_home(text).ok_or_else(|| format!("the home folder in `{text}` cannot be determined"))?;
-        if !is_absolute(&whole) || !paths::is_plain(&whole) {
+        if !paths::is_absolute(&whole) || !paths::is_plain(&whole) {
             return Err(format!("`{text}` is not an absolute path in plain form"));
         }
         Ok(paths::resolved(&whole.replace('\\', "/")))
@@ -102,7 +102,7 @@ impl FolderSet {
 
     fn permit_one(&self, path: &str) -> bool {
         let turned = path.replace('\\', "/");
-        if !is_absolute(path)
+        if !paths::is_absolute(path)
             || turned.starts_with("//")
             || !paths::is_plain(path)
             // Some servers expand variables in paths, or normalize them.
@@ -169,11 +169,11 @@ impl FolderSet {
     /// Returns true if some reader may find the path inside one of the folders, from any working folder. The path is in
     /// lower case.
     pub(crate) fn may_hold(&self, path: &str) -> bool {
-        readings_of(path).iter().any(|path| self.may_hold_resolved(path))
+        paths::file_system_readings(path).iter().any(|path| self.may_hold_resolved(path))
     }
 
     fn may_hold_resolved(&self, path: &str) -> bool {
-        if is_absolute(path) {
+        if paths::is_absolute(path) {
             return self.lowered().any(|folder| readings::may_be_under(path, folder));
         }
         if path.starts_with(ANY_TEXT) && self.lowered().any(|folder| readings::may_be_under(path, folder)) {
@@ -246,7 +246,7 @@ impl FolderSet {
     fn absolute_candidates(&self, path: &str) -> Vec<String> {
         let path = paths::without_scheme(path.trim());
         let Some(path) = self.at_home(path) else { return Vec::new() };
-        if is_absolute(&path) {
+        if paths::is_absolute(&path) {
             return vec![path];
         }
         let ways =
@@ -278,30 +278,6 @@ fn may_leave_folder(part: &str) -> bool {
     part.starts_with(['/', '~', '\\', '-'])
         || part.contains("../")
         || part.contains(['/', '\\']) && part.contains("..")
-}
-
-/// Returns the paths that file systems resolve a path in lower case to: as written, trimmed as on Windows, and without
-/// process views.
-pub(crate) fn readings_of(path: &str) -> Vec<String> {
-    let path = paths::strip_windows_prefix(paths::without_scheme(path));
-    let mut all = vec![paths::resolved(path)];
-    for other in [trim_windows_endings(path), paths::strip_process_view(path)] {
-        let other = paths::resolved(&other);
-        if !all.contains(&other) {
-            all.push(other);
-        }
-    }
-    all
-}
-
-/// Removes the dots, blanks and stream names that Windows drops at the end of each part.
-fn trim_windows_endings(path: &str) -> String {
-    let parts = path.split('/').enumerate().map(|(at, part)| match part {
-        "." | ".." => part,
-        _ if at == 0 && part.len() == 2 && part.ends_with(':') => part,
-        _ => part.split(':').next().unwrap_or(part).trim_end_matches(['.', ' ']),
-    });
-    parts.collect::<Vec<_>>().join("/")
 }
 
 impl fmt::Display for FolderSet {
@@ -351,10 +327,4 @@ impl fmt::Display for HostSet {
         let places: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&places.join(" or "))
     }
-}
-
-/// Returns true for `/…`, `C:\\…` and `C:/…`.
-pub(crate) fn is_absolute(text: &str) -> bool {
-    let drive = matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
-    drive || text.starts_with('/')
 }

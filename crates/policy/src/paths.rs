@@ -59,6 +59,12 @@ pub(crate) fn strip_windows_prefix(path: &str) -> &str {
     path.strip_prefix("//?/").or_else(|| path.strip_prefix("//./")).unwrap_or(path)
 }
 
+/// Returns true for `/…`, `C:\\…` and `C:/…`.
+pub(crate) fn is_absolute(text: &str) -> bool {
+    let drive = matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    drive || text.starts_with('/')
+}
+
 /// Returns true if a text begins with a drive letter: `C:/`.
 fn starts_with_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
@@ -160,6 +166,30 @@ pub(crate) fn strip_process_view(path: &str) -> String {
         path = next;
     }
     path
+}
+
+/// Returns the paths that file systems resolve a path in lower case to: as written, trimmed as on Windows, and without
+/// process views.
+pub(crate) fn file_system_readings(path: &str) -> Vec<String> {
+    let path = strip_windows_prefix(without_scheme(path));
+    let mut all = vec![resolved(path)];
+    for other in [trim_windows_endings(path), strip_process_view(path)] {
+        let other = resolved(&other);
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
+    all
+}
+
+/// Removes the dots, blanks and stream names that Windows drops at the end of each part.
+fn trim_windows_endings(path: &str) -> String {
+    let parts = path.split('/').enumerate().map(|(at, part)| match part {
+        "." | ".." => part,
+        _ if at == 0 && part.len() == 2 && part.ends_with(':') => part,
+        _ => part.split(':').next().unwrap_or(part).trim_end_matches(['.', ' ']),
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Returns a text as written, decoded once and decoded twice, and each without hidden characters and surrounding

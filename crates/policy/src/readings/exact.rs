@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use percent_encoding::percent_decode_str;
 
+use super::spellings::compatible;
 use crate::destination::Destination;
-use crate::folders::is_absolute;
 use crate::paths;
 
 /// URL schemes whose path is never on the local disk, with their default ports.
@@ -30,7 +30,7 @@ pub(crate) fn parse_exact(text: &str) -> Result<Destination, String> {
     if let Some((scheme, rest)) = text.split_once("://") {
         return url(scheme, rest);
     }
-    if is_absolute(text) {
+    if paths::is_absolute(text) {
         return path(text);
     }
     let (user, host) = text.split_once('@').unwrap_or(("", text));
@@ -51,7 +51,7 @@ pub(super) fn is_network_url(text: &str) -> bool {
 /// Returns true if readers that normalize text change the character.
 fn is_changed_by_normalization(one: char) -> bool {
     let text = one.to_string();
-    super::compatible(&text) != text
+    compatible(&text) != text
 }
 
 fn url(scheme: &str, rest: &str) -> Result<Destination, String> {

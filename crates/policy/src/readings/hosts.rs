@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-use super::spans::{ANY_CHARACTER, ANY_SEGMENT, ANY_TEXT};
-use super::{DestinationCandidates, IsWord, exact, shell};
+use super::candidates::{DestinationCandidates, IsWord};
+use super::shell::is_between;
+use super::spans::{self, ANY_CHARACTER, ANY_SEGMENT, ANY_TEXT};
+use super::{exact, shell};
 use crate::destination::Destination;
 
 /// Maximum length of a host with its port, in bytes, in any spelling.
@@ -20,8 +22,8 @@ const HOST_DELIMITERS: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
 /// Collects the hosts of one spelling.
 pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
     let spanned = shell::spanned_url(text);
-    let alone = !text.trim().contains(super::is_between);
-    for word in text.split(super::is_between).filter(|word| !word.is_empty()) {
+    let alone = !text.trim().contains(is_between);
+    for word in text.split(is_between).filter(|word| !word.is_empty()) {
         if to.is_full() {
             return;
         }
@@ -42,9 +44,8 @@ pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
         collect_tokens(word, alone, to);
     }
     if spanned != text {
-        let words = spanned
-            .split(super::is_between)
-            .filter(|word| word.contains([ANY_TEXT, ANY_CHARACTER, ANY_SEGMENT]));
+        let words =
+            spanned.split(is_between).filter(|word| word.contains([ANY_TEXT, ANY_CHARACTER, ANY_SEGMENT]));
         words.for_each(|word| collect_tokens(word, false, to));
     }
     // Some readers drop blanks and line ends inside a URL.
@@ -106,7 +107,7 @@ fn collect_tokens(word: &str, alone: bool, to: &mut DestinationCandidates) {
 
 /// Returns true if the name consists of wildcards only.
 fn is_unknown(name: &str) -> bool {
-    super::is_wild(name) && name.chars().all(|one| one == '.' || super::is_wildcard(one))
+    spans::is_wild(name) && name.chars().all(|one| one == '.' || spans::is_wildcard(one))
 }
 
 fn is_count(text: &str) -> bool {

@@ -8,6 +8,11 @@ const MAX_EXPANSIONS: usize = 32;
 /// Maximum length of a pair of brackets or braces and its content.
 const MAX_GROUP: usize = 256;
 
+/// Returns true if a character separates words of a text.
+pub(super) fn is_between(one: char) -> bool {
+    one.is_whitespace() || "\"'`<>".contains(one)
+}
+
 /// Returns the reason why a shell would compute a whole word of the text, if it would.
 pub(super) fn computed_reason(text: &str) -> Option<&'static str> {
     if text.contains("$(") {
@@ -17,7 +22,7 @@ pub(super) fn computed_reason(text: &str) -> Option<&'static str> {
         return Some("text between backticks may be the output of a command");
     }
     let spanned = spanned(text);
-    let mut words = spanned.split(super::is_between);
+    let mut words = spanned.split(is_between);
     if words.any(|word| !word.is_empty() && word.chars().all(|one| one == ANY_TEXT)) {
         return Some("a variable may hold any text");
     }
@@ -82,7 +87,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
             }
             // Positional parameters are usually empty, and `$5` is a price.
             ('$', Some(one)) if one.is_ascii_digit() || "@*#?!$-".contains(one) => {
-                let has_more = !out.is_empty() && !out.ends_with(super::is_between);
+                let has_more = !out.is_empty() && !out.ends_with(is_between);
                 if has_more || chars.get(at + 2).is_some_and(|one| *one == '/') {
                     out.push(ANY_TEXT);
                 } else {

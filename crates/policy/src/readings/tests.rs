@@ -1,6 +1,7 @@
 use serde_json::json;
 
-use super::{DestinationCandidates, MAX_CANDIDATES, MAX_WORK};
+use super::DestinationCandidates;
+use super::candidates::{MAX_CANDIDATES, MAX_WORK};
 
 use crate::{
     CallArguments, Policy, PolicyAction, PolicyDecision, PolicyEnvironment, PolicyRequest, ToolEffectSet,
