@@ -1,6 +1,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::audit::TamperEvidence;
+use crate::hex::KEY_BYTES;
+
 /// Error of reading or writing stored data.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,7 +30,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The key file is empty or malformed.
-    #[error("{} is not a key file: expected {} bytes in hexadecimal", .0.display(), crate::key::KEY_BYTES)]
+    #[error("{} is not a key file: expected {} bytes in hexadecimal", .0.display(), KEY_BYTES)]
     NotAKey(PathBuf),
     /// A private file is accessible to other users, or is a symbolic link.
     #[error("{} must be a regular file that only its owner can read and write; run `chmod 600` on it", .0.display())]
@@ -49,7 +52,7 @@ pub enum StoreError {
         file: PathBuf,
         /// Fault that was found.
         #[source]
-        found: crate::TamperEvidence,
+        found: TamperEvidence,
     },
     /// The writer thread has ended.
     #[error("the audit writer has stopped; see the log for the reason")]

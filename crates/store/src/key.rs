@@ -11,9 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::error::StoreError;
 use crate::file::{is_private, private};
-
-/// Length of a key, in bytes.
-pub(crate) const KEY_BYTES: usize = 32;
+use crate::hex::{KEY_BYTES, from_hex, to_hex};
 
 /// Length of a nonce, in bytes. It precedes the encrypted data.
 const NONCE: usize = 12;
@@ -144,20 +142,4 @@ fn make(file: &Path) -> io::Result<()> {
     // A file that cannot be removed is as private as the key file.
     let _ = fs::remove_file(&beside);
     linked
-}
-
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
-    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-    // The slices below must lie on character boundaries.
-    if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
-    Some(bytes)
 }

@@ -29,12 +29,13 @@
 //! |---|---|
 //! | `audit` | [`AuditLog`]: entries, the writer's thread, search and verification |
 //! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`grants`], [`pins`], [`tasks`] |
-//! | `key` | keys in files of their own |
+//! | `key`, `hex` | keys in files of their own; hexadecimal text of keys and hashes |
 //! | `file`, `error` | opening SQLite files; [`StoreError`] |
 
 mod audit;
 mod error;
 mod file;
+mod hex;
 mod key;
 mod state;
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use subtle::ConstantTimeEq as _;
 
-use super::{AuditPosition, TamperEvidence, VerifiedLog};
+use super::position::AuditPosition;
+use super::tamper_evidence::TamperEvidence;
 use crate::error::StoreError;
-use crate::key::{AuditKeys, KEY_BYTES};
+use crate::hex::KEY_BYTES;
+use crate::key::AuditKeys;
 
 /// Schema of the file, by version: each step is run once, in order. Never change a step; add one.
 ///
@@ -52,6 +54,18 @@ impl ChainEnd {
             Self::Last => "last",
         }
     }
+}
+
+/// Result of a successful verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifiedLog {
+    /// Number of entries.
+    pub entries: u64,
+    /// Number of older entries that were deleted after their retention time.
+    pub cut: u64,
+    /// Position of the last entry. Noted elsewhere, it later proves that the log up to here was not created anew.
+    pub last: Option<AuditPosition>,
 }
 
 /// Errors of a connection; the caller adds the file.

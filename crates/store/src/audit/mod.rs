@@ -3,7 +3,9 @@
 mod chain;
 mod entry;
 mod gathered;
+mod position;
 mod search;
+mod tamper_evidence;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -24,15 +26,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
 use crate::file;
-use crate::key::{AuditKeys, KEY_BYTES, from_hex, to_hex};
+use crate::hex::{KEY_BYTES, to_hex};
+use crate::key::AuditKeys;
 use chain::ChainError;
+pub use chain::VerifiedLog;
 pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome};
 pub use gathered::GatheredEntry;
+pub use position::{AuditPosition, ParsePositionError};
 pub use search::AuditQuery;
+pub use tamper_evidence::TamperEvidence;
+pub use writer::DEFAULT_QUEUE_CAPACITY;
 use writer::{AuditWriter, FlushSignal, WriterJob};
-
-/// Default capacity of the write queue, in entries; callers wait when it is full.
-pub const DEFAULT_QUEUE_CAPACITY: usize = 1024;
 
 /// The audit log.
 ///
@@ -52,16 +56,6 @@ struct AuditLogInner {
     failing: Arc<AtomicBool>,
     hurry: Arc<FlushSignal>,
     reader: Mutex<Connection>,
-}
-
-/// Position of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AuditPosition {
-    /// Number of the entry, from 1, without gaps.
-    pub seq: u64,
-    /// Keyed hash that binds the entry to all entries before it.
-    pub bound: [u8; KEY_BYTES],
 }
 
 /// An entry that has been submitted for writing.
@@ -90,45 +84,6 @@ pub struct RecordedEntry {
     pub bound: [u8; KEY_BYTES],
     /// The recorded event.
     pub entry: AuditEntry,
-}
-
-/// Result of a successful verification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct VerifiedLog {
-    /// Number of entries.
-    pub entries: u64,
-    /// Number of older entries that were deleted after their retention time.
-    pub cut: u64,
-    /// Position of the last entry. Noted elsewhere, it later proves that the log up to here was not created anew.
-    pub last: Option<AuditPosition>,
-}
-
-/// Faults found in an audit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TamperEvidence {
-    /// An entry was modified or moved.
-    #[error("entry {seq} was modified")]
-    Changed {
-        /// Number of the entry.
-        seq: u64,
-    },
-    /// An entry is missing.
-    #[error("entry {seq} is missing")]
-    Missing {
-        /// Number of the entry.
-        seq: u64,
-    },
-    /// The noted position is not in this log.
-    #[error("entry {seq} does not match the noted position")]
-    NotAsNoted {
-        /// Number of the noted entry.
-        seq: u64,
-    },
-    /// The beginning or the end of the log was changed, or created with another key.
-    #[error("the sealed first or last entry of the log does not match")]
-    End,
 }
 
 impl AuditLog {
@@ -365,31 +320,6 @@ impl Drop for AuditLogInner {
         }
     }
 }
-
-impl fmt::Display for AuditPosition {
-    /// Formats the position as `12:9f86…`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.seq, to_hex(&self.bound))
-    }
-}
-
-impl std::str::FromStr for AuditPosition {
-    type Err = ParsePositionError;
-
-    fn from_str(text: &str) -> Result<Self, ParsePositionError> {
-        let (seq, bound) = text.split_once(':').ok_or(ParsePositionError)?;
-        Ok(Self {
-            seq: seq.parse().map_err(|_| ParsePositionError)?,
-            bound: *from_hex(bound).ok_or(ParsePositionError)?,
-        })
-    }
-}
-
-/// Error for text that is not an [`AuditPosition`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid audit log position: expected a sequence number, a colon and {} hexadecimal digits", 2 * KEY_BYTES)]
-#[non_exhaustive]
-pub struct ParsePositionError;
 
 fn recorded(
     connection: &Connection,

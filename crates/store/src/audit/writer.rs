@@ -9,9 +9,14 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{AuditEntry, AuditPosition, DEFAULT_QUEUE_CAPACITY, chain};
+use super::chain;
+use super::entry::AuditEntry;
+use super::position::AuditPosition;
 use crate::error::StoreError;
 use crate::key::AuditKeys;
+
+/// Default capacity of the write queue, in entries; callers wait when it is full.
+pub const DEFAULT_QUEUE_CAPACITY: usize = 1024;
 
 /// Maximum number of entries in one transaction.
 const MAX_BATCH_ENTRIES: usize = 256;

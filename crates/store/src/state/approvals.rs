@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
-use super::StateStore;
+use super::store::StateStore;
 use crate::error::StoreError;
 use crate::key::SealCipher;
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::StateStore;
+use super::store::StateStore;
 use crate::error::StoreError;
 
 /// Migration steps, each run once in order. Never change a step; add one.

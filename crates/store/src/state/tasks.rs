@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension as _, Transaction};
 
-use super::StateStore;
+use super::store::StateStore;
 use crate::error::StoreError;
 
 /// Maximum number of tasks kept; the oldest is removed for one more.

@@ -11,25 +11,14 @@ mod sightings;
 mod tests;
 mod types;
 
-use super::StateStore;
+use super::store::StateStore;
 use crate::error::StoreError;
 pub use decide::{TrustDecision, TrustDecisionError, TrustDecisionOutcome};
+pub use sightings::{MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT};
 pub use types::{
     ItemDefinition, ItemKind, ItemPinState, ParseDigestError, RecordedDefinition, ServerFingerprint,
     ServerPinState, ServerSighting, Sha256Digest, SightingReport, StoredItem, StoredServer, TrustMode,
 };
-
-/// Maximum number of definitions kept of one item, besides the accepted ones.
-pub const MAX_HISTORY: usize = 16;
-
-/// Maximum length of a definition whose text is stored, in bytes. Of a longer one only the hash is stored.
-pub const MAX_TEXT: usize = 256 * 1024;
-
-/// Maximum number of definitions kept of one server.
-pub const MAX_DEFINITIONS: usize = 40_000;
-
-/// Maximum number of servers kept; beyond that, servers that were never accepted are removed, the oldest first.
-pub const MAX_SERVERS: usize = 2000;
 
 /// Migration steps, each run once in order. Never change a step; add one.
 ///

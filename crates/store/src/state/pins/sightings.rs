@@ -7,9 +7,21 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::with_id;
 use super::{
-    ItemDefinition, ItemKind, ItemPinState, MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT,
-    ServerPinState, ServerSighting, Sha256Digest, SightingReport, TrustMode,
+    ItemDefinition, ItemKind, ItemPinState, ServerPinState, ServerSighting, Sha256Digest, SightingReport,
+    TrustMode,
 };
+
+/// Maximum number of definitions kept of one item, besides the accepted ones.
+pub const MAX_HISTORY: usize = 16;
+
+/// Maximum length of a definition whose text is stored, in bytes. Of a longer one only the hash is stored.
+pub const MAX_TEXT: usize = 256 * 1024;
+
+/// Maximum number of definitions kept of one server.
+pub const MAX_DEFINITIONS: usize = 40_000;
+
+/// Maximum number of servers kept; beyond that, servers that were never accepted are removed, the oldest first.
+pub const MAX_SERVERS: usize = 2000;
 
 /// Name recorded for items that are accepted without a decision of a person.
 const FIRST_USE: &str = "first use";

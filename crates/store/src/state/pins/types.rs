@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::key::{KEY_BYTES, from_hex, to_hex};
+use crate::hex::{KEY_BYTES, from_hex, to_hex};
 
 /// A SHA-256 hash, displayed in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
