@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::arguments::CallArguments;
-use crate::destination::CallDestinations;
+use crate::call_destinations::CallDestinations;
 use crate::document::KeywordTable;
 use crate::effects::ToolEffectSet;
 

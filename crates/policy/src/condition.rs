@@ -5,9 +5,10 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::arguments::FoundValues;
+use crate::destination_pattern::HostSet;
 use crate::document::{self, MistakeReport, TableSection};
 use crate::file::PolicyEnvironment;
-use crate::folders::{FolderSet, HostSet};
+use crate::folders::FolderSet;
 use crate::paths::{self, TextReadings};
 use crate::pattern::{AmbiguityBias, TextPatterns};
 

@@ -6,7 +6,7 @@ use crate::destination::{Destination, parse_lone_host, strip_host_decoration};
 use crate::file::PolicyEnvironment;
 use crate::folders::FolderSet;
 use crate::paths::{self, TextReadings};
-use crate::pattern::{AmbiguityBias, TextPattern};
+use crate::pattern::{AmbiguityBias, PatternMatch, TextPattern};
 use crate::readings::{self, DestinationCandidates, HostCandidate};
 
 /// Destination in a rule: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
@@ -100,14 +100,6 @@ impl DestinationPattern {
     }
 }
 
-/// Result of matching a string against the destinations of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PatternMatch {
-    No,
-    Maybe,
-    Yes,
-}
-
 /// Converts the labels of a name without wildcards to their ASCII form.
 fn ascii_labels(name: &str) -> String {
     let labels = name.split('.').map(|label| match url::Host::parse(label) {
@@ -129,6 +121,48 @@ fn named(text: &str) -> Option<Destination> {
 impl fmt::Display for DestinationPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.text)
+    }
+}
+
+/// Set of hosts that an argument may lead to.
+#[derive(Clone, Debug)]
+pub(crate) struct HostSet(Vec<DestinationPattern>);
+
+impl HostSet {
+    pub(crate) fn new(texts: &[String], reading: &PolicyEnvironment) -> Result<Self, String> {
+        let places = texts.iter().map(|text| match DestinationPattern::new(text, reading)? {
+            place if place.is_folder() => {
+                Err(format!("`{text}` is a folder, not a host; use `under` for folders"))
+            }
+            place => Ok(place),
+        });
+        places.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns true if the text, which is known to be a URL, a mail address or a host, leads to one of the hosts.
+    pub(crate) fn matches(&self, text: &str, doubt: AmbiguityBias) -> bool {
+        match doubt {
+            AmbiguityBias::Refuses => match readings::parse_exact(text) {
+                Ok(found @ Destination::Host { .. }) => self.0.iter().any(|place| place.permits(&found)),
+                _ => false,
+            },
+            AmbiguityBias::Counts => {
+                let read = DestinationCandidates::of(text);
+                read.unclear.is_some()
+                    || read
+                        .hosts
+                        .keys()
+                        .chain(&read.odd)
+                        .any(|host| self.0.iter().any(|place| place.may_match_host(host)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for HostSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&places.join(" or "))
     }
 }
 

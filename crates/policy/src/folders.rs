@@ -1,14 +1,12 @@
-//! Folders and hosts of a rule, compared with the readings of a string.
+//! Folders of a rule, compared with the readings of a string.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::destination::Destination;
-use crate::destination_pattern::{DestinationPattern, PatternMatch};
 use crate::file::{LinkResolver, PolicyEnvironment};
 use crate::paths::{self, TextReadings};
-use crate::pattern::AmbiguityBias;
+use crate::pattern::{AmbiguityBias, PatternMatch};
 use crate::readings::{self, ANY_TEXT, DestinationCandidates};
 use crate::wildcard_paths::WildcardPaths;
 
@@ -284,47 +282,5 @@ impl fmt::Display for FolderSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folders: Vec<String> = self.folders.iter().map(|folder| format!("`{folder}`")).collect();
         f.write_str(&folders.join(" or "))
-    }
-}
-
-/// Set of hosts that an argument may lead to.
-#[derive(Clone, Debug)]
-pub(crate) struct HostSet(Vec<DestinationPattern>);
-
-impl HostSet {
-    pub(crate) fn new(texts: &[String], reading: &PolicyEnvironment) -> Result<Self, String> {
-        let places = texts.iter().map(|text| match DestinationPattern::new(text, reading)? {
-            place if place.is_folder() => {
-                Err(format!("`{text}` is a folder, not a host; use `under` for folders"))
-            }
-            place => Ok(place),
-        });
-        places.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// Returns true if the text, which is known to be a URL, a mail address or a host, leads to one of the hosts.
-    pub(crate) fn matches(&self, text: &str, doubt: AmbiguityBias) -> bool {
-        match doubt {
-            AmbiguityBias::Refuses => match readings::parse_exact(text) {
-                Ok(found @ Destination::Host { .. }) => self.0.iter().any(|place| place.permits(&found)),
-                _ => false,
-            },
-            AmbiguityBias::Counts => {
-                let read = DestinationCandidates::of(text);
-                read.unclear.is_some()
-                    || read
-                        .hosts
-                        .keys()
-                        .chain(&read.odd)
-                        .any(|host| self.0.iter().any(|place| place.may_match_host(host)))
-            }
-        }
-    }
-}
-
-impl fmt::Display for HostSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&places.join(" or "))
     }
 }

@@ -108,6 +108,7 @@
 //! | `action`, `arguments`, `effects` | what is asked: the action, its arguments, the effects of a tool |
 //! | `file`, `document` | the file, read so that all mistakes are found at once |
 //! | `pattern`, `destination`, `destination_pattern` | patterns of names, hosts and folders |
+//! | `call_destinations` | hosts and paths that a call visibly points to, for display |
 //! | `readings`, `strings` | every host and path that a common reader could take a string for |
 //! | `paths`, `folders`, `wildcard_paths` | paths, also behind symbolic links and with wildcards |
 //! | `flow` | data flow of a session |
@@ -115,6 +116,7 @@
 
 mod action;
 mod arguments;
+mod call_destinations;
 mod condition;
 mod destination;
 mod destination_pattern;
@@ -136,8 +138,9 @@ mod wildcard_paths;
 
 pub use action::{PolicyAction, PolicyActionKind, PolicyRequest};
 pub use arguments::{CallArguments, CallArgumentsError};
+pub use call_destinations::{CallDestinations, MAX_DESTINATIONS};
 pub use condition::ArgumentCondition;
-pub use destination::{CallDestinations, Destination, MAX_DESTINATIONS};
+pub use destination::Destination;
 pub use effects::ToolEffectSet;
 pub use file::{LinkResolver, PolicyEnvironment, PolicyError, PolicyMistake};
 pub use flow::{DataFlowPolicy, FlowLabels, SessionFlow};

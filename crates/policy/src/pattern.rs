@@ -13,6 +13,14 @@ pub(crate) enum AmbiguityBias {
     Counts,
 }
 
+/// Result of matching a string against the destinations of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PatternMatch {
+    No,
+    Maybe,
+    Yes,
+}
+
 /// A glob pattern over a whole text.
 #[derive(Clone)]
 pub(crate) struct TextPattern {

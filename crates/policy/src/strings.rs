@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::arguments::CallArguments;
 use crate::destination::Destination;
-use crate::destination_pattern::{DestinationPattern, PatternMatch};
+use crate::destination_pattern::DestinationPattern;
 use crate::paths;
-use crate::pattern::AmbiguityBias;
+use crate::pattern::{AmbiguityBias, PatternMatch};
 use crate::readings::{self, DestinationCandidates};
 
 /// Result of matching the destinations of a call against those of a rule.
