@@ -4,8 +4,9 @@ use hospes::client::CallError;
 use hospes::model::Revision;
 use hospes::serde_json::json;
 
-use super::server::MEETING_SIZE;
-use super::{TestTransport, TransportSite, client, connect, server};
+use super::client::{client, connect};
+use super::server::{MEETING_SIZE, server};
+use super::site::{TestTransport, TransportSite};
 
 /// A client of every revision finds the server, and one that leaves the choice open speaks the newest.
 ///

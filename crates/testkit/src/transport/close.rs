@@ -5,7 +5,9 @@ use std::time::Duration;
 use hospes::client::{CallError, Client};
 use hospes::serde_json::json;
 
-use super::{TestTransport, connect, server};
+use super::client::connect;
+use super::server::server;
+use super::site::TestTransport;
 
 /// Waits until `want` handlers hang, as `client` sees it.
 async fn hanging(client: &Client, want: usize) {

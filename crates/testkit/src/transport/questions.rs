@@ -6,7 +6,10 @@ use std::time::Duration;
 use hospes::model::{LoggingLevel, Notification, Revision, SubscriptionFilter};
 use hospes::serde_json::json;
 
-use super::{BEHAVIOUR_TIMEOUT, TestTransport, TransportSite, client, connect, server};
+use super::behaviour::BEHAVIOUR_TIMEOUT;
+use super::client::{client, connect};
+use super::server::server;
+use super::site::{TestTransport, TransportSite};
 
 /// Every progress notification arrives, in order and before the response.
 ///

@@ -4,7 +4,8 @@ use hospes::model::Revision;
 use hospes::serde_json::{self, Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 
-use super::{RawConnection, TestTransport, TransportSite, server};
+use super::server::server;
+use super::site::{RawConnection, TestTransport, TransportSite};
 
 /// A connection on which the test writes the client's messages itself.
 struct RawClient {
