@@ -41,6 +41,29 @@ impl ToolEffectSet {
     }
 }
 
+/// Effects that a rule requires of a tool; `None` for those that it does not restrict.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequiredEffects {
+    pub(crate) read_only: Option<bool>,
+    pub(crate) destructive: Option<bool>,
+    pub(crate) idempotent: Option<bool>,
+    pub(crate) open_world: Option<bool>,
+}
+
+impl RequiredEffects {
+    /// Returns the first effect that differs from the required value, and that value.
+    pub(crate) fn first_mismatch(self, effects: ToolEffectSet) -> Option<(&'static str, bool)> {
+        [
+            ("read_only", self.read_only, effects.read_only),
+            ("destructive", self.destructive, effects.destructive),
+            ("idempotent", self.idempotent, effects.idempotent),
+            ("open_world", self.open_world, effects.open_world),
+        ]
+        .into_iter()
+        .find_map(|(name, said, is)| said.filter(|said| *said != is).map(|said| (name, said)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

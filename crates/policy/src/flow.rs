@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::{PolicyAction, PolicyRequest};
 use crate::document::{KeywordTable, MistakeReport, TableSection};
-use crate::known_servers::RuleSelector;
 use crate::paths::TextReadings;
 use crate::pattern::{AmbiguityBias, TextPatterns};
+use crate::selector::RuleSelector;
 
 /// Labels of a call: the kinds of data it brings into a session, and its ability to send data out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use crate::arguments::ArgumentPointer;
-use crate::condition::ArgumentCondition;
 use crate::document::quoted;
 use crate::effects::ToolEffectSet;
 use crate::nearest::nearest;
 use crate::paths::TextReadings;
-use crate::pattern::{AmbiguityBias, TextPattern, TextPatterns};
+use crate::pattern::{TextPattern, TextPatterns};
 use crate::policy::Policy;
-use crate::rule::RequiredEffects;
+use crate::selector::RuleSelector;
 
 /// Maximum number of names that a message lists.
 const MAX_NAMES: usize = 12;
@@ -100,19 +98,6 @@ impl fmt::Display for UnmatchedPart {
     }
 }
 
-/// Conditions of a rule or label on names.
-pub(crate) struct RuleSelector<'r> {
-    /// Rule or label, such as "rule 2" or "label 1".
-    pub(crate) section: String,
-    pub(crate) line: usize,
-    pub(crate) doubt: AmbiguityBias,
-    pub(crate) server: Option<&'r TextPatterns>,
-    pub(crate) tool: Option<&'r TextPatterns>,
-    pub(crate) prompt: Option<&'r TextPatterns>,
-    pub(crate) effects: Option<RequiredEffects>,
-    pub(crate) arguments: &'r [(String, ArgumentPointer, ArgumentCondition)],
-}
-
 impl Policy {
     /// Returns the rules, labels and trusted names that match none of these servers, their tools, prompts or arguments.
     /// Servers with unknown offers count as possible matches.
@@ -138,10 +123,6 @@ impl Policy {
 }
 
 impl RuleSelector<'_> {
-    fn fits(&self, patterns: Option<&TextPatterns>, name: &str) -> bool {
-        patterns.is_none_or(|patterns| patterns.fits(&TextReadings::new(name), self.doubt))
-    }
-
     fn unmatched(&self, policy: &Policy, servers: &[KnownServer]) -> Vec<String> {
         let mut found = Vec::new();
         for pattern in self.server.into_iter().flat_map(TextPatterns::each) {

@@ -104,7 +104,7 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `policy`, `rule`, `condition`, `verdict` | [`Policy`], its rules, and what they decide |
+//! | `policy`, `rule`, `selector`, `condition`, `verdict` | [`Policy`], its rules, and what they decide |
 //! | `action`, `arguments`, `effects` | what is asked: the action, its arguments, the effects of a tool |
 //! | `file`, `document` | the file, read so that all mistakes are found at once |
 //! | `pattern`, `destination`, `destination_pattern` | patterns of names, hosts and folders |
@@ -132,6 +132,7 @@ mod pattern;
 mod policy;
 mod readings;
 mod rule;
+mod selector;
 mod strings;
 mod verdict;
 mod wildcard_paths;

@@ -9,8 +9,8 @@ use crate::document::{MistakeReport, TableSection, line_of};
 use crate::effects::ToolEffectSet;
 use crate::file::{PolicyEnvironment, PolicyError};
 use crate::flow::{DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, resolve_labels};
-use crate::known_servers::RuleSelector;
 use crate::rule::{PolicyRule, UnmetCondition};
+use crate::selector::RuleSelector;
 use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
 
 /// Keys of rules and labels that may have been written at the top level of the file.

@@ -6,10 +6,10 @@ use crate::action::{PolicyAction, PolicyActionKind, PolicyRequest};
 use crate::arguments::ArgumentPointer;
 use crate::condition::ArgumentCondition;
 use crate::destination_pattern::DestinationPattern;
-use crate::effects::ToolEffectSet;
-use crate::known_servers::RuleSelector;
+use crate::effects::{RequiredEffects, ToolEffectSet};
 use crate::paths::TextReadings;
 use crate::pattern::{AmbiguityBias, TextPatterns};
+use crate::selector::RuleSelector;
 use crate::strings::{self, DestinationMatch};
 use crate::verdict::{DecisionReason, PolicyDecision, PolicyVerdict};
 
@@ -37,15 +37,6 @@ pub struct PolicyRule {
     strong: bool,
     remember: bool,
     review: bool,
-}
-
-/// Effects that a rule requires of a tool; `None` for those that it does not restrict.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequiredEffects {
-    read_only: Option<bool>,
-    destructive: Option<bool>,
-    idempotent: Option<bool>,
-    open_world: Option<bool>,
 }
 
 /// The first condition of a rule that does not hold.
@@ -292,19 +283,5 @@ impl PolicyRule {
             review: self.review,
             flow: None,
         }
-    }
-}
-
-impl RequiredEffects {
-    /// Returns the first effect that differs from the required value, and that value.
-    pub(crate) fn first_mismatch(self, effects: ToolEffectSet) -> Option<(&'static str, bool)> {
-        [
-            ("read_only", self.read_only, effects.read_only),
-            ("destructive", self.destructive, effects.destructive),
-            ("idempotent", self.idempotent, effects.idempotent),
-            ("open_world", self.open_world, effects.open_world),
-        ]
-        .into_iter()
-        .find_map(|(name, said, is)| said.filter(|said| *said != is).map(|said| (name, said)))
     }
 }

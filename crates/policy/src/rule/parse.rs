@@ -6,12 +6,13 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 use toml::value::Datetime;
 
-use super::{PolicyRule, RequiredEffects};
+use super::PolicyRule;
 use crate::action::PolicyActionKind;
 use crate::arguments::ArgumentPointer;
 use crate::condition::ArgumentCondition;
 use crate::destination_pattern::DestinationPattern;
 use crate::document::{MistakeReport, TableSection, quoted};
+use crate::effects::RequiredEffects;
 use crate::file::PolicyEnvironment;
 use crate::pattern::TextPatterns;
 use crate::verdict::PolicyDecision;
