@@ -2,15 +2,26 @@
 
 use std::fmt;
 
-use hospes::{Error, Result};
+use hospes::prelude::*;
 use imara_diff::{Algorithm, Diff, InternedInput, Interner, Token, UnifiedDiffConfig, UnifiedDiffPrinter};
-
-use super::writing::Edit;
 
 /// Maximum number of edits in one call.
 pub(super) const MAX_EDITS: usize = 100;
 /// Maximum size of a difference that is shown.
 const MAX_DIFF: usize = 64 * 1024;
+
+/// One edit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edit {
+    /// What the file says now, word for word, with blanks and line ends: enough of it to be there only once.
+    pub(super) old_text: String,
+    /// What it is to say instead.
+    pub(super) new_text: String,
+    /// Whether each place is meant, if the old text is there more than once.
+    #[serde(default)]
+    pub(super) all: bool,
+}
 
 /// Applies the edits in order. Returns the new text and the number of replacements.
 pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String, usize)> {

@@ -11,6 +11,7 @@ mod pattern;
 mod read;
 mod search;
 mod served_folders;
+mod state;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -21,19 +22,16 @@ use std::sync::Arc;
 use hospes::prelude::*;
 use hospes::server::{Json, Resource, Uri};
 use hospes::{IntoServer, Server};
-use parking_lot::{Mutex, MutexGuard};
 
 use closed_folders::ClosedFolders;
-use config::{FileLimits, FolderScope};
+use config::FolderScope;
 use folder::Kind;
-use served_folders::{ServedFolders, ServedPath};
+use served_folders::ServedFolders;
+use state::{FilesServer, run_blocking};
 
 pub use config::FilesConfig;
 pub use served_folders::FilesError;
 pub(crate) use served_folders::parse_path;
-
-/// Maximum depth of folders in trees and searches.
-const MAX_DEPTH: usize = 32;
 
 /// Creates a server for files.
 ///
@@ -72,7 +70,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     } else {
         ServedFolders::open(&folders, closed)?
     };
-    let files = FilesServer(Arc::new(FilesState { roots, scope, limits, turns: Arc::default() }));
+    let files = FilesServer::new(roots, scope, limits);
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
     // One folder may be given twice, but a resource is listed once.
     roots.sort();
@@ -97,17 +95,6 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
         server = server.add(writing::FileDeleteTools(files));
     }
     Ok(server)
-}
-
-#[derive(Clone)]
-struct FilesServer(Arc<FilesState>);
-
-struct FilesState {
-    roots: ServedFolders,
-    scope: FolderScope,
-    limits: FileLimits,
-    /// Lock that serializes writes.
-    turns: Arc<Mutex<()>>,
 }
 
 /// A file or a folder in a list.
@@ -298,75 +285,6 @@ impl FilesServer {
         }
         let typed = typed.to_owned();
         run_blocking(Arc::clone(&self.0), move |files| Ok(paths::completions(files, &typed))).await
-    }
-}
-
-impl FilesServer {
-    /// Runs `what` with the files served to this client.
-    async fn run<T: Send + 'static>(
-        &self,
-        ctx: &Context,
-        what: impl FnOnce(&FilesState) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let all = Arc::clone(&self.0);
-        let has_roots = ctx.peer().capabilities.roots.is_some();
-        match all.scope {
-            FolderScope::Folders => return run_blocking(all, what).await,
-            FolderScope::Within if !has_roots => return run_blocking(all, what).await,
-            FolderScope::Client if !has_roots => {
-                return Err(Error::msg(
-                    "this server was started without folders, and the client provides no roots: start it with the \
-                     folders to serve",
-                ));
-            }
-            FolderScope::Within | FolderScope::Client => {}
-        }
-        // Requested in each call, so that a change of the roots takes effect immediately.
-        let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
-        run_blocking(all, move |all| {
-            let roots = if all.scope == FolderScope::Client {
-                all.roots.of_client(&uris)?
-            } else {
-                all.roots.within(&uris)?
-            };
-            // The lock is shared by all calls, because a separate one would serialize nothing.
-            what(&FilesState { roots, scope: all.scope, limits: all.limits, turns: Arc::clone(&all.turns) })
-        })
-        .await
-    }
-}
-
-/// Runs blocking file operations on a blocking thread.
-async fn run_blocking<T: Send + 'static>(
-    files: Arc<FilesState>,
-    what: impl FnOnce(&FilesState) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(move || what(&files)).await?
-}
-
-impl FilesState {
-    /// Returns the folder at `path`, or the only served folder if there is no path.
-    fn folder(&self, path: Option<&str>) -> Result<ServedPath<'_>> {
-        match path {
-            Some(path) => self.roots.find(path),
-            None => self.roots.only(),
-        }
-    }
-
-    /// Waits for the lock that serializes writes.
-    fn lock_writes(&self) -> MutexGuard<'_, ()> {
-        self.turns.lock()
-    }
-
-    /// Returns an error if a text is too long to be written.
-    fn check_write_size(&self, bytes: usize) -> Result<()> {
-        let limit = self.limits.write_bytes;
-        if bytes as u64 <= limit {
-            return Ok(());
-        }
-        Err(Error::msg(format!(
-            "the content has {bytes} bytes, and at most {limit} are written at once (max_write_bytes)"
-        )))
     }
 }
 

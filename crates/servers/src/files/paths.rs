@@ -3,9 +3,9 @@
 use hospes::prelude::*;
 use hospes::server::fitting;
 
-use super::FilesState;
 use super::folder::{self, Kind};
 use super::served_folders::ServedPath;
+use super::state::FilesState;
 
 /// Media type of a folder, as defined by XDG (RES-16).
 pub(super) const FOLDER: &str = "inode/directory";

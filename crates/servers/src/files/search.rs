@@ -5,11 +5,13 @@ use std::os::fd::OwnedFd;
 
 use hospes::prelude::*;
 
+use super::config::FileLimits;
 use super::folder::{self, FolderEntry, Kind};
 use super::pattern::GlobPattern;
 use super::served_folders::ServedPath;
-use super::{FileLimits, MAX_DEPTH};
 
+/// Maximum depth of folders in searches.
+const MAX_DEPTH: usize = 32;
 /// Maximum number of lines that are shown of one file.
 const MAX_LINES_PER_FILE: usize = 20;
 /// Maximum length of a line that is shown.

@@ -4,29 +4,16 @@ use hospes::prelude::*;
 use hospes::server::{IntoToolResult, Json, ServerHandle};
 
 use super::atomic_write::{self, OverwriteMode};
-use super::edit;
+use super::edit::{self, Edit};
 use super::entry_location::EntryLocation;
 use super::folder::Kind;
-use super::{FilesServer, FilesState};
+use super::state::{FilesServer, FilesState};
 
 /// The tools that write.
 pub(super) struct FileWriteTools(pub(super) FilesServer);
 
 /// The tool that deletes.
 pub(super) struct FileDeleteTools(pub(super) FilesServer);
-
-/// One edit.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Edit {
-    /// What the file says now, word for word, with blanks and line ends: enough of it to be there only once.
-    pub(super) old_text: String,
-    /// What it is to say instead.
-    pub(super) new_text: String,
-    /// Whether each place is meant, if the old text is there more than once.
-    #[serde(default)]
-    pub(super) all: bool,
-}
 
 /// What was written.
 #[derive(Serialize, JsonSchema)]
