@@ -76,7 +76,7 @@ pub struct CallParts<'a> {
 
 /// Input of the call, by kind.
 pub(crate) enum CallInput<'a> {
-    /// Nothing yet.
+    /// No input: the call has only a context.
     Nothing,
     /// A tool's arguments.
     Tool { raw: &'a RawJson, rules: &'a ArgumentRules },

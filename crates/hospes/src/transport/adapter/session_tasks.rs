@@ -1,4 +1,4 @@
-//! What a legacy session remembers of its tasks.
+//! The state of the tasks of a legacy session: those followed, cancelled, and asking.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
