@@ -41,3 +41,18 @@ fn published() -> Result<Vec<String>> {
     let packages = packages.filter(|package| package["publish"].is_null());
     Ok(packages.filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The README's `cargo run --release -- up` needs exactly one program to start.
+    #[test]
+    fn cargo_run_at_the_root_starts_the_program() {
+        let output = cargo::command(&["metadata", "--no-deps", "--format-version", "1"]).output().unwrap();
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap().iter();
+        let programs: Vec<_> = packages.filter_map(|package| package["default_run"].as_str()).collect();
+        assert_eq!(programs, ["hospes"]);
+    }
+}
