@@ -1,0 +1,1 @@
+//! Hidden characters of a text.

@@ -1,0 +1,18 @@
+//! Inspection of text that passes the gateway: arguments, results and definitions.
+//!
+//! For the host. Nothing here does I/O, reads a clock or decides about a call: a function returns what it found and
+//! where, and its caller decides.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `secrets` | secrets in texts: known formats of tokens, and random values beside a telling name |
+//! | `hidden` | characters that a reader does not see: found, counted and stripped |
+//! | `shell` | shell metacharacters in values that name a host, a file or an identifier |
+//! | `lints` | lints of results: instructions to a model, other servers' tools, look-alike hosts, encoded instructions |
+
+pub mod hidden;
+pub mod lints;
+pub mod secrets;
+pub mod shell;
