@@ -10,9 +10,11 @@
 //! | `secrets` | secrets in texts: known formats of tokens, and random values beside a telling name |
 //! | `hidden` | characters that a reader does not see: found, counted and stripped |
 //! | `shell` | shell metacharacters in values that name a host, a file or an identifier |
+//! | `provenance` | origin of values: which results an argument stands in |
 //! | `lints` | lints of results: instructions to a model, other servers' tools, look-alike hosts, encoded instructions |
 
 pub mod hidden;
 pub mod lints;
+pub mod provenance;
 pub mod secrets;
 pub mod shell;
