@@ -1,5 +1,7 @@
 use hospes_model::ToolAnnotations;
 
+use crate::flow::CallEffect;
+
 /// Effects that a tool may have, as far as its declaration is trusted.
 ///
 /// Undeclared effects have the worst value, which the specification makes the default: not read-only, destructive, not
@@ -15,13 +17,21 @@ pub struct ToolEffectSet {
     pub idempotent: bool,
     /// True if the tool interacts with external entities, such as the web.
     pub open_world: bool,
+    /// True if the declaration says that the tool is destructive, and not only fails to deny it.
+    pub says_destructive: bool,
 }
 
 impl ToolEffectSet {
     /// Returns the effects of a tool whose declaration is not trusted.
     #[must_use]
     pub const fn unknown() -> Self {
-        Self { read_only: false, destructive: true, idempotent: false, open_world: true }
+        Self {
+            read_only: false,
+            destructive: true,
+            idempotent: false,
+            open_world: true,
+            says_destructive: false,
+        }
     }
 
     /// Returns the effects that a server declares for its tool. [`Policy::decide`](crate::Policy::decide) uses them
@@ -37,8 +47,106 @@ impl ToolEffectSet {
             destructive: !read_only && said.destructive_hint.unwrap_or(worst.destructive),
             idempotent: read_only || said.idempotent_hint.unwrap_or(worst.idempotent),
             open_world: said.open_world_hint.unwrap_or(worst.open_world),
+            says_destructive: !read_only && said.destructive_hint == Some(true),
         }
     }
+
+    /// Returns the change that a tool of this name makes. The declaration lowers it only if it is `believed`; the name
+    /// never does.
+    pub(crate) fn effect_of(self, name: &str, believed: bool) -> CallEffect {
+        if believed && self.read_only {
+            CallEffect::None
+        } else if self.says_destructive || has_word(name, &IRREVERSIBLE_WORDS) {
+            CallEffect::Irreversible
+        } else {
+            CallEffect::Reversible
+        }
+    }
+
+    /// Returns true if a tool of this name only reads by its own account.
+    pub(crate) fn claims_to_read(self, name: &str) -> bool {
+        let begins = words(name).next().is_some_and(|word| READING_WORDS.contains(&&*word));
+        self.read_only || (begins && !self.says_destructive && !has_word(name, &IRREVERSIBLE_WORDS))
+    }
+}
+
+/// Words in the names of tools whose effect can hardly be undone.
+const IRREVERSIBLE_WORDS: [&str; 26] = [
+    "delete",
+    "remove",
+    "drop",
+    "purge",
+    "send",
+    "pay",
+    "payment",
+    "transfer",
+    "book",
+    "reserve",
+    "invite",
+    "share",
+    "publish",
+    "merge",
+    "deploy",
+    "exec",
+    "execute",
+    "run",
+    "eval",
+    "evaluate",
+    "password",
+    "token",
+    "credential",
+    "permission",
+    "forward",
+    "wipe",
+];
+
+/// Words with which the names of tools begin that only read.
+const READING_WORDS: [&str; 22] = [
+    "get",
+    "list",
+    "read",
+    "search",
+    "find",
+    "fetch",
+    "describe",
+    "show",
+    "query",
+    "view",
+    "count",
+    "check",
+    "status",
+    "help",
+    "lookup",
+    "browse",
+    "inspect",
+    "explain",
+    "summarize",
+    "directory",
+    "tree",
+    "info",
+];
+
+fn has_word(name: &str, of: &[&str]) -> bool {
+    words(name).any(|word| {
+        of.iter().any(|known| word == *known || word.strip_suffix('s').is_some_and(|word| word == *known))
+    })
+}
+
+/// Returns the words of a name such as `send_email` or `sendEmail`, in lower case.
+fn words(name: &str) -> impl Iterator<Item = String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for character in name.chars() {
+        let begins = !character.is_alphanumeric() || (character.is_uppercase() && was_lower);
+        was_lower = character.is_lowercase();
+        if begins {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words.into_iter().filter(|word| !word.is_empty())
 }
 
 /// Effects that a rule requires of a tool; `None` for those that it does not restrict.
@@ -82,6 +190,7 @@ mod tests {
             of(|said| said.open_world_hint = Some(false)),
             ToolEffectSet { open_world: false, ..ToolEffectSet::unknown() }
         );
+        assert!(of(|said| said.destructive_hint = Some(true)).says_destructive);
         assert!(!of(|said| said.destructive_hint = Some(false)).destructive);
     }
 
@@ -92,5 +201,25 @@ mod tests {
             said.destructive_hint = Some(true);
         });
         assert!(effects.read_only && !effects.destructive && effects.idempotent && effects.open_world);
+    }
+
+    #[test]
+    fn a_name_raises_an_effect_and_never_lowers_it() {
+        use CallEffect::{Irreversible, None, Reversible};
+        let read = of(|said| said.read_only_hint = Some(true));
+        let unknown = ToolEffectSet::unknown();
+        for (name, effects, believed, effect, claims) in [
+            ("get_issue", unknown, false, Reversible, true),
+            ("get_issue", read, true, None, true),
+            ("get_issue", read, false, Reversible, true),
+            ("sendEmail", unknown, false, Irreversible, false),
+            ("deletes-all", read, false, Irreversible, true),
+            ("get_and_delete", unknown, true, Irreversible, false),
+            ("bookmark", unknown, false, Reversible, false),
+            ("x", of(|said| said.destructive_hint = Some(true)), true, Irreversible, false),
+        ] {
+            assert_eq!(effects.effect_of(name, believed), effect, "{name}");
+            assert_eq!(effects.claims_to_read(name), claims, "{name}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Data flow of a session: the data it has read, and the calls that can send data out.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,42 @@ pub struct FlowLabels {
     pub untrusted: bool,
     /// True if the arguments can reach a third party.
     pub outbound: bool,
+    /// Change that the call makes.
+    pub effect: CallEffect,
+}
+
+/// Change that a call makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
+pub enum CallEffect {
+    /// The call changes nothing.
+    None,
+    /// The same person can restore the previous state with the same server.
+    #[default]
+    Reversible,
+    /// The call deletes, pays, books, changes credentials, gives access, publishes or runs code.
+    Irreversible,
+}
+
+impl CallEffect {
+    /// Words for the values in the policy file.
+    pub(crate) const WORDS: &KeywordTable<Self> =
+        &[("none", Self::None), ("reversible", Self::Reversible), ("irreversible", Self::Irreversible)];
+}
+
+/// What is known about a tool, beyond its labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolDescription {
+    /// Fields of a structured result that others may have written. `None` if their names decide.
+    pub untrusted_fields: Option<Arc<[String]>>,
+    /// Arguments that say who is reached or what is changed. `None` if their names decide.
+    pub targets: Option<Arc<[String]>>,
+    /// True if the operator has labelled the effect of the tool, or its server is built in or trusted.
+    pub is_described: bool,
+    /// True if a server that is not trusted says that the tool only reads, by its annotations or its name.
+    pub claims_to_read: bool,
 }
 
 /// Sources of the data that a session has read, as names of servers.
@@ -93,6 +130,9 @@ pub(crate) struct LabelRule {
     private: Option<bool>,
     untrusted: Option<bool>,
     outbound: Option<bool>,
+    effect: Option<CallEffect>,
+    untrusted_fields: Option<Arc<[String]>>,
+    targets: Option<Arc<[String]>>,
 }
 
 impl LabelRule {
@@ -113,12 +153,17 @@ impl LabelRule {
             private: section.boolean("private", report),
             untrusted: section.boolean("untrusted", report),
             outbound: section.boolean("outbound", report),
+            effect: section.word("effect", CallEffect::WORDS, report),
+            untrusted_fields: section.texts("untrusted_fields", report).map(Arc::from),
+            targets: section.texts("targets", report).map(Arc::from),
         };
         section.reject_unknown_keys(&[], report);
         // By the keys that are present, so that a key with an invalid value is not reported as missing too.
-        if !["private", "untrusted", "outbound"].into_iter().any(|key| section.has(key)) {
+        let keys = ["private", "untrusted", "outbound", "effect", "untrusted_fields", "targets"];
+        if !keys.into_iter().any(|key| section.has(key)) {
             section.add_mistake_at_table(
-                "it sets none of `private`, `untrusted` and `outbound` (each true or false)",
+                "it sets none of `private`, `untrusted` and `outbound` (each true or false), `effect`, \
+                 `untrusted_fields` and `targets`",
                 report,
             );
         }
@@ -182,6 +227,27 @@ pub(crate) fn resolve_labels(
         private: said(|label| label.private, known.private),
         untrusted: said(|label| label.untrusted, known.untrusted),
         outbound: said(|label| label.outbound, known.outbound),
+        effect: first_label(labels, asked, |label| label.effect).unwrap_or(known.effect),
+    }
+}
+
+/// Returns what the first label with this key says. An ambiguous match is no match, because it could lower something.
+fn first_label<T>(
+    labels: &[LabelRule],
+    asked: &PolicyRequest<'_>,
+    key: impl Fn(&LabelRule) -> Option<T>,
+) -> Option<T> {
+    let fitting = labels.iter().filter(|label| label.fits(asked, AmbiguityBias::Refuses));
+    fitting.filter_map(key).next()
+}
+
+/// Returns what the labels say about a tool beyond its data.
+pub(crate) fn describe_tool(labels: &[LabelRule], asked: &PolicyRequest<'_>) -> ToolDescription {
+    ToolDescription {
+        untrusted_fields: first_label(labels, asked, |label| label.untrusted_fields.clone()),
+        targets: first_label(labels, asked, |label| label.targets.clone()),
+        is_described: first_label(labels, asked, |label| label.effect).is_some(),
+        claims_to_read: false,
     }
 }
 
@@ -190,8 +256,13 @@ mod tests {
     use super::*;
     use crate::{CallArguments, DefaultReason, Policy, PolicyDecision, PolicyEnvironment, ToolEffectSet};
 
-    const NONE: FlowLabels = FlowLabels { private: false, untrusted: false, outbound: false };
-    const OPEN: FlowLabels = FlowLabels { private: false, untrusted: true, outbound: true };
+    const NONE: FlowLabels =
+        FlowLabels { private: false, untrusted: false, outbound: false, effect: CallEffect::None };
+    const OPEN: FlowLabels =
+        FlowLabels { private: false, untrusted: true, outbound: true, effect: CallEffect::None };
+
+    /// Labels of a tool about which only a server that is not trusted says that it reads.
+    const CHANGES: FlowLabels = FlowLabels { effect: CallEffect::Reversible, ..OPEN };
 
     fn policy(text: &str) -> Policy {
         Policy::read(text, &PolicyEnvironment::default()).unwrap_or_else(|error| panic!("{error}"))
@@ -205,7 +276,13 @@ mod tests {
         known: Option<FlowLabels>,
     ) -> FlowLabels {
         let arguments = CallArguments::none();
-        let effects = ToolEffectSet { open_world, read_only: true, destructive: false, idempotent: true };
+        let effects = ToolEffectSet {
+            open_world,
+            read_only: true,
+            destructive: false,
+            idempotent: true,
+            says_destructive: false,
+        };
         policy.labels(&PolicyRequest::new(server, PolicyAction::tool(tool, effects, &arguments)), known)
     }
 
@@ -218,7 +295,7 @@ mod tests {
     fn the_word_of_a_server_that_is_not_trusted_lowers_nothing() {
         let policy = policy("trusted = ['git']");
         for (server, open_world, labels) in
-            [("git", false, NONE), ("git", true, OPEN), ("web", false, OPEN), ("web", true, OPEN)]
+            [("git", false, NONE), ("git", true, OPEN), ("web", false, CHANGES), ("web", true, CHANGES)]
         {
             assert_eq!(of_tool(&policy, server, "x", open_world, None), labels, "{server} {open_world}");
         }
@@ -238,12 +315,18 @@ mod tests {
              [[label]]\nresource = 'safe://*'\nuntrusted = false\n",
         );
         let of = |tool: &str| of_tool(&policy, "mail", tool, true, None);
-        assert_eq!(of("read_one"), FlowLabels { private: true, untrusted: true, outbound: false });
-        assert_eq!(of("send"), FlowLabels { private: true, untrusted: true, outbound: true });
+        assert_eq!(
+            of("read_one"),
+            FlowLabels { private: true, untrusted: true, outbound: false, effect: CallEffect::Reversible }
+        );
+        assert_eq!(
+            of("send"),
+            FlowLabels { private: true, untrusted: true, outbound: true, effect: CallEffect::Irreversible }
+        );
         // A name in another case may be another tool, so it is not taken for the labelled one.
         assert!(of("READ_one").outbound);
         assert!(of_tool(&policy, "MAIL", "x", true, None).private, "and may be the same server");
-        assert_eq!(of_tool(&policy, "web", "read_one", true, None), OPEN);
+        assert_eq!(of_tool(&policy, "web", "read_one", true, None), CHANGES);
         let resource = |uri| policy.labels(&PolicyRequest::new("web", PolicyAction::Resource { uri }), None);
         assert!(!resource("safe://a").untrusted && resource("safe://%2e%2e").untrusted);
         // The operator's labels override the host's knowledge.

@@ -111,7 +111,8 @@
 //! | `call_destinations` | hosts and paths that a call visibly points to, for display |
 //! | `readings`, `strings` | every host and path that a common reader could take a string for |
 //! | `paths`, `folders`, `wildcard_paths` | paths, also behind symbolic links and with wildcards |
-//! | `flow` | data flow of a session |
+//! | `flow` | labels of tools, and the data flow of a session |
+//! | `preset` | presets of the guard |
 //! | `known_servers`, `nearest` | warnings about names that no server has, with suggestions |
 
 mod action;
@@ -130,6 +131,7 @@ mod nearest;
 mod paths;
 mod pattern;
 mod policy;
+mod preset;
 mod readings;
 mod rule;
 mod selector;
@@ -144,10 +146,11 @@ pub use condition::ArgumentCondition;
 pub use destination::Destination;
 pub use effects::ToolEffectSet;
 pub use file::{LinkResolver, PolicyEnvironment, PolicyError, PolicyMistake};
-pub use flow::{DataFlowPolicy, FlowLabels, SessionFlow};
+pub use flow::{CallEffect, DataFlowPolicy, FlowLabels, SessionFlow, ToolDescription};
 pub use known_servers::{KnownOffers, KnownServer, KnownTool, UnmatchedPart};
 pub use nearest::nearest;
 pub use paths::{is_hidden, visible, visible_line};
 pub use policy::{Policy, PolicyExplanation, RuleEvaluation};
+pub use preset::{CallSituation, GuardCause, Preset};
 pub use rule::{PolicyRule, UnmetCondition};
 pub use verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};

@@ -8,7 +8,11 @@ use crate::arguments::CallArgumentsError;
 use crate::document::{MistakeReport, TableSection, line_of};
 use crate::effects::ToolEffectSet;
 use crate::file::{PolicyEnvironment, PolicyError};
-use crate::flow::{DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, resolve_labels};
+use crate::flow::{
+    CallEffect, DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, ToolDescription, describe_tool,
+    resolve_labels,
+};
+use crate::preset::{GuardCause, Preset};
 use crate::rule::{PolicyRule, UnmetCondition};
 use crate::selector::RuleSelector;
 use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
@@ -34,6 +38,10 @@ pub struct Policy {
     /// Line of `trusted`, from 1, or 0 if it is absent.
     trusted_line: usize,
     data_flow: DataFlowPolicy,
+    /// Preset of the guard. `None` if the file names none: its rules and `data_flow` decide alone.
+    preset: Option<Preset>,
+    /// The person's own addresses, domains and accounts.
+    own: Vec<String>,
     labels: Vec<LabelRule>,
     version: [u8; 32],
 }
@@ -67,9 +75,32 @@ impl Policy {
             trusted: Vec::new(),
             trusted_line: 0,
             data_flow: DataFlowPolicy::default(),
+            preset: None,
+            own: Vec::new(),
             labels: Vec::new(),
             version: Sha256::digest([]).into(),
         }
+    }
+
+    /// Creates the policy that applies without a policy file: this preset, no rules and no labels.
+    #[must_use]
+    pub fn of_preset(preset: Preset) -> Self {
+        Self {
+            data_flow: DataFlowPolicy::Off,
+            preset: Some(preset),
+            version: Sha256::digest(preset.to_string()).into(),
+            ..Self::without_rules()
+        }
+    }
+
+    /// Replaces the preset of the policy, for the option `--preset`.
+    #[must_use]
+    pub fn with_preset(mut self, preset: Preset) -> Self {
+        self.preset = Some(preset);
+        let mut hash = Sha256::new_with_prefix(self.version);
+        hash.update(preset.to_string());
+        self.version = hash.finalize().into();
+        self
     }
 
     /// Parses the text of a policy file.
@@ -86,7 +117,14 @@ impl Policy {
         let mut top = TableSection::new(None, 0, file.get_ref());
         let trusted = top.names("trusted", &mut report).unwrap_or_default();
         let trusted_line = top.value("trusted").map_or(0, |value| line_of(text, value.span().start));
-        let data_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report).unwrap_or_default();
+        let preset = top.word("preset", Preset::WORDS, &mut report);
+        let own = top.names("own", &mut report).unwrap_or_default();
+        // A preset weighs what a session has read by itself.
+        let data_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report);
+        let data_flow = match preset {
+            Some(_) => data_flow.unwrap_or(DataFlowPolicy::Off),
+            None => data_flow.unwrap_or_default(),
+        };
         let (mut rules, mut labels) = (Vec::new(), Vec::new());
         for mut one in top.tables("rule", &mut report) {
             let place = (one.number, line_of(text, one.at));
@@ -98,7 +136,8 @@ impl Policy {
         }
         top.reject_unknown_keys(&MISPLACED_RULE_KEYS, &mut report);
         report.finish()?;
-        Ok(Self { rules, trusted, trusted_line, data_flow, labels, version: Sha256::digest(text).into() })
+        let version = Sha256::digest(text).into();
+        Ok(Self { rules, trusted, trusted_line, data_flow, preset, own, labels, version })
     }
 
     /// Returns the rules in order.
@@ -141,7 +180,7 @@ impl Policy {
         self.rules
             .iter()
             .find_map(|rule| Some((rule, rule.fits(asked, effects, now).ok()?)))
-            .map_or_else(|| default_verdict(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
+            .map_or_else(|| self.default_verdict(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
     }
 
     /// Decides on a request and explains the decision rule by rule.
@@ -158,7 +197,7 @@ impl Policy {
                 }
             }
         }
-        PolicyExplanation { steps, verdict: default_verdict(&asked.action, effects) }
+        PolicyExplanation { steps, verdict: self.default_verdict(&asked.action, effects) }
     }
 
     /// Setting for sessions that have read private data and untrusted text.
@@ -167,13 +206,45 @@ impl Policy {
         self.data_flow
     }
 
+    /// Preset of the guard, if the policy has one.
+    #[must_use]
+    pub fn preset(&self) -> Option<Preset> {
+        self.preset
+    }
+
+    /// The person's own addresses (`me@x.example`), domains (`@x.example`) and accounts.
+    #[must_use]
+    pub fn own(&self) -> &[String] {
+        &self.own
+    }
+
+    /// Determines what is known about a tool beyond its labels.
+    #[must_use]
+    pub fn describe(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> ToolDescription {
+        let mut description = describe_tool(&self.labels, asked);
+        let is_believed = known.is_some() || self.trusts(asked.server);
+        if let PolicyAction::Tool { name, effects, .. } = asked.action {
+            // Once it is described, what it claims does not matter.
+            description.claims_to_read =
+                !is_believed && !description.is_described && effects.claims_to_read(name);
+        }
+        description.is_described |= is_believed;
+        description
+    }
+
     /// Determines the labels of an action, independent of its arguments. `known` is the knowledge of the host about the
     /// server, if any. Declarations of a server count only if it is trusted.
     #[must_use]
     pub fn labels(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> FlowLabels {
         let open = self.trusted_effects(asked).open_world;
-        let known = known.unwrap_or(FlowLabels { private: false, untrusted: open, outbound: open });
-        resolve_labels(&self.labels, asked, known)
+        let effect = match asked.action {
+            PolicyAction::Tool { name, effects, .. } => {
+                effects.effect_of(name, known.is_some() || self.trusts(asked.server))
+            }
+            _ => CallEffect::None,
+        };
+        let known = known.unwrap_or(FlowLabels { private: false, untrusted: open, outbound: open, effect });
+        resolve_labels(&self.labels, asked, FlowLabels { effect, ..known })
     }
 
     /// Applies the data flow of a session to a verdict. A call with these labels that could send private data out needs
@@ -201,6 +272,22 @@ impl Policy {
         verdict
     }
 
+    /// Asks about a call for this cause, whatever allows it. Denied calls stay denied.
+    #[must_use]
+    pub fn apply_guard(&self, mut verdict: PolicyVerdict, cause: GuardCause) -> PolicyVerdict {
+        if verdict.decision == PolicyDecision::Deny {
+            return verdict;
+        }
+        if verdict.decision == PolicyDecision::Allow {
+            verdict.decision = PolicyDecision::Ask;
+            verdict.because = DecisionReason::Guard(cause);
+        }
+        // A lasting permission was given before this was read.
+        verdict.may_remember = false;
+        verdict.guard = Some(cause);
+        verdict
+    }
+
     /// Verdict on arguments that have more than one reading; no rule is evaluated.
     #[must_use]
     pub fn deny_unreadable(error: &CallArgumentsError) -> PolicyVerdict {
@@ -211,7 +298,19 @@ impl Policy {
             strong: false,
             review: false,
             flow: None,
+            guard: None,
         }
+    }
+
+    /// Returns the verdict if no rule matches. With a preset, a tool call is allowed as far as the preset does not ask.
+    fn default_verdict(&self, action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyVerdict {
+        let mut verdict = default_verdict(action, effects);
+        if self.preset.is_some() && matches!(action, PolicyAction::Tool { .. }) {
+            verdict.decision = PolicyDecision::Allow;
+            verdict.because = DecisionReason::Ordinary(DefaultReason::Preset);
+            verdict.may_remember = false;
+        }
+        verdict
     }
 
     /// Returns the effects of the tool, or the worst ones if its server is not trusted.
@@ -246,6 +345,7 @@ fn default_verdict(action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyV
         strong: false,
         review: false,
         flow: None,
+        guard: None,
     }
 }
 

@@ -282,6 +282,7 @@ impl PolicyRule {
             strong: self.strong,
             review: self.review,
             flow: None,
+            guard: None,
         }
     }
 }

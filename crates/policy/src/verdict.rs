@@ -2,6 +2,7 @@ use std::fmt;
 
 use crate::document::KeywordTable;
 use crate::flow::SessionFlow;
+use crate::preset::GuardCause;
 
 /// Decision of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct PolicyVerdict {
     pub review: bool,
     /// Data that the call could send out, if this is a reason to ask.
     pub flow: Option<SessionFlow>,
+    /// Cause for which the preset asks, if it does.
+    pub guard: Option<GuardCause>,
 }
 
 impl PolicyVerdict {
@@ -88,6 +91,8 @@ pub enum DecisionReason {
     },
     /// The inner reason allows the call, but the data that the session has read requires asking.
     Flow(Box<Self>),
+    /// The preset of the guard asks.
+    Guard(GuardCause),
 }
 
 /// Reasons for a default decision.
@@ -106,6 +111,8 @@ pub enum DefaultReason {
     Wanted,
     /// Allowed: an elicitation, which the user answers or declines anyway.
     Question,
+    /// Allowed: the preset of the guard does not ask about the call.
+    Preset,
 }
 
 impl fmt::Display for DecisionReason {
@@ -121,6 +128,7 @@ impl fmt::Display for DecisionReason {
             Self::Ordinary(ordinary) => write!(f, "no rule matches: {ordinary}"),
             Self::Unreadable(why) => f.write_str(why),
             Self::Unclear { rule, why } => write!(f, "it may match {rule}, which denies it: {why}"),
+            Self::Guard(cause) => cause.fmt(f),
             Self::Flow(before) => {
                 write!(f, "it would be allowed ({before}) without the data read in this session")
             }
@@ -137,6 +145,7 @@ impl fmt::Display for DefaultReason {
             Self::Fetched => "prompts and resources that an application fetches are allowed",
             Self::Wanted => "requests from servers to you require approval",
             Self::Question => "questions from servers to you are allowed",
+            Self::Preset => "the preset asks only about calls that an untrusted text may have caused",
         })
     }
 }

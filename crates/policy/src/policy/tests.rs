@@ -12,7 +12,7 @@ fn now() -> Timestamp {
 }
 
 fn effects(read_only: bool, destructive: bool, open_world: bool) -> ToolEffectSet {
-    ToolEffectSet { read_only, destructive, idempotent: read_only, open_world }
+    ToolEffectSet { read_only, destructive, idempotent: read_only, open_world, says_destructive: false }
 }
 
 fn tool<'a>(
@@ -312,7 +312,7 @@ fn all_mistakes_are_reported_at_once() {
     let error = Policy::read(text, &PolicyEnvironment::default()).unwrap_err();
     let said: Vec<String> = error.mistakes().iter().map(ToString::to_string).collect();
     let expected = [
-        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `data_flow`, `rule`, `label`",
+        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `preset`, `own`, `data_flow`, `rule`, `label`",
         "line 4, column 10: rule 1: `decide`: unknown value `alow`; did you mean `allow`? Expected one of `allow`, `ask`, `deny`",
         "line 5, column 1: rule 1: unknown key `tol`; did you mean `tool`?",
         "line 6, column 13: rule 1: unknown key `effects.readonly`; did you mean `read_only`? Known here: `read_only`, \
@@ -330,7 +330,7 @@ fn all_mistakes_are_reported_at_once() {
          \"deny\"`",
         "line 15, column 13: rule 2: unknown key `arguments.a.b`; to reach inside an argument, quote its path: `arguments.\"a.b\"`; \
          known here: `is`",
-        "line 17, column 1: label 1: it sets none of `private`, `untrusted` and `outbound` (each true or false)",
+        "line 17, column 1: label 1: it sets none of `private`, `untrusted` and `outbound` (each true or false), `effect`, `untrusted_fields` and `targets`",
         "line 18, column 10: label 1: `server`: expected a quoted string, or a list of them, found a number",
     ];
     for (said, expected) in said.iter().zip(expected) {
