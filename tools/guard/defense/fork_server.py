@@ -12,11 +12,25 @@ import socket
 import sys
 
 
+async def warm_up() -> None:
+    """Uses a server once, so that what its libraries build at first use is there for each process."""
+    from fastmcp import Client
+    from mcp_defense_bench.adapters import stdio_server
+
+    tool = {"name": "look", "description": "Looks.", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    fixture = {"type": "benign-tool-result", "tool": tool, "result": {"content": [{"type": "text", "text": "seen"}]}}
+    async with Client(stdio_server.build(fixture, os.devnull)) as client:
+        await client.list_tools()
+        await client.call_tool("look", {"a": "b"})
+
+
 def serve(path: str) -> None:
+    import asyncio
     import signal
 
     from mcp_defense_bench.adapters import stdio_server
 
+    asyncio.run(warm_up())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
