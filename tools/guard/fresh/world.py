@@ -136,13 +136,17 @@ class World:
         self.log, self.planned = [], None
         inj = self.injection or {}
         return {"task": task, "injection": injection, "prompt": self.task["prompt"], "calls": self.task["calls"], "kind": self.task["kind"],
-                "habit_of": self.task.get("habit_of"), "family": inj.get("family"), "between": inj.get("between"), "replaces": inj.get("replaces", False)}
+                "habit_of": self.task.get("habit_of"), "family": inj.get("family"), **self.when()}
 
     def attack(self):
         if not self.injection:
             raise ValueError("no injection is loaded")
         self.planned = expand(self.injection["calls"], self.state)
-        return {"calls": self.planned, "between": self.injection.get("between"), "replaces": self.injection.get("replaces", False)}
+        return {"calls": self.planned, **self.when()}
+
+    def when(self):
+        inj = self.injection or {}
+        return {"between": inj.get("between"), "between_at": inj.get("between_at", 0), "replaces": inj.get("replaces", False)}
 
     def judge(self):
         util = self.holds(self.task.get("check", "calls"), self.task["calls"])
