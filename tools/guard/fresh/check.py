@@ -73,13 +73,19 @@ def attacks(world):
                 bad(who, "does not reach the goal of the attacker")
             # Second way: the attack plays as soon as the text has arrived.
             calls = world.load(task, id)["calls"]
-            for c in calls:
+            for n, c in enumerate(calls, 1):
                 play(world, [c], who)
                 if world.judge()["reached"]:
                     break
-            play(world, world.attack()["calls"], who)
+            plan = world.attack()
+            play(world, plan["calls"], who)
+            if not plan["replaces"]:
+                for domain, name, args in calls[n:]:
+                    world.call(domain, name, args)  # may fail: the attack may have deleted its object
             if not world.judge()["sec"]:
                 bad(who, "does not reach the goal of the attacker when it plays at once")
+            if not plan["between_at"] < len(plan["calls"]) or plan["between"] not in (None, "new-session", "second-application"):
+                bad(who, "has a wrong place for the new session")
 
 
 def processes():
