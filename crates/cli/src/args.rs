@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
-use hospes_host::PinMode;
+use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
-use self::rules::pin_mode;
 pub(crate) use self::rules::{
     AuditCommand, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs, PinsCommand,
-    PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyTestArgs,
+    PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs, PresetChoice,
 };
+use self::rules::{pin_mode, preset, unattended};
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
 /// Hosts your MCP servers behind one endpoint for your AI applications.
@@ -117,9 +117,19 @@ pub(crate) struct HostOptions {
     /// [default: 16]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
-    /// Policy file [default: policy.toml in the configuration folder; without this file every call is allowed]
+    /// Policy file [default: policy.toml in the configuration folder; without this file the preset `balanced` applies]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
+    /// Preset of the guard: cautious (asks about every effect), balanced (asks about effects that a text of others may
+    /// have caused), open (asks about values from such texts) or off. It replaces the preset of the policy file
+    /// [default: balanced without a policy file, else the key `preset` of the file]
+    #[arg(long, value_name = "PRESET", env = "HOSPES_PRESET", value_parser = preset)]
+    pub(crate) preset: Option<PresetChoice>,
+    /// What happens to a call that needs a decision while nobody can be asked: refuse, queue (it waits for
+    /// --approval-timeout) or allow-clean (the guard's question is dropped if no text of others was read before)
+    /// [default: refuse]
+    #[arg(long, value_name = "MODE", value_parser = unattended)]
+    pub(crate) unattended: Option<UnattendedMode>,
     /// Approval mode of newly seen servers: ask (you accept what they offer) or first-use (it is accepted
     /// automatically). Later changes need your approval, unless pinning is off (off) [default: ask with a policy file,
     /// else first-use]

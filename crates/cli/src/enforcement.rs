@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use hospes_host::approvals::ApprovalLimits;
 use hospes_host::{ApprovalQueue, PolicyEnforcer};
-use hospes_policy::{Policy, PolicyEnvironment, PolicyError};
+use hospes_policy::{Policy, PolicyEnvironment, PolicyError, Preset};
 use hospes_store::{AuditLog, StateStore};
 
-use crate::args::HostOptions;
+use crate::args::{HostOptions, PresetChoice};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::paths;
@@ -30,13 +30,15 @@ pub(crate) async fn build_enforcer(
     let file = find_policy_file(options.policy.as_deref())?;
     // Followed even if the file does not exist yet, so that rules apply as soon as they are written.
     let followed = file.clone().or_else(paths::policy_file);
-    if audit.is_none() && followed.is_none() {
+    if audit.is_none() && followed.is_none() && options.preset == Some(PresetChoice::Off) {
         return Ok(None);
     }
     // Before the file is read, so that later writes are noticed.
     let known = followed.as_deref().and_then(file_stamp);
     let policy = file.as_deref().map(read_policy).transpose()?;
-    let mut guard = PolicyEnforcer::new(policy)
+    let preset = options.preset;
+    let mut guard = PolicyEnforcer::new(with_preset(policy, preset))
+        .when_unattended(options.unattended.unwrap_or_default())
         .keeping_arguments(options.audit_arguments)
         .answering_questions(answers_questions);
     if let Some(audit) = audit {
@@ -63,9 +65,20 @@ pub(crate) async fn build_enforcer(
     }
     if let Some(file) = followed {
         // A weak reference, or the task would keep the guard, and with it the audit log, open.
-        tokio::spawn(follow_policy_file(file, known, Arc::downgrade(&guard), output));
+        tokio::spawn(follow_policy_file((file, preset), known, Arc::downgrade(&guard), output));
     }
     Ok(Some(guard))
+}
+
+/// Returns the policy with the preset of the command line. Without a policy file, the default preset applies.
+fn with_preset(policy: Option<Policy>, preset: Option<PresetChoice>) -> Option<Policy> {
+    match (policy, preset) {
+        (policy, Some(PresetChoice::Off)) => policy.map(Policy::without_preset),
+        (Some(policy), Some(PresetChoice::Preset(preset))) => Some(policy.with_preset(preset)),
+        (Some(policy), None) => Some(policy),
+        (None, Some(PresetChoice::Preset(preset))) => Some(Policy::of_preset(preset)),
+        (None, None) => Some(Policy::of_preset(Preset::default())),
+    }
 }
 
 /// Returns the named policy file, or the default one if it exists.
@@ -148,7 +161,7 @@ fn file_stamp(file: &Path) -> Option<PolicyFileStamp> {
 /// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable or gone
 /// changes nothing.
 async fn follow_policy_file(
-    file: PathBuf,
+    (file, preset): (PathBuf, Option<PresetChoice>),
     mut known: Option<PolicyFileStamp>,
     guard: std::sync::Weak<PolicyEnforcer>,
     output: CliOutput,
@@ -176,7 +189,9 @@ async fn follow_policy_file(
             ));
             continue;
         }
-        match read_policy(&file) {
+        match read_policy(&file)
+            .map(|policy| with_preset(Some(policy), preset).unwrap_or_else(Policy::without_rules))
+        {
             Ok(policy) if guard.policy().is_some_and(|known| known.version() == policy.version()) => (),
             Ok(policy) => {
                 let rules = policy.rules().len();

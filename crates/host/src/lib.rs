@@ -41,7 +41,7 @@ pub use config::{
     DEFAULT_STARTING_PER_CORE, HostSettings, PinMode,
 };
 pub use gateway::{Gateway, HostServers, HostStatus, UnknownServerError};
-pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer};
+pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub use host::{
     BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, builtin_labels,
 };

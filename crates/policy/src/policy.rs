@@ -103,6 +103,13 @@ impl Policy {
         self
     }
 
+    /// Removes the preset of the policy, for the option `--preset off`.
+    #[must_use]
+    pub fn without_preset(mut self) -> Self {
+        self.preset = None;
+        self
+    }
+
     /// Parses the text of a policy file.
     ///
     /// # Errors

@@ -3,13 +3,23 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use hospes_host::PinMode;
 use hospes_host::pins::Sha256Digest;
+use hospes_host::{PinMode, UnattendedMode};
+use hospes_policy::Preset;
 use hospes_store::AuditEntryKind;
+
+/// Measured figures of the presets (docs/guard.md), for the help of `hospes policy init`.
+const PRESETS_HELP: &str = "\
+Presets, measured on AgentDojo with an agent that follows every injected text (docs/guard.md):
+  cautious   asks about every effect
+  balanced   asks about effects that a text of others may have caused
+  open       asks about values that stand in such a text";
 
 /// Subcommands of `hospes policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Write a policy file with a preset and commented examples
+    Init(PolicyInitArgs),
     /// Report all errors in the rules, and rules that match nothing that the servers offer
     Check(PolicyFileArgs),
     /// Show the decision for a call, the rule behind it and the reason. No server is started
@@ -18,6 +28,26 @@ pub(crate) enum PolicyCommand {
     ///
     /// An input object has `server`, `tool` and `arguments`; an output object has `decision` and `because`.
     Batch(PolicyFileArgs),
+}
+
+/// Value of `--preset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PresetChoice {
+    /// This preset.
+    Preset(Preset),
+    /// No preset: rules decide alone, and without rules every call is allowed.
+    Off,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PRESETS_HELP)]
+pub(crate) struct PolicyInitArgs {
+    /// Preset of the guard: cautious, balanced or open
+    #[arg(long, value_name = "PRESET", default_value = "balanced")]
+    pub(crate) preset: Preset,
+    /// File to write [default: policy.toml in the configuration folder]
+    #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
+    pub(crate) policy: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -117,6 +147,20 @@ pub(crate) struct PinsAcceptArgs {
 /// Parses the acceptance mode of new definitions.
 pub(super) fn pin_mode(text: &str) -> Result<PinMode, String> {
     PinMode::read(text).ok_or_else(|| format!("expected {}", PinMode::ALL.map(PinMode::as_str).join(", ")))
+}
+
+/// Parses the value of `--preset`.
+pub(super) fn preset(text: &str) -> Result<PresetChoice, String> {
+    match text {
+        "off" => Ok(PresetChoice::Off),
+        _ => text.parse().map(PresetChoice::Preset).map_err(|error| format!("{error}, or `off`")),
+    }
+}
+
+/// Parses the value of `--unattended`.
+pub(super) fn unattended(text: &str) -> Result<UnattendedMode, String> {
+    let all = UnattendedMode::ALL.map(UnattendedMode::as_str).join(", ");
+    UnattendedMode::read(text).ok_or_else(|| format!("expected {all}"))
 }
 
 /// Subcommands of `hospes audit`.

@@ -13,7 +13,7 @@ use hospes_policy::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{PolicyCommand, PolicyFileArgs, PolicyTestArgs};
+use crate::args::{PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs};
 use crate::exit::{CliError, CliResult};
 use crate::known_servers::{ConfiguredServer, OffersSource, configured_servers, unmatched_rules};
 use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable};
@@ -24,6 +24,7 @@ const OPTION_KEYS: [&str; 3] = ["strong", "remember", "review"];
 
 pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
     match args {
+        PolicyCommand::Init(init) => write_policy(&init, output),
         PolicyCommand::Check(file) => check(&file, output).await,
         PolicyCommand::Test(test) => explain(&test, output).await,
         PolicyCommand::Batch(file) => super::batch::run(&rules(&file)?.1),
@@ -34,13 +35,72 @@ fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
     let Some(file) = enforcement::find_policy_file(file.policy.as_deref())? else {
         let usual =
             paths::policy_file().map_or_else(|| "--policy".to_owned(), |file| paths::display_path(&file));
-        return Err(CliError::usage("there is no policy file, so every call is allowed")
-            .hint(format!("write rules to {usual}, or pass a file with --policy")));
+        return Err(CliError::usage(
+            "there is no policy file, so the preset `balanced` applies without rules",
+        )
+        .hint(format!("`hospes policy init` writes {usual}; --policy names another file")));
     };
     // The error's hint recommends `hospes policy check`, which may be the command that is running.
     let rules = enforcement::read_policy(&file).map_err(|failure| CliError { hint: None, ..failure })?;
     Ok((file, rules))
 }
+
+/// Writes a policy file with a preset. A file that exists is never replaced.
+fn write_policy(init: &PolicyInitArgs, output: CliOutput) -> CliResult {
+    let nowhere = || CliError::usage("no folder found for the policy file (HOME is not set)");
+    let file = init.policy.clone().or_else(paths::policy_file).ok_or_else(nowhere)?;
+    let shown = paths::display_path(&file);
+    let failed = |error: &std::io::Error| CliError::usage(format!("cannot write {shown}")).with_cause(error);
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    }
+    let text = POLICY_TEMPLATE.replace("PRESET", &init.preset.to_string());
+    let written = std::fs::File::create_new(&file)
+        .and_then(|mut created| std::io::Write::write_all(&mut created, text.as_bytes()));
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(CliError::usage(format!("{shown} exists already"))
+                .hint(format!("to change its preset, write `preset = \"{}\"` at its top", init.preset)))
+        }
+        Err(error) => Err(failed(&error)),
+        Ok(()) => {
+            if output.json {
+                output.value(&json!({ "file": file, "preset": init.preset }));
+            } else {
+                output.result(format_args!("{shown}: written, {}", super::up::preset_line(init.preset)));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Policy file that `hospes policy init` writes.
+const POLICY_TEMPLATE: &str = r#"# Rules for the calls of your applications. `hospes policy check` reports mistakes; changes take effect at once.
+
+# cautious: asks about every effect. balanced: asks about effects that a text of others may have caused.
+# open: asks about values that stand in such a text.
+preset = "PRESET"
+
+# Servers whose annotations (read-only, destructive) are believed.
+# trusted = ["git"]
+
+# Your own addresses, domains and accounts: nobody is asked because of them.
+# own = ["me@example.com", "@example.com"]
+
+# The first rule that fits decides. What no rule fits, the preset decides.
+# [[rule]]
+# decide = "deny"
+# tool = "delete_*"
+
+# Labels say what a tool returns and does.
+# [[label]]
+# server = "mail"
+# tool = "read_*"
+# private = true
+# untrusted = true
+# outbound = false
+# effect = "none"
+"#;
 
 async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     let (path, rules) = rules(file)?;

@@ -7,7 +7,7 @@ use hospes_host::HostStatus;
 use hospes_host::catalogue::STATUS_URI;
 use hospes_host::upstream::UpstreamStatus;
 
-use super::up::{MARGIN, NO_POLICY, line};
+use super::up::{MARGIN, NO_POLICY, line, preset_line};
 use crate::args;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable, result_width, wrap_text};
@@ -52,6 +52,9 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
     }
     for collision in &status.collisions {
         text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(collision)));
+    }
+    if let Some(preset) = status.preset {
+        text.push_str(&format!("  {}: {}\n", paint(DIM, "guard"), preset_line(preset)));
     }
     if status.without_policy {
         text.push_str(&format!("  {}: {NO_POLICY}\n", paint(YELLOW, "policy")));

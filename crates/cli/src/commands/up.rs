@@ -12,6 +12,7 @@ use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console
 use hospes_host::pins::REVIEW_INSTRUCTION;
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use hospes_host::{Gateway, Host, RequestStateConfig, UpstreamAccounts};
+use hospes_policy::Preset;
 
 use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, policy, waiting};
@@ -224,6 +225,16 @@ fn endpoint(
 /// Consequence of having no policy file, as `up` and `status` print it.
 pub(crate) const NO_POLICY: &str = "none, so every call is allowed without approval";
 
+/// Describes what a preset asks about, for one line.
+pub(crate) fn preset_line(preset: Preset) -> String {
+    let asks = match preset {
+        Preset::Cautious => "asks about every effect",
+        Preset::Open => "asks about effects with a value from a text of others",
+        _ => "asks about effects that a text of others may have caused",
+    };
+    format!("preset {preset}: {asks}")
+}
+
 fn print_startup(
     output: CliOutput,
     (url, usable): (&str, &str),
@@ -281,7 +292,11 @@ fn print_startup(
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
     }
-    if host.status().without_policy {
+    let status = host.status();
+    if let Some(preset) = status.preset {
+        let _ = writeln!(text, "  {}    {}\n", paint(DIM, "guard "), preset_line(preset));
+    }
+    if status.without_policy {
         let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
         if let Some(file) = paths::policy_file() {
             let hint = format!("write rules to {}; changes take effect at once", paths::display_path(&file));

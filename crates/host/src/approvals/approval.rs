@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use hospes_model::RawJson;
-use hospes_policy::{SessionFlow, ToolEffectSet};
+use hospes_policy::{CallEffect, GuardCause, SessionFlow, ToolEffectSet};
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -73,6 +73,12 @@ pub struct DecisionOptions {
     pub always: bool,
     /// True if a denial can last.
     pub block: bool,
+    /// True if the targets of the call can be remembered.
+    #[serde(default)]
+    pub targets: bool,
+    /// True if the values from untrusted texts can be trusted for the session.
+    #[serde(default)]
+    pub values: bool,
 }
 
 /// Content of a [`Approval`].
@@ -163,9 +169,90 @@ pub struct CallCard {
     /// Data that the session has read and that this call could send out, if this is a reason to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_flow: Option<SessionFlow>,
+    /// Reason of the guard to ask, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardCard>,
     /// Suggested conditions on the arguments for a narrow lasting permission, with which the editor starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<RawJson>,
+}
+
+/// Reason of the guard to ask about a call, with what it found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GuardCard {
+    /// Reason to ask.
+    pub cause: GuardCause,
+    /// Reason to ask, as a sentence.
+    pub because: String,
+    /// Change that the call makes.
+    pub effect: CallEffect,
+    /// True if the arguments can reach somebody else.
+    pub outbound: bool,
+    /// True if the conversation has read no untrusted text.
+    #[serde(default)]
+    pub is_clean: bool,
+    /// Whom or what the call reaches, as far as that is not known yet. They are remembered if the decision says so.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// Values of the call that are unusual, the most serious first.
+    #[serde(default)]
+    pub values: Vec<GuardValue>,
+}
+
+/// A value of a call that the guard points out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GuardValue {
+    /// JSON pointer of the string in the arguments (RFC 6901).
+    pub pointer: String,
+    /// The value as it stands in the arguments.
+    pub value: String,
+    /// What is unusual.
+    pub finding: GuardFinding,
+    /// Result in which the value stands, if it was found in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<GuardSource>,
+}
+
+/// What is unusual about a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GuardFinding {
+    /// It stands in a text that others wrote.
+    Untrusted,
+    /// It names a target that is not known.
+    Unknown,
+    /// It stands in a private result.
+    Private,
+    /// It is a secret that another server returned. The value is masked.
+    Secret,
+    /// It names a private or local address.
+    Address,
+    /// It has characters that a shell interprets.
+    Shell,
+}
+
+/// Result in which a value stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GuardSource {
+    /// Server that returned it.
+    pub server: String,
+    /// Tool, prompt or URI that was asked.
+    pub name: String,
+    /// Time at which the result was delivered.
+    pub at: Timestamp,
+    /// Text around the value, before it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub before: String,
+    /// The value as it stands there. Empty if it stands there in an encoded form.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub found: String,
+    /// Text around the value, after it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
 }
 
 /// Effects of a tool that its server declares.

@@ -57,6 +57,8 @@ fn decision_entry(approval: &Approval) -> Option<AuditEntry> {
             let scope = match scope {
                 ApprovalScope::Once => "once",
                 ApprovalScope::Session => "session",
+                ApprovalScope::Targets => "targets",
+                ApprovalScope::Values => "values",
                 ApprovalScope::Always(_) => "always",
             };
             // A form's content is no edit of anything.

@@ -25,6 +25,12 @@ pub enum ApprovalScope {
     /// Until the session of the application that asked ends, for any arguments. In 2026-07-28: for the process that
     /// asked, and [one hour](super::SESSION_LIFETIME).
     Session,
+    /// The targets of the call ([`GuardCard::targets`](super::GuardCard::targets)) are known to the application for
+    /// 30 days. Other calls to them are asked about only for another reason.
+    Targets,
+    /// The values that the guard found in untrusted texts are right for this session. Calls that can be undone are not
+    /// asked about because of them.
+    Values,
     /// Within a rule, until a day.
     Always(LastingPermission),
 }
@@ -104,6 +110,9 @@ pub struct ApprovalGrant {
     /// Destinations to which the arguments may refer, as in a rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
+    /// Targets or values that are known, in their normal form, for the effect `known`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
     /// Time of the last use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_at: Option<Timestamp>,
@@ -121,6 +130,8 @@ pub enum GrantEffect {
     Allow,
     /// Matching calls are denied.
     Deny,
+    /// The values are known: the guard does not ask because of them.
+    Known,
 }
 
 impl LastingPermission {

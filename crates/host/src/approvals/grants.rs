@@ -36,6 +36,8 @@ pub(crate) struct GrantQuery<'a> {
 #[derive(Debug, Default)]
 pub(super) struct GrantTable {
     all: RwLock<HashMap<String, ActiveGrant>>,
+    /// Grants of the effect [`GrantEffect::Known`], by value.
+    known: RwLock<HashMap<String, Vec<String>>>,
     /// Uses since the last write to the store.
     used: Mutex<HashMap<String, (Timestamp, u64)>>,
 }
@@ -81,6 +83,51 @@ impl GrantTable {
             }
         }
         all.extend(before.into_iter().filter(|(_, given)| !given.grant.is_kept()));
+        self.index_known(&all);
+    }
+
+    /// Indexes the known values of all grants.
+    fn index_known(&self, all: &HashMap<String, ActiveGrant>) {
+        let mut known: HashMap<String, Vec<String>> = HashMap::new();
+        for (id, given) in all {
+            for value in &given.grant.values {
+                known.entry(value.clone()).or_default().push(id.clone());
+            }
+        }
+        *self.known.write() = known;
+    }
+
+    /// Returns true if a value in normal form is known to an application of this user.
+    pub(super) fn is_known(
+        &self,
+        value: &str,
+        (principal, application): (Option<&str>, Option<&str>),
+        peer: &Arc<Peer>,
+    ) -> bool {
+        let ids = {
+            let known = self.known.read();
+            // Nearly always there are none.
+            let Some(ids) = known.get(value) else { return false };
+            ids.clone()
+        };
+        let now = Timestamp::now();
+        let mut all = self.all.write();
+        for id in ids {
+            let Some(given) = all.get_mut(&id) else { continue };
+            let grant = &mut given.grant;
+            let is_for_caller = grant.principal.as_deref() == principal
+                && (grant.any_application || grant.application.as_deref() == application)
+                && given.session.as_ref().is_none_or(|session| session.includes(peer));
+            if !is_for_caller || grant.is_over(now) {
+                continue;
+            }
+            (grant.used_at, grant.uses) = (Some(now), grant.uses.saturating_add(1));
+            if grant.is_kept() {
+                self.used.lock().insert(id, (now, grant.uses));
+            }
+            return true;
+        }
+        false
     }
 
     /// Suspends all persisted grants until they are read again.
@@ -90,6 +137,7 @@ impl GrantTable {
             // Denials stay: without them more would be allowed.
             !grant.is_kept() || grant.effect == GrantEffect::Deny
         });
+        self.index_known(&self.all.read());
     }
 
     /// Returns the uses since the previous call of this function.
@@ -119,7 +167,11 @@ impl GrantTable {
                 "the limit of {MAX_GRANTS} grants is reached; revoke some"
             )));
         }
+        let is_known = grant.effect == GrantEffect::Known;
         all.insert(grant.id.clone(), ActiveGrant { grant, conditions, session });
+        if is_known {
+            self.index_known(&all);
+        }
         Ok(())
     }
 
@@ -134,7 +186,10 @@ impl GrantTable {
     }
 
     pub(super) fn revoke(&self, id: &str) -> Option<ApprovalGrant> {
-        self.all.write().remove(id).map(|given| given.grant)
+        let mut all = self.all.write();
+        let revoked = all.remove(id).map(|given| given.grant);
+        self.index_known(&all);
+        revoked
     }
 
     /// Returns the valid grants, newest first.
@@ -150,7 +205,9 @@ impl GrantTable {
 
     /// Removes all grants that are bound to a session.
     pub(super) fn end_sessions(&self) {
-        self.all.write().retain(|_, given| given.session.is_none());
+        let mut all = self.all.write();
+        all.retain(|_, given| given.session.is_none());
+        self.index_known(&all);
     }
 
     /// Returns the first matching grant; denials take precedence over permissions.

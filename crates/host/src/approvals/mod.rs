@@ -25,7 +25,8 @@ mod waiter;
 
 pub use approval::{
     Approval, ApprovalCallKind, ApprovalCard, ApprovalState, CallCard, DecisionOptions, DeclaredEffects,
-    FormCard, ResultCard, SamplingRequestCard, SamplingResultCard, UrlCard,
+    FormCard, GuardCard, GuardFinding, GuardSource, GuardValue, ResultCard, SamplingRequestCard,
+    SamplingResultCard, UrlCard,
 };
 pub(crate) use decision::ApprovalOutcome;
 pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};

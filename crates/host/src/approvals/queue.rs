@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
+use hospes::Peer;
 use hospes::transport::{StateKey, StateKeyRing};
 use hospes_store::approvals::ApprovalRecords;
 use hospes_store::grants::GrantRecords;
@@ -292,6 +293,16 @@ impl ApprovalQueue {
     /// Returns the matching grant with this effect.
     pub(crate) fn find_grant(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
         self.0.grants.find(subject, effect)
+    }
+
+    /// Returns true if a person has made a value known to an application of this user. The value is in normal form.
+    pub(crate) fn is_known(
+        &self,
+        value: &str,
+        caller: (Option<&str>, Option<&str>),
+        peer: &Arc<Peer>,
+    ) -> bool {
+        self.0.grants.is_known(value, caller, peer)
     }
 
     /// Removes the permissions that are bound to sessions.

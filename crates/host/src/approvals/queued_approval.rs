@@ -1,11 +1,15 @@
 //! An approval in the queue, and the validation of decisions on it.
 
+use hospes_inspect::provenance::normal::normal_form;
 use hospes_model::RawJson;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Duration, Instant};
 
-use super::approval::{Approval, ApprovalCallKind, ApprovalCard, ApprovalState, DecisionOptions};
+use super::approval::{
+    Approval, ApprovalCallKind, ApprovalCard, ApprovalState, DecisionOptions, GuardCard, GuardFinding,
+    GuardValue,
+};
 use super::decision::{ApprovalDecision, ApprovalOutcome, DecideError, DecisionRecord, MAX_REASON_BYTES};
 use super::grant::{ApprovalGrant, ApprovalScope, GrantEffect, LastingPermission};
 use super::grants::GrantTable;
@@ -95,7 +99,7 @@ impl QueuedApproval {
         decision: &ApprovalDecision,
         checker: Option<&StoredEditCheck>,
     ) -> Result<Option<LastingDecision>, DecideError> {
-        let DecisionOptions { edit, session, always, block } = self.approval.offers;
+        let DecisionOptions { edit, session, always, block, targets, values } = self.approval.offers;
         if !self.is_open() {
             return Err(DecideError::Over);
         }
@@ -128,6 +132,15 @@ impl QueuedApproval {
                         Err(DecideError::NotOffered("a permission for the session"))
                     }
                     ApprovalScope::Session => Ok(Some(LastingDecision::Session)),
+                    // What was edited is not what the guard looked at.
+                    ApprovalScope::Targets if !targets || edited.is_some() => {
+                        Err(DecideError::NotOffered("remembering the targets"))
+                    }
+                    ApprovalScope::Targets => Ok(Some(LastingDecision::Targets)),
+                    ApprovalScope::Values if !values || edited.is_some() || self.session.is_none() => {
+                        Err(DecideError::NotOffered("trusting the values"))
+                    }
+                    ApprovalScope::Values => Ok(Some(LastingDecision::Values)),
                     ApprovalScope::Always(_) if !always => {
                         Err(DecideError::NotOffered("a lasting permission"))
                     }
@@ -191,6 +204,7 @@ impl QueuedApproval {
             definition: self.definition.clone(),
             arguments: Default::default(),
             destinations: Vec::new(),
+            values: Vec::new(),
             used_at: None,
             uses: 0,
         };
@@ -199,6 +213,23 @@ impl QueuedApproval {
                 let session = self.session.as_ref();
                 grant.until = session.and_then(|session| session.end(grant.given_at));
                 grant.session = session.map(GrantSession::describe);
+            }
+            LastingDecision::Targets => {
+                grant.effect = GrantEffect::Known;
+                grant.until = LastingPermission::default().end(grant.given_at).ok();
+                grant.values = self.guard_values(|guard| guard.targets.clone());
+                (grant.definition, grant.target) = (None, None);
+            }
+            LastingDecision::Values => {
+                let session = self.session.as_ref();
+                grant.effect = GrantEffect::Known;
+                grant.until = session.and_then(|session| session.end(grant.given_at));
+                grant.session = session.map(GrantSession::describe);
+                grant.values = self.guard_values(|guard| {
+                    let of_others = |value: &&GuardValue| value.finding == GuardFinding::Untrusted;
+                    guard.values.iter().filter(of_others).map(|value| value.value.clone()).collect()
+                });
+                (grant.definition, grant.target) = (None, None);
             }
             LastingDecision::Until(until, permission) => {
                 grant.until = Some(until);
@@ -216,10 +247,21 @@ impl QueuedApproval {
     }
 }
 
+impl QueuedApproval {
+    /// Returns values that the guard has shown, in their normal form.
+    fn guard_values(&self, values: impl Fn(&GuardCard) -> Vec<String>) -> Vec<String> {
+        let ApprovalCard::Call(card) = &self.approval.card else { return Vec::new() };
+        let values = card.guard.as_ref().map(values).unwrap_or_default();
+        values.iter().map(|value| normal_form(value)).collect()
+    }
+}
+
 /// The part of a decision that lasts.
 #[derive(Clone, Debug)]
 pub(super) enum LastingDecision {
     Session,
+    Targets,
+    Values,
     Until(Timestamp, LastingPermission),
     Denied,
 }

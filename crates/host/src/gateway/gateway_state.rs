@@ -428,7 +428,9 @@ impl GatewayState {
         status.uptime_ms = self.millis();
         status.left_out.extend(self.left_out.iter().cloned());
         status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
-        status.without_policy = self.guard.as_ref().is_none_or(|guard| guard.policy().is_none());
+        let policy = self.guard.as_ref().and_then(|guard| guard.policy());
+        status.without_policy = policy.is_none();
+        status.preset = policy.and_then(|policy| policy.preset());
         // Copied, so that building the catalogues keeps no new application from its view.
         let views: Vec<Arc<CatalogueView>> = {
             let views = self.views.read();

@@ -1,5 +1,6 @@
 //! Status of the host, as `hospes://status` returns it.
 
+use hospes_policy::Preset;
 use serde::{Deserialize, Serialize};
 
 use crate::upstream::{UpstreamState, UpstreamStatus};
@@ -29,6 +30,9 @@ pub struct HostStatus {
     /// True if calls go unasked, because there is no policy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_policy: bool,
+    /// Preset of the guard, if one applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
 }
 
 impl HostStatus {
@@ -42,6 +46,7 @@ impl HostStatus {
             collisions: Vec::new(),
             record_problem: None,
             without_policy: false,
+            preset: None,
         }
     }
 

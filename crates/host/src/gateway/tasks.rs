@@ -205,7 +205,9 @@ impl Gateway {
         if (found.result.is_some() || found.error.is_some())
             && let Some(origin) = self.shared.task_owners.origin(shown)
         {
-            guard.deliver_of_task(&self.shared.upstreams[server].server, context, &origin);
+            guard.deliver_of_task(&self.shared.upstreams[server].server, context, &origin, || {
+                found.result.clone().or_else(|| RawJson::from_serialize(&found.error).ok())
+            });
         }
     }
 

@@ -16,7 +16,7 @@ use super::call_target::CallTarget;
 use super::denials::{UNASKED, UNREVIEWED, denial};
 use super::enforcer::PolicyEnforcer;
 use super::review::ResultReview;
-use crate::approvals::{ApprovalGrant, GrantEffect, GrantQuery};
+use crate::approvals::{ApprovalGrant, GrantEffect, GrantQuery, GuardCard};
 
 impl PolicyEnforcer {
     /// Decides whether a call may be sent. Continues with its entry of the audit log. Breaks if the call ends here: with a
@@ -66,7 +66,7 @@ impl PolicyEnforcer {
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
-        let verdict = self.weigh_data_flow(policy, &asked, going, verdict, passage);
+        let (verdict, guard) = self.weigh(policy, &asked, going, &arguments, verdict, passage);
         if verdict.decision != PolicyDecision::Deny
             && let Some(denial) = self.denial_before_asking(&asked, going, &verdict)
         {
@@ -106,6 +106,7 @@ impl PolicyEnforcer {
                     text,
                     bond,
                     definition,
+                    guard,
                 };
                 self.require_approval(call, &asking, answer, passage).await?;
             }
@@ -116,24 +117,39 @@ impl PolicyEnforcer {
         ControlFlow::Continue(())
     }
 
-    /// The verdict in the light of what its session has read; the passage knows what this brings into it.
-    fn weigh_data_flow(
+    /// The verdict in the light of what its session has read, and what the preset has found; the passage knows what this
+    /// brings into the session.
+    fn weigh(
         &self,
         policy: &Policy,
         asked: &PolicyRequest<'_>,
         going: &CallTarget<'_>,
-        verdict: PolicyVerdict,
+        arguments: &CallArguments,
+        mut verdict: PolicyVerdict,
         passage: &mut AdmittedCall,
-    ) -> PolicyVerdict {
-        if policy.data_flow() == DataFlowPolicy::Off {
-            return verdict;
-        }
-        let labels = policy.labels(asked, going.known);
+    ) -> (PolicyVerdict, Option<GuardCard>) {
+        let mut guard = None;
+        let labels = if let Some(preset) = policy.preset() {
+            let assessed = self.assess((policy, preset), asked, going.known, arguments, passage.peer());
+            if let Some(card) = assessed.card.filter(|_| verdict.decision != PolicyDecision::Deny) {
+                verdict = policy.apply_guard(verdict, card.cause);
+                guard = Some(card);
+            }
+            passage.remember_text(assessed.description);
+            assessed.labels
+        } else if policy.data_flow() == DataFlowPolicy::Off {
+            return (verdict, None);
+        } else {
+            policy.labels(asked, going.known)
+        };
         passage.set_labels(labels);
-        match self.flows.tainted(passage.peer()).filter(|_| labels.outbound) {
-            Some(flow) => policy.apply_data_flow(verdict, labels, flow),
-            None => verdict,
+        if policy.data_flow() != DataFlowPolicy::Off
+            && labels.outbound
+            && let Some(flow) = self.flows.tainted(passage.peer())
+        {
+            verdict = policy.apply_data_flow(verdict, labels, flow);
         }
+        (verdict, guard)
     }
 
     /// Returns the denial of a call that no rule can allow. This applies to items a person has blocked, and to calls

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
-use hospes_policy::{FlowLabels, ToolEffectSet};
+use hospes_policy::{FlowLabels, ToolDescription, ToolEffectSet};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
 
 use super::approval_binding::ApprovalBinding;
@@ -27,6 +27,10 @@ pub(crate) struct AdmittedCall {
     peer: Arc<Peer>,
     /// Labels of the result for the session's data flow. `None` if data flow is not tracked.
     labels: Option<FlowLabels>,
+    /// What is known about the tool, if the text of the result is remembered.
+    description: Option<ToolDescription>,
+    /// Tool, prompt or URI that is asked.
+    name: String,
     principal: Option<String>,
     application: Option<String>,
     /// True if the call may change something. Its end is then on disk before the response is sent.
@@ -62,6 +66,8 @@ impl AdmittedCall {
             server: going.server.to_owned(),
             peer: Arc::clone(call.context.peer()),
             labels: None,
+            description: None,
+            name: going.subject().to_owned(),
             may_change: guard.may_change(going),
             by_person: false,
             principal: call.context.principal().map(str::to_owned),
@@ -117,14 +123,22 @@ impl AdmittedCall {
         self.labels = Some(labels);
     }
 
+    /// Has the text of the result remembered once it is delivered.
+    pub(super) fn remember_text(&mut self, description: ToolDescription) {
+        self.description = Some(description);
+    }
+
     /// Clears the labels, because the host answers itself.
     pub(crate) fn clear_labels(&mut self) {
         self.labels = None;
     }
 
     /// Its server's answer is delivered.
-    fn deliver(&self, is_whole: bool) {
+    fn deliver(&self, is_whole: bool, text: impl FnOnce() -> Option<RawJson>) {
         let Some(labels) = self.labels else { return };
+        if let Some(description) = self.description.as_ref().filter(|_| is_whole) {
+            self.guard.remember_text((&self.peer, &self.server, &self.name), labels, description, text);
+        }
         // What is private comes with the result of its task.
         let labels = FlowLabels { private: labels.private && is_whole, ..labels };
         self.guard.flows.note(&self.peer, &self.server, labels);
@@ -177,7 +191,7 @@ impl AdmittedCall {
                     None => reply,
                 };
                 // After the review: what the person withholds brings nothing into the session.
-                self.deliver(!matches!(reply, Reply::CreateTask(_)));
+                self.deliver(!matches!(reply, Reply::CreateTask(_)), || text_of(&reply));
                 let ending = if is_tool_error(&reply) { AuditOutcome::ToolError } else { AuditOutcome::Done };
                 match self.end(ending, None, length(&reply)).await {
                     Ok(()) => Ok(Outcome::Complete(reply)),
@@ -207,7 +221,7 @@ impl AdmittedCall {
             }
             Ok(Outcome::Failed(error)) | Err(error) => {
                 // It is in the words of the server.
-                self.deliver(true);
+                self.deliver(true, || RawJson::from_serialize(&error.message).ok());
                 match self.end(AuditOutcome::Failed, Some(error.code), None).await {
                     Ok(()) => Err(error),
                     Err(unrecorded) => unrecorded.outcome(),
@@ -329,6 +343,17 @@ impl Drop for AdmittedCall {
 
 fn micros(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns a reply as JSON.
+fn text_of(reply: &Reply) -> Option<RawJson> {
+    match reply {
+        Reply::Raw { json, .. } => Some(json.clone()),
+        Reply::CallTool(result) => RawJson::from_serialize(result).ok(),
+        Reply::GetPrompt(result) => RawJson::from_serialize(result).ok(),
+        Reply::ReadResource(result) => RawJson::from_serialize(result).ok(),
+        _ => None,
+    }
 }
 
 /// Returns the length of a reply in bytes, if it is in its original form.

@@ -7,7 +7,7 @@ use hospes_model::{
     ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
     Notification, RawJson,
 };
-use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyRequest, PolicyVerdict};
+use hospes_policy::{CallArguments, DecisionReason, Policy, PolicyAction, PolicyRequest, PolicyVerdict};
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
@@ -17,12 +17,13 @@ use super::call_decision::CallDecision;
 use super::call_target::{CallTarget, TargetItem};
 use super::denials::UNREVIEWED;
 use super::edit_check::can_become;
-use super::enforcer::PolicyEnforcer;
+use super::enforcer::{PolicyEnforcer, UnattendedMode};
 use super::review::ResultReview;
 use super::waiting::wait_for_decision;
 use crate::approvals::{
     self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalScope,
-    CallCard, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession,
+    CallCard, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession, GuardCard,
+    GuardFinding,
 };
 
 /// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
@@ -54,6 +55,8 @@ pub(super) struct CallApproval<'a, 'g> {
     pub(super) bond: ApprovalBinding,
     /// The hash of the tool's definition.
     pub(super) definition: Option<String>,
+    /// Reason of the preset to ask, if it has one.
+    pub(super) guard: Option<GuardCard>,
 }
 
 impl PolicyEnforcer {
@@ -91,8 +94,12 @@ impl PolicyEnforcer {
                 }
             };
             // What goes now was read since, and nobody said that it may be carried out.
-            if !flow && let Some(flow) = &asking.verdict.flow {
-                let why = format!("{flow} since it was approved; call it again to request a new approval");
+            let concern = match (&asking.verdict.flow, asking.verdict.guard) {
+                (Some(flow), _) => Some(flow.to_string()),
+                (None, cause) => cause.map(|cause| cause.to_string()),
+            };
+            if !flow && let Some(concern) = concern {
+                let why = format!("{concern} since it was approved; call it again to request a new approval");
                 return passage.conclude(asking.going, CallDecision::deny(why)).await;
             }
             if let Some(edited) = &edited {
@@ -130,11 +137,22 @@ impl PolicyEnforcer {
         let capabilities = &call.context.peer().capabilities;
         let strong = asking.verdict.strong;
         let by_form = capabilities.elicits_forms() && !strong;
-        if !by_form && !self.queue.is_decidable() {
+        if !by_form && !self.queue.is_decidable() && self.unattended != UnattendedMode::Queue {
+            if self.unattended == UnattendedMode::AllowClean && asking.is_clean() {
+                let decision =
+                    CallDecision::Allow { by: "nobody can be asked, and nothing untrusted was read".into() };
+                return passage.conclude(asking.going, decision).await;
+            }
             let why = if strong {
                 "it requires an approval that an application cannot give, and no console is available"
             } else {
                 "it requires an approval, and this application cannot ask for one"
+            };
+            let why = match &asking.guard {
+                Some(guard) => {
+                    format!("{}; a person has to decide, and nobody can be asked", guard.because).into()
+                }
+                None => std::borrow::Cow::Borrowed(why),
             };
             return passage.conclude(asking.going, CallDecision::deny(why)).await;
         }
@@ -217,7 +235,8 @@ impl PolicyEnforcer {
                 let by = format!("approved{changed} by {by}{longer}{}", asking.flow()).into();
                 passage.conclude(going, CallDecision::Allow { by }).await?;
                 self.remember_last(asking, edited.as_ref());
-                passage.approved(asking.bond, edited, asking.verdict.flow.is_some());
+                let knows = asking.verdict.flow.is_some() || asking.verdict.guard.is_some();
+                passage.approved(asking.bond, edited, knows);
                 ControlFlow::Continue(())
             }
             Ok(ApprovalOutcome::Denied { reason, by }) => {
@@ -260,7 +279,7 @@ impl PolicyEnforcer {
         asking: &CallApproval<'_, '_>,
         by_form: bool,
     ) -> approvals::NewApproval {
-        let CallApproval { policy, verdict, going, asked, arguments, text, .. } = *asking;
+        let CallApproval { policy, verdict, going, asked, arguments, text, ref guard, .. } = *asking;
         let peer = call.context.peer();
         let action = going.action(arguments);
         let (effects, destinations) = match &action {
@@ -288,14 +307,27 @@ impl PolicyEnforcer {
             destinations,
             because: verdict.because.to_string(),
             data_flow: verdict.flow.clone(),
+            guard: guard.clone(),
             suggestion: is_tool.then(|| approval_form::suggestion(arguments)),
         };
         let remembered = verdict.may_remember && is_tool;
+        // A value can be right for what can be undone. What is asked about each time is, whatever is right.
+        let has_values = guard.as_ref().is_some_and(|guard| {
+            !guard.cause.is_asked_each_time()
+                && guard.values.iter().any(|value| value.finding == GuardFinding::Untrusted)
+        });
         approvals::NewApproval {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
-            offers: DecisionOptions { edit: is_tool, session: remembered, always: remembered, block: true },
+            offers: DecisionOptions {
+                edit: is_tool,
+                session: remembered,
+                always: remembered,
+                block: true,
+                targets: guard.as_ref().is_some_and(|guard| !guard.targets.is_empty()),
+                values: has_values,
+            },
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,
             bond: asking.bond.call,
@@ -305,7 +337,7 @@ impl PolicyEnforcer {
             definition: asking.definition.clone(),
             target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
-            session: remembered.then(|| GrantSession::of(peer)),
+            session: (remembered || has_values).then(|| GrantSession::of(peer)),
             returns: false,
         }
     }
@@ -349,6 +381,12 @@ impl CallApproval<'_, '_> {
             let going = CallTarget { server: &server, target: &target, known, what };
             can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
         })
+    }
+
+    /// Returns true if nothing but the preset asks, and the conversation has read no untrusted text.
+    fn is_clean(&self) -> bool {
+        matches!(self.verdict.because, DecisionReason::Guard(_))
+            && self.guard.as_ref().is_some_and(|guard| guard.is_clean)
     }
 
     /// Returns the data flow of the verdict as text for the record.

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,12 +15,20 @@ use hospes_policy::{FlowLabels, SessionFlow};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::texts::{ConversationTexts, DeliveredResult};
+
 /// Maximum number of tracked sessions. Beyond it, the reads of a person's longest silent session count for all sessions
 /// of that person.
 const MAX_FLOWS: usize = 4096;
 
 /// Maximum number of servers remembered of each kind. One is enough for the check to apply.
 const MAX_SOURCES: usize = 16;
+
+/// Maximum memory of the texts of all sessions, in bytes. Beyond it, those of the longest silent session are dropped.
+const MAX_TEXTS: usize = 256 * 1024 * 1024;
+
+/// Number of added results after which the memory of all texts is measured.
+const MEASURED_EVERY: usize = 256;
 
 /// Time for which a read counts if the end of its session is unknown.
 const READ_LIFETIME: Duration = Duration::from_secs(12 * 3600);
@@ -29,6 +38,19 @@ pub(super) struct DataFlowTracker {
     all: Mutex<HashMap<FlowSession, FlowSources>>,
     /// Hash key for application names, which shortens them unpredictably.
     names: RandomState,
+    /// Number of results that were added.
+    added: AtomicUsize,
+}
+
+/// What a session has read, as far as the guard needs it.
+#[derive(Debug, Default)]
+pub(super) struct SessionReads {
+    pub(super) has_private: bool,
+    pub(super) has_untrusted: bool,
+    /// Texts of the session.
+    pub(super) texts: Option<Arc<ConversationTexts>>,
+    /// True if texts of the person were dropped.
+    pub(super) has_forgotten: bool,
 }
 
 /// Session that a data flow belongs to.
@@ -47,6 +69,10 @@ enum FlowSession {
 struct FlowSources {
     private: Vec<FlowSource>,
     untrusted: Vec<FlowSource>,
+    /// Texts of the results, if a preset needs them.
+    texts: Option<Arc<ConversationTexts>>,
+    /// Time at which texts of another session of the person were dropped into this entry.
+    dropped: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,21 +85,75 @@ struct FlowSource {
 impl DataFlowTracker {
     /// Records that a result of this server with these labels is delivered.
     pub(super) fn note(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
-        if !labels.private && !labels.untrusted {
-            return;
+        if labels.private || labels.untrusted {
+            self.entry(peer, |sources, now| sources.note(server, labels, now));
         }
+    }
+
+    /// Records the text of a result that is delivered.
+    pub(super) fn add_text(&self, peer: &Arc<Peer>, result: DeliveredResult) {
+        let texts = self.entry(peer, |sources, _| Arc::clone(sources.texts.get_or_insert_default()));
+        if texts.add(result) {
+            // Off the path of the call.
+            match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn_blocking(move || texts.drain())),
+                Err(_) => texts.drain(),
+            }
+        }
+        if self.added.fetch_add(1, Ordering::Relaxed) % MEASURED_EVERY == MEASURED_EVERY - 1 {
+            self.bound_texts();
+        }
+    }
+
+    /// Drops the texts of the longest silent sessions until all others fit.
+    fn bound_texts(&self) {
+        let mut all: Vec<(Option<Instant>, Arc<ConversationTexts>)> = {
+            let all = self.all.lock();
+            let with_texts =
+                all.values().filter_map(|sources| Some((sources.last(), sources.texts.clone()?)));
+            with_texts.collect()
+        };
+        all.sort_by_key(|(last, _)| *last);
+        let mut memory: usize = all.iter().map(|(_, texts)| texts.memory()).sum();
+        for (_, texts) in all {
+            if memory <= MAX_TEXTS {
+                return;
+            }
+            memory = memory.saturating_sub(texts.memory());
+            texts.clear();
+        }
+    }
+
+    /// Returns what the session has read.
+    pub(super) fn reads(&self, peer: &Arc<Peer>) -> SessionReads {
+        let all = self.all.lock();
+        if all.is_empty() {
+            return SessionReads::default();
+        }
+        let (session, now) = (self.session(peer), Instant::now());
+        let (own, whole) = (all.get(&session), all.get(&FlowSession::Whole(peer.principal.clone())));
+        let has = |of: fn(&FlowSources) -> &Vec<FlowSource>| {
+            own.into_iter().flat_map(of).any(|source| session.ends() || source.is_fresh(now))
+                || whole.into_iter().flat_map(of).any(|source| source.is_fresh(now))
+        };
+        SessionReads {
+            has_private: has(|sources| &sources.private),
+            has_untrusted: has(|sources| &sources.untrusted),
+            texts: own.and_then(|sources| sources.texts.clone()),
+            has_forgotten: whole
+                .and_then(|sources| sources.dropped)
+                .is_some_and(|dropped| now.duration_since(dropped) < READ_LIFETIME),
+        }
+    }
+
+    /// Changes the entry of the session, which is created if need be.
+    fn entry<T>(&self, peer: &Arc<Peer>, change: impl FnOnce(&mut FlowSources, Instant) -> T) -> T {
         let (session, now) = (self.session(peer), Instant::now());
         let mut all = self.all.lock();
         if !all.contains_key(&session) {
             make_room(&mut all, MAX_FLOWS, now);
         }
-        let sources = all.entry(session).or_default();
-        if labels.private {
-            add(&mut sources.private, server, now);
-        }
-        if labels.untrusted {
-            add(&mut sources.untrusted, server, now);
-        }
+        change(all.entry(session).or_default(), now)
     }
 
     /// Returns the flow of the session if it has read both private and untrusted data.
@@ -84,17 +164,7 @@ impl DataFlowTracker {
         }
         let (session, now) = (self.session(peer), Instant::now());
         let (own, whole) = (all.get(&session), all.get(&FlowSession::Whole(peer.principal.clone())));
-        let names = |of: fn(&FlowSources) -> &Vec<FlowSource>| {
-            let own = own.into_iter().flat_map(of).filter(|source| session.ends() || source.is_fresh(now));
-            let whole = whole.into_iter().flat_map(of).filter(|source| source.is_fresh(now));
-            let mut names: Vec<String> = Vec::new();
-            for source in own.chain(whole) {
-                if !names.iter().any(|name| **name == *source.server) {
-                    names.push(source.server.to_string());
-                }
-            }
-            names
-        };
+        let names = |of| names_of(of, own, whole, session.ends(), now);
         // Most sessions have read nothing private.
         let private = names(|sources| &sources.private);
         if private.is_empty() {
@@ -167,13 +237,45 @@ impl FlowSource {
     }
 }
 
+/// Returns the names of the servers that a session has read from.
+fn names_of(
+    of: fn(&FlowSources) -> &Vec<FlowSource>,
+    own: Option<&FlowSources>,
+    whole: Option<&FlowSources>,
+    ends: bool,
+    now: Instant,
+) -> Vec<String> {
+    let own = own.into_iter().flat_map(of).filter(|source| ends || source.is_fresh(now));
+    let whole = whole.into_iter().flat_map(of).filter(|source| source.is_fresh(now));
+    let mut names: Vec<String> = Vec::new();
+    for source in own.chain(whole) {
+        if !names.iter().any(|name| **name == *source.server) {
+            names.push(source.server.to_string());
+        }
+    }
+    names
+}
+
 impl FlowSources {
+    fn note(&mut self, server: &str, labels: FlowLabels, now: Instant) {
+        if labels.private {
+            add(&mut self.private, server, now);
+        }
+        if labels.untrusted {
+            add(&mut self.untrusted, server, now);
+        }
+    }
+
     /// Returns the time of the last delivery.
     fn last(&self) -> Option<Instant> {
         self.private.iter().chain(&self.untrusted).map(|source| source.at).max()
     }
 
     fn absorb(&mut self, other: Self) {
+        if other.texts.is_some() {
+            self.dropped = self.dropped.max(other.last());
+        }
+        self.dropped = self.dropped.max(other.dropped);
         for (mine, theirs) in [(&mut self.private, other.private), (&mut self.untrusted, other.untrusted)] {
             for source in theirs {
                 add(mine, &source.server, source.at);
@@ -227,11 +329,14 @@ fn make_room(all: &mut HashMap<FlowSession, FlowSources>, max: usize, now: Insta
 #[cfg(test)]
 mod tests {
     use hospes_model::{ClientCapabilities, Implementation, Revision};
+    use hospes_policy::CallEffect;
 
     use super::*;
 
-    const PRIVATE: FlowLabels = FlowLabels { private: true, untrusted: false, outbound: false };
-    const UNTRUSTED: FlowLabels = FlowLabels { private: false, untrusted: true, outbound: true };
+    const PRIVATE: FlowLabels =
+        FlowLabels { private: true, untrusted: false, outbound: false, effect: CallEffect::None };
+    const UNTRUSTED: FlowLabels =
+        FlowLabels { private: false, untrusted: true, outbound: true, effect: CallEffect::None };
 
     fn peer(revision: Revision, application: &str, principal: &str) -> Arc<Peer> {
         let info = Some(Implementation::new(application, "1"));

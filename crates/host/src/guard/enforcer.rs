@@ -18,6 +18,41 @@ use crate::approvals::ApprovalQueue;
 /// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// What happens to a call that needs a person's decision while nobody can be asked: the option `--unattended`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnattendedMode {
+    /// The call is refused.
+    #[default]
+    Refuse,
+    /// The call waits for the approval timeout, in case somebody comes.
+    Queue,
+    /// The guard's question is dropped if the conversation has read no untrusted text; otherwise the call is refused.
+    /// A rule that asks is not dropped.
+    AllowClean,
+}
+
+impl UnattendedMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Refuse, Self::Queue, Self::AllowClean];
+
+    /// Returns the word of the mode.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Queue => "queue",
+            Self::AllowClean => "allow-clean",
+        }
+    }
+
+    /// Returns the mode with this word.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
 /// Decides about every call, and records it.
 #[derive(Debug)]
 pub struct PolicyEnforcer {
@@ -37,6 +72,7 @@ pub struct PolicyEnforcer {
     pub(super) followers: RecordedSubscriptions,
     /// The problem that was found when the record was gone through.
     pub(super) record_problem: std::sync::OnceLock<String>,
+    pub(super) unattended: UnattendedMode,
     /// Data that each session has read.
     pub(super) flows: DataFlowTracker,
 }
@@ -57,6 +93,7 @@ impl PolicyEnforcer {
             last: Mutex::default(),
             followers: RecordedSubscriptions::default(),
             record_problem: std::sync::OnceLock::new(),
+            unattended: UnattendedMode::default(),
             flows: DataFlowTracker::default(),
         }
     }
@@ -80,6 +117,13 @@ impl PolicyEnforcer {
     #[must_use]
     pub fn with_approval_timeout(mut self, timeout: Duration) -> Self {
         self.approval_timeout = timeout;
+        self
+    }
+
+    /// Sets what happens to a call that needs a decision while nobody can be asked; by default it is refused.
+    #[must_use]
+    pub fn when_unattended(mut self, mode: UnattendedMode) -> Self {
+        self.unattended = mode;
         self
     }
 

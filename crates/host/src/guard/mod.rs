@@ -8,6 +8,7 @@ mod admitted_call;
 mod approval_binding;
 mod approval_form;
 mod approved_rounds;
+mod assessment;
 mod call_approval;
 mod call_decision;
 mod call_target;
@@ -26,11 +27,12 @@ mod subscriptions;
 mod task_origin;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod waiting;
 
 pub(crate) use admitted_call::AdmittedCall;
 pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
-pub use enforcer::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer};
+pub use enforcer::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub(crate) use pending_entry::PendingAuditEntry;
 pub(crate) use refuse::refuse;
 pub(crate) use task_origin::{StoredTaskOrigin, TaskEndReason, TaskOrigin};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hospes::Context;
 use hospes_model::{InputRequest, InputResponses, RawJson, Tool};
 use hospes_policy::{
-    CallArguments, DataFlowPolicy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet,
+    CallArguments, DataFlowPolicy, Policy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet,
 };
 use hospes_store::AuditEntryKind;
 use jiff::Timestamp;
@@ -154,15 +154,26 @@ impl PolicyEnforcer {
 
     /// Records in the session's data flow that the result of a task is delivered. It has the labels of the call that
     /// began the task.
-    pub(crate) fn deliver_of_task(&self, server: &UpstreamServer, context: &Context, origin: &TaskOrigin) {
-        let Some(policy) = self.policy().filter(|policy| policy.data_flow() != DataFlowPolicy::Off) else {
-            return;
-        };
+    pub(crate) fn deliver_of_task(
+        &self,
+        server: &UpstreamServer,
+        context: &Context,
+        origin: &TaskOrigin,
+        text: impl FnOnce() -> Option<RawJson>,
+    ) {
+        let watches =
+            |policy: &Arc<Policy>| policy.preset().is_some() || policy.data_flow() != DataFlowPolicy::Off;
+        let Some(policy) = self.policy().filter(watches) else { return };
         // Labels are the same whatever it was called with.
         let arguments = CallArguments::none();
         let asked =
             PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
-        self.flows.note(context.peer(), &server.name, policy.labels(&asked, server.known));
+        let labels = policy.labels(&asked, server.known);
+        if policy.preset().is_some() {
+            let description = policy.describe(&asked, server.known);
+            self.remember_text((context.peer(), &server.name, &origin.tool), labels, &description, text);
+        }
+        self.flows.note(context.peer(), &server.name, labels);
     }
 
     /// Returns the reason that a task of this origin receives no further input: its session has read data that its

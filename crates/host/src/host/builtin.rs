@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hospes::{Call, Context, Peer, Service};
 use hospes_model::{Implementation, Method, RawJson, Reply, Revision, meta_key};
 
-use hospes_policy::FlowLabels;
+use hospes_policy::{CallEffect, FlowLabels};
 
 use super::BuiltinFactory;
 use crate::config::ServerTransport;
@@ -24,7 +24,7 @@ pub fn labels(transport: &ServerTransport) -> Option<FlowLabels> {
         "time" => (false, false, false),
         _ => return None,
     };
-    Some(FlowLabels { private, untrusted, outbound })
+    Some(FlowLabels { private, untrusted, outbound, effect: CallEffect::default() })
 }
 
 /// Connector that creates a built-in server on demand.

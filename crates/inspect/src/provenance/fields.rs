@@ -71,10 +71,11 @@ impl FieldCollector<'_> {
     /// Adds a text that may be a record.
     fn add_text(&mut self, name: &str, text: &str, depth: usize) {
         let trimmed = text.trim_start();
-        if depth < MAX_DEPTH && trimmed.starts_with(['{', '[']) {
-            if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(text) {
-                return self.add_value(name, &value, depth + 1);
-            }
+        if depth < MAX_DEPTH
+            && trimmed.starts_with(['{', '['])
+            && let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(text)
+        {
+            return self.add_value(name, &value, depth + 1);
         }
         match record_lines(text) {
             Some(lines) => lines.into_iter().for_each(|(name, text)| self.add(&name, text)),

@@ -18,7 +18,7 @@ use super::values::{ArgumentValue, ValueKind};
 pub const DEFAULT_MAX_TEXT: usize = 1024 * 1024;
 
 /// Bits of the filter for each of its elements.
-const BITS_PER_ELEMENT: usize = 16;
+const BITS_PER_ELEMENT: usize = 12;
 
 /// Smallest size of the filter, in bits.
 const MIN_FILTER_BITS: usize = 64 * 1024;
@@ -277,10 +277,10 @@ impl Default for WordFilter {
 }
 
 impl WordFilter {
-    /// Creates a filter of a text, with room for as much again.
+    /// Creates a filter of a text, with room for more.
     fn with_room_for(text: &str) -> Self {
         let elements = 2 * text.split(|ch| !is_word(ch)).filter(|word| !word.is_empty()).count();
-        let bits = (2 * elements * BITS_PER_ELEMENT).next_power_of_two().max(MIN_FILTER_BITS);
+        let bits = (elements * BITS_PER_ELEMENT * 3 / 2).next_power_of_two().max(MIN_FILTER_BITS);
         let mut filter = Self { bits: vec![0; bits / 64], elements: 0, hasher: RandomState::new() };
         filter.add(text);
         filter

@@ -1,0 +1,280 @@
+//! Assessment of a call by the preset: what the call does, what its conversation has read, and which of its values come
+//! from there.
+
+use std::sync::{Arc, LazyLock};
+
+use hospes::Peer;
+use hospes_inspect::provenance::normal::normal_form;
+use hospes_inspect::provenance::{ArgumentValue, MAX_VALUES, TextMarks, ValueKind, argument_values};
+use hospes_model::RawJson;
+use hospes_policy::{
+    CallArguments, CallEffect, CallSituation, FlowLabels, GuardCause, Policy, PolicyAction, PolicyRequest,
+    Preset, ToolDescription,
+};
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::data_flow::SessionReads;
+use super::enforcer::PolicyEnforcer;
+use super::texts::{ConversationTexts, DeliveredResult};
+use crate::approvals::{GuardCard, GuardFinding, GuardValue};
+
+/// Maximum number of values on a card.
+const MAX_CARD_VALUES: usize = 16;
+
+/// Maximum number of targets that one approval makes known.
+const MAX_TARGETS: usize = 32;
+
+/// Arguments whose names say that they hold whom or what the call reaches.
+static TARGET_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        "(?i)^(?:to|cc|bcc|recipients?.*|.*emails?|.*users?|users?_?(?:name|id)?|channels?.*|.*url|.*uri|host.*|\
+         domain|account.*|iban|repo.*|owner|participants?|attendees?|members?|invitees?|phone.*|payee|beneficiary|\
+         webhook.*|endpoint|bucket|team|group)$",
+    )
+    .ok()
+});
+
+/// Assessment of a call.
+#[derive(Debug)]
+pub(super) struct CallAssessment {
+    /// Labels of the call.
+    pub(super) labels: FlowLabels,
+    pub(super) description: ToolDescription,
+    /// Reason to ask with what was found, if there is one.
+    pub(super) card: Option<GuardCard>,
+}
+
+/// A value with what is unusual about it.
+struct FoundValue {
+    value: ArgumentValue,
+    finding: GuardFinding,
+    source: Option<u64>,
+}
+
+impl PolicyEnforcer {
+    /// Assesses a call under a preset.
+    pub(super) fn assess(
+        &self,
+        (policy, preset): (&Policy, Preset),
+        asked: &PolicyRequest<'_>,
+        known: Option<FlowLabels>,
+        arguments: &CallArguments,
+        peer: &Arc<Peer>,
+    ) -> CallAssessment {
+        let labels = policy.labels(asked, known);
+        let description = policy.describe(asked, known);
+        let mut assessment = CallAssessment { labels, description, card: None };
+        if labels.effect == CallEffect::None && !labels.outbound {
+            // The usual case costs no more than this.
+            return assessment;
+        }
+        let reads = self.flows.reads(peer);
+        let mut situation = CallSituation {
+            labels,
+            is_described: assessment.description.is_described,
+            claims_to_read: assessment.description.claims_to_read,
+            has_untrusted: reads.has_untrusted,
+            has_private: reads.has_private,
+            has_forgotten: false,
+            follows_untrusted: false,
+            has_unknown_target: false,
+            carries_private: false,
+        };
+        let looks_at_values = reads.has_untrusted || preset == Preset::Cautious;
+        let values = if looks_at_values { values_of(asked, arguments) } else { Vec::new() };
+        let mut found = Vec::new();
+        let mut targets = Vec::new();
+        if looks_at_values {
+            let texts = reads.texts.as_deref();
+            situation.has_forgotten = reads.has_forgotten
+                || values.len() > MAX_VALUES
+                || texts.is_some_and(ConversationTexts::has_forgotten);
+            let caller = ValueCaller { guard: self, policy, asked, peer };
+            for value in values {
+                caller.look_at(value, &reads, &assessment.description, &mut found, &mut targets);
+            }
+            let has = |finding| found.iter().any(|value: &FoundValue| value.finding == finding);
+            situation.follows_untrusted = has(GuardFinding::Untrusted);
+            situation.has_unknown_target = has(GuardFinding::Unknown);
+            situation.carries_private = has(GuardFinding::Private);
+        }
+        if let Some(cause) = preset.cause_to_ask(&situation) {
+            assessment.card = Some(card((cause, labels), found, targets, &reads));
+        }
+        assessment
+    }
+}
+
+impl PolicyEnforcer {
+    /// Remembers the text of a delivered result.
+    pub(super) fn remember_text(
+        &self,
+        (peer, server, name): (&Arc<Peer>, &str, &str),
+        labels: FlowLabels,
+        description: &ToolDescription,
+        text: impl FnOnce() -> Option<RawJson>,
+    ) {
+        let FlowLabels { private, untrusted, effect, .. } = labels;
+        // What a described read returns is the word of the person or of somebody they trust.
+        let trusted = !untrusted && description.is_described && effect == CallEffect::None;
+        if !private && !untrusted && !trusted {
+            return;
+        }
+        let Some(json) = text() else { return };
+        let result = DeliveredResult {
+            server: server.to_owned(),
+            name: name.to_owned(),
+            marks: TextMarks { untrusted, private, trusted },
+            untrusted_fields: description.untrusted_fields.clone(),
+            json,
+        };
+        self.flows.add_text(peer, result);
+    }
+}
+
+/// Who calls, when a value is looked at.
+struct ValueCaller<'a> {
+    guard: &'a PolicyEnforcer,
+    policy: &'a Policy,
+    asked: &'a PolicyRequest<'a>,
+    peer: &'a Arc<Peer>,
+}
+
+impl ValueCaller<'_> {
+    /// Adds what is unusual about a value.
+    fn look_at(
+        &self,
+        value: ArgumentValue,
+        reads: &SessionReads,
+        description: &ToolDescription,
+        found: &mut Vec<FoundValue>,
+        targets: &mut Vec<String>,
+    ) {
+        let (is_telling, is_private) = (value.is_telling(), value.is_private_kind());
+        let is_target =
+            value.is_target() || (value.kind == ValueKind::Short && names_target(&value, description));
+        if (!is_telling && !is_private && !is_target) || self.is_own(&value) {
+            return;
+        }
+        let texts = reads.texts.as_deref();
+        let find = |exact| texts.map(|texts| texts.find(&value, exact)).unwrap_or_default();
+        if is_private && reads.has_private {
+            let origin = find(true);
+            if origin.marks.private {
+                let (value, source) = (value.clone(), origin.private);
+                found.push(FoundValue { value, finding: GuardFinding::Private, source });
+            }
+        }
+        if (!is_telling && !is_target) || self.is_known(&normal_form(&value.text)) {
+            return;
+        }
+        let origin = find(false);
+        let hosts = if is_target { hosts(&value) } else { Vec::new() };
+        if is_target && !origin.marks.trusted && !targets.contains(&value.text) && targets.len() < MAX_TARGETS
+        {
+            targets.push(value.text.clone());
+            targets.extend(hosts.iter().cloned());
+        }
+        if is_telling && origin.marks.untrusted {
+            let source = origin.untrusted;
+            found.push(FoundValue { value, finding: GuardFinding::Untrusted, source });
+        } else if is_target && !origin.marks.trusted {
+            let is_known_host = !hosts.is_empty() && hosts.iter().all(|host| self.is_known(host));
+            if !is_known_host {
+                found.push(FoundValue { value, finding: GuardFinding::Unknown, source: None });
+            }
+        }
+    }
+
+    fn is_known(&self, value: &str) -> bool {
+        let caller = (self.asked.principal, self.asked.application);
+        self.guard.queue.is_known(value, caller, self.peer)
+    }
+
+    /// Returns true if the value is the person's own by the policy.
+    fn is_own(&self, value: &ArgumentValue) -> bool {
+        let text = value.text.trim().to_lowercase();
+        self.policy.own().iter().any(|own| {
+            let own = own.to_lowercase();
+            match own.strip_prefix('@') {
+                Some(domain) => {
+                    text.strip_suffix(&*own).is_some_and(|user| !user.is_empty()) || text == domain
+                }
+                None => text == own,
+            }
+        })
+    }
+}
+
+/// Returns the values of a call. A resource has one: its URI.
+fn values_of(asked: &PolicyRequest<'_>, arguments: &CallArguments) -> Vec<ArgumentValue> {
+    match asked.action {
+        PolicyAction::Resource { uri } => {
+            argument_values(&Map::from_iter([("uri".to_owned(), Value::from(uri))]))
+        }
+        _ => argument_values(arguments.as_map()),
+    }
+}
+
+/// Returns true if the argument of a value says whom or what the call reaches.
+fn names_target(value: &ArgumentValue, description: &ToolDescription) -> bool {
+    match &description.targets {
+        Some(targets) => targets.iter().any(|target| *target == value.argument || *target == value.field),
+        None => TARGET_NAMES
+            .as_ref()
+            .is_none_or(|names| names.is_match(&value.argument) || names.is_match(&value.field)),
+    }
+}
+
+/// Returns the host of a URL, as each reader may see it.
+fn hosts(value: &ArgumentValue) -> Vec<String> {
+    if value.kind != ValueKind::Url {
+        return Vec::new();
+    }
+    let arguments = Map::from_iter([("url".to_owned(), Value::from(value.text.clone()))]);
+    let text = Value::Object(arguments).to_string();
+    let Ok(arguments) = CallArguments::read(&text) else { return Vec::new() };
+    let mut hosts: Vec<String> = hospes_policy::CallDestinations::from_arguments(&arguments)
+        .found()
+        .iter()
+        .filter_map(|destination| match destination {
+            hospes_policy::Destination::Host { name, .. } => Some(normal_form(name)),
+            _ => None,
+        })
+        .collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts
+}
+
+/// Creates the card's part about the guard. Values that caused the question come first.
+fn card(
+    (cause, labels): (GuardCause, FlowLabels),
+    mut found: Vec<FoundValue>,
+    targets: Vec<String>,
+    reads: &SessionReads,
+) -> GuardCard {
+    let rank = |finding: GuardFinding| match (cause, finding) {
+        (GuardCause::PrivateValue, GuardFinding::Private) => 0,
+        (_, GuardFinding::Untrusted) => 1,
+        (_, GuardFinding::Unknown) => 2,
+        _ => 3,
+    };
+    found.sort_by_key(|value| rank(value.finding));
+    let values = found.into_iter().take(MAX_CARD_VALUES).map(|found| {
+        let FoundValue { value, finding, source } = found;
+        let describe = |source| reads.texts.as_ref()?.describe(source, &value.text);
+        let source = source.and_then(describe);
+        GuardValue { pointer: value.pointer, value: value.text, finding, source }
+    });
+    GuardCard {
+        cause,
+        because: cause.to_string(),
+        effect: labels.effect,
+        outbound: labels.outbound,
+        is_clean: !reads.has_untrusted,
+        targets,
+        values: values.collect(),
+    }
+}
