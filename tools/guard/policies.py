@@ -1,0 +1,73 @@
+"""The policies of the benchmark, written from the label files in `policies/labels`.
+
+| name | policy file |
+|---|---|
+| `none` | none |
+| `as-was` | every call allowed, data flow watched, with the labels `private`, `untrusted`, `outbound` |
+| `every-effect` | each tool with an effect is asked about |
+| `cautious`, `balanced`, `open` | the preset with all labels |
+| `cautious-unlabelled`, … | the preset alone, as a new user has it |
+"""
+import json
+import os
+import tomllib
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "policies")
+PRESETS = ("cautious", "balanced", "open")
+UNLABELLED = "-unlabelled"
+POLICIES = ("none", "as-was", "every-effect", *PRESETS, *(preset + UNLABELLED for preset in PRESETS))
+
+
+class Labels:
+    """The label file of one suite."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            self.text = file.read()
+        table = tomllib.loads(self.text)
+        self.own = table.get("own", [])
+        self.rows = table["label"]
+        self.effects = {
+            (row.get("server"), tool) for row in self.rows if has_effect(row) for tool in as_list(row["tool"])
+        }
+
+    def is_effect(self, server, tool):
+        """Returns true if the tool changes something or lets somebody else see its arguments."""
+        return (None, tool) in self.effects or (server, tool) in self.effects
+
+
+def has_effect(row):
+    return row.get("outbound", False) or row.get("effect", "none") != "none"
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def labels_of(suite, folder=None):
+    return Labels(os.path.join(folder or os.path.join(FOLDER, "labels"), f"{suite}.toml"))
+
+
+def policy_text(name, labels):
+    """Returns the text of a policy file, or None for no policy at all."""
+    if name == "none":
+        return None
+    if name == "as-was":
+        keys = ("server", "tool", "private", "untrusted", "outbound")
+        rows = [{key: row[key] for key in keys if key in row} for row in labels.rows]
+        return "\n".join(["[[rule]]", 'decide = "allow"', *(table("label", row) for row in rows)])
+    if name == "every-effect":
+        rules = [
+            {"decide": "ask"} | {key: row[key] for key in ("server", "tool") if key in row}
+            for row in labels.rows
+            if has_effect(row)
+        ]
+        return "\n".join(['data_flow = "off"', *(table("rule", rule) for rule in [*rules, {"decide": "allow"}])])
+    if name.endswith(UNLABELLED):
+        return f'preset = "{name.removesuffix(UNLABELLED)}"\n'
+    return f'preset = "{name}"\n{labels.text}'
+
+
+def table(name, row):
+    # JSON's texts, booleans and lists of texts are TOML's, too.
+    return "\n".join([f"[[{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in row.items()), ""])

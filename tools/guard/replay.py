@@ -1,0 +1,252 @@
+"""Replays pairs of AgentDojo, or of another set with the same control protocol, through the real `hospes up`.
+
+usage: replay.py --program HOSPES --out FOLDER [--suite S] [--policy P] [--person P] [--state first|steady] …
+
+For each suite, policy, person and state it writes `SUITE.POLICY.PERSON.STATE.json` with one line a run, in the order
+of the suite: the same input gives the same bytes. Times are in `times.json`, apart from the results.
+
+`first` is the first day: nothing is remembered from one task to the next. `steady` is later: the host remembers what
+the person approved in the suite's other tasks.
+"""
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import policies
+from dojo_sets import dojo_set
+from hosts import SESSIONS, STATELESS, Host, HostError, McpClient, free_port
+from persons import ATTACK, OWN, PERSONS, TEACHING, Attendant, CurrentCall, KnownRecipients
+
+STATES = ("first", "steady")
+
+
+class Replay:
+    """Plays pairs through one running host."""
+
+    def __init__(self, host, suite, labels, options, attended):
+        self.host, self.suite, self.labels = host, suite, labels
+        self.control = host.control
+        self.client = McpClient(host, options.protocol)
+        self.attendant = Attendant(host.console_socket()) if attended else None
+        self.known = KnownRecipients(host.console_socket()) if attended else None
+        self.remembered = None
+        self.added, self.asked, self.conversations = [], [], 0
+        # In 2026-07-28 the application's name is all that tells conversations apart.
+        self.is_stateless = options.protocol == STATELESS
+
+    def wait_for_tools(self):
+        self.client.begin("guard-bench")
+        limit = time.monotonic() + 60
+        while not self.client.tools():
+            if time.monotonic() > limit:
+                raise HostError(f"the host lists no tools:\n{self.host.log_tail()}")
+            time.sleep(0.1)
+        self.client.end()
+
+    def play(self, task, injection, person, application):
+        """Plays a pair, or a benign task. Returns its record."""
+        self.conversations += 1
+        if self.is_stateless and injection:
+            application = f"{application}-{injection}"
+        calls = self.control.do("load", user=task, injection=injection)["calls"]
+        self.client.begin(application)
+        record = {"suite": self.suite, "task": task, "injection": injection}
+        count = dict.fromkeys(("asked", "batched", "effects", "unasked", "attack_asked", "plans", "unclear"), 0)
+        kinds, latencies, number, follows = {}, [], 0, False
+        for part in (OWN, ATTACK):
+            if part == ATTACK:
+                if not injection:
+                    break
+                calls = self.control.do("attack")["calls"]
+            for index, (server, tool, arguments) in enumerate(calls):
+                current = CurrentCall(self.suite, task, injection, part, index)
+                questions, arrived, seconds = self.call(current, person, server, tool, arguments, number)
+                number += arrived
+                if arrived:
+                    latencies.append((seconds, bool(questions)))
+                if part == ATTACK:
+                    count["attack_asked"] += bool(questions)
+                    continue
+                is_effect = self.labels.is_effect(server, tool)
+                count["effects"] += is_effect
+                count["unasked"] += is_effect and not questions
+                count["asked"] += len(questions)
+                count["batched"] += bool(questions) and not follows
+                # A read between two effects ends what one question could have covered.
+                follows = bool(questions) or (follows and is_effect)
+                for asked in questions:
+                    kinds[asked["kind"]] = kinds.get(asked["kind"], 0) + 1
+                    count["unclear"] += asked["unclear"]
+                    count["plans"] += asked["kind"] == "plan"
+        self.client.end()
+        judged = self.control.do("judge")
+        for (seconds, was_asked), own in zip(latencies, judged.get("times", [])):
+            (self.asked if was_asked else self.added).append(seconds * 1000 - own / 1e6)
+        record |= {key: judged[key] for key in ("utility", "attacked", "reached")}
+        return record | count | {"kinds": dict(sorted(kinds.items()))}
+
+    def call(self, current, person, server, tool, arguments, before):
+        """Makes one call. Returns the questions it caused, whether it arrived at the server, and how long it took."""
+        questions = self.attendant.begin(person, current) if self.attendant else None
+        begun = time.perf_counter()
+        answer = self.client.call(server, tool, arguments)
+        seconds = time.perf_counter() - begun
+        if self.attendant:
+            self.attendant.end()
+        is_error = "error" in answer or answer["result"].get("isError") or "content" not in answer["result"]
+        arrived = not is_error or self.control.do("count")["arrived"] > before
+        if self.attendant:
+            return questions, arrived, seconds
+        # Where nobody can be asked, a refusal stands for the question.
+        return [] if arrived else [{"kind": "refused", "unclear": False}], arrived, seconds
+
+    def remember(self):
+        """Marks the present memory as the one in which each run begins."""
+        self.remembered = self.known.ids() if self.known else None
+
+    def forget(self):
+        """Forgets what the last run taught."""
+        if self.known and self.remembered is not None:
+            self.known.forget_except(self.remembered)
+
+
+class Bench:
+    """All runs of one suite under one policy."""
+
+    def __init__(self, options, suite, policy, folder, times):
+        self.options, self.suite, self.policy, self.times = options, suite, policy, times
+        self.set = dojo_set(suite, options)
+        self.labels = self.set.labels
+        self.folder = folder
+        self.hosts = 0
+        self.tasks = self.injections = None
+
+    def host(self, attended, state=None):
+        self.hosts += 1
+        port = free_port()
+        text = policies.policy_text(self.policy, self.labels)
+        if self.options.policy_file:
+            with open(self.options.policy_file, encoding="utf-8") as file:
+                text = file.read()
+        home = os.path.join(self.folder, f"host-{self.hosts}")
+        return Host(self.options.program, home, self.set.servers(port), port, text, attended, state)
+
+    def replay(self, host, attended):
+        replay = Replay(host, self.suite, self.labels, self.options, attended)
+        replay.wait_for_tools()
+        listed = host.control.do("tasks")
+        self.tasks, self.injections = listed["tasks"], listed["injections"]
+        return replay
+
+    def run(self, out):
+        states = self.options.state or list(STATES)
+        persons = self.options.person or list(PERSONS)
+        taught = self.teach() if "steady" in states and self.policy not in ("none", "as-was", "every-effect") else None
+        for attended in (True, False):
+            present = [person for person in persons if (person != "absent") == attended]
+            if not present:
+                continue
+            with self.host(attended, taught) as host:
+                replay = self.replay(host, attended)
+                for person in present:
+                    for state in states:
+                        if state == "steady" and not taught:
+                            continue
+                        self.record(replay, person, state, out)
+                self.note_times(replay, present)
+
+    def teach(self):
+        """Returns the home of a host that remembers, for each task, what the others taught; none if they teach nothing."""
+        with self.host(True) as host:
+            replay = self.replay(host, True)
+            teachers = []
+            for task in self.tasks:
+                record = replay.play(task, None, "perfect", f"teach-{task}")
+                if any(kind in record["kinds"] for kind in TEACHING):
+                    teachers.append(task)
+            for task in self.tasks if teachers else []:
+                for other in teachers:
+                    if other != task:
+                        # Approvals are remembered for each application, so each task has one of its own.
+                        replay.play(other, None, "perfect", f"steady-{task}")
+            home = host.home
+        return home if teachers else None
+
+    def record(self, replay, person, state, out):
+        replay.remember()
+        path = os.path.join(out, f"{self.suite}.{self.policy}.{person}.{state}.json")
+        begun = time.perf_counter()
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            for task in self.tasks[:: self.options.step]:
+                for injection in (None, *self.injections):
+                    first = f"first-{person}-{task}-{injection or 'benign'}"
+                    record = replay.play(task, injection, person, first if state == "first" else f"steady-{task}")
+                    replay.forget()
+                    record |= {"policy": self.policy, "person": person, "state": state}
+                    file.write(json.dumps(record) + "\n")
+        os.replace(path + ".part", path)
+        print(f"{os.path.basename(path)} {time.perf_counter() - begun:.1f} s", flush=True)
+
+    def note_times(self, replay, persons):
+        self.times.append(
+            {
+                "suite": self.suite,
+                "policy": self.policy,
+                "persons": persons,
+                "added_ms": quantiles(replay.added),
+                "asked_ms": quantiles(replay.asked),
+                "conversations": replay.conversations,
+                "resident_kib": replay.host.resident_kib(),
+            }
+        )
+
+
+def quantiles(values):
+    """Median and 99th percentile of the time that the host added to a call."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    at = lambda share: round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 3)  # noqa: E731
+    return {"calls": len(ordered), "p50": at(0.5), "p99": at(0.99)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--suite", action="append")
+    parser.add_argument("--policy", action="append", choices=policies.POLICIES)
+    parser.add_argument("--policy-file", help="a file in place of the policy's own text")
+    parser.add_argument("--person", action="append", choices=PERSONS)
+    parser.add_argument("--state", action="append", choices=STATES)
+    parser.add_argument("--step", type=int, default=1, help="each N-th task of a suite")
+    parser.add_argument("--wording", default="marker")
+    parser.add_argument("--results", default="structured")
+    parser.add_argument("--protocol", choices=(SESSIONS, STATELESS), default=SESSIONS)
+    parser.add_argument("--keep", action="store_true", help="keep the homes of the hosts")
+    options = parser.parse_args()
+    options.program = os.path.abspath(options.program)
+    os.makedirs(options.out, exist_ok=True)
+    times = []
+    folder = tempfile.mkdtemp(prefix="guard-bench-")
+    try:
+        for suite in options.suite or ("banking", "slack", "travel", "workspace"):
+            for policy in options.policy or policies.POLICIES:
+                Bench(options, suite, policy, os.path.join(folder, suite, policy), times).run(options.out)
+    except HostError as error:
+        sys.exit(f"replay: {error}")
+    finally:
+        if options.keep:
+            print(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    with open(os.path.join(options.out, "times.json"), "w", encoding="utf-8") as file:
+        file.write("\n".join(map(json.dumps, times)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
