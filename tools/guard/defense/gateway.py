@@ -1,6 +1,7 @@
 """The gateway as a process, upstream servers that play a fixture, and an application that speaks to the gateway in plain HTTP."""
 
 import base64
+import functools
 import http.client
 import http.server
 import json
@@ -24,6 +25,13 @@ TASKS = META + "tasks"
 ANY_OBJECT = {"type": "object"}
 
 
+@functools.cache
+def unattended(program):
+    """Options by which a question that nobody answers is refused at once."""
+    known = subprocess.run([program, "up", "--help"], capture_output=True, text=True).stdout
+    return ("--unattended", "refuse") if "--unattended" in known else ("--approval-timeout", "1")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -38,7 +46,7 @@ class Upstream:
         self.on_call = on_call or (lambda params: {"content": [{"type": "text", "text": "ok"}]})
         self.hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if hints is None else hints
         self.version, self.with_tasks = version, tasks
-        self.received, self.listeners, self.handlers = [], [], {}
+        self.received, self.sent, self.listeners, self.handlers = [], [], [], {}
         upstream = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -118,7 +126,8 @@ class Upstream:
         if method == "tools/list":
             return {"result": {"tools": self.tools, **self.hints}}
         if method == "tools/call":
-            return {"result": {"resultType": "complete", **self.on_call(params)}}
+            self.sent.append({"resultType": "complete", **self.on_call(params)})
+            return {"result": self.sent[-1]}
         if method in self.handlers:
             return {"result": {"resultType": "complete", **self.handlers[method](params)}}
         return {"error": {"code": -32601, "message": "Method not found"}}
@@ -178,7 +187,7 @@ class Gateway:
             config += [server] if server.startswith(("command", "url")) else [f"url = {json.dumps(server)}"]
         (self.home / "hospes.toml").write_text("\n".join(config) + "\n")
         command = [program, "up", "-c", str(self.home / "hospes.toml"), "-l", f"127.0.0.1:{self.port}", "--console", "off"]
-        command += ["--approval-timeout", "1", "--pins", "first-use", *options]
+        command += [*unattended(program), "--pins", "first-use", *options]
         if policy is not None:
             (self.home / "rules.toml").write_text(policy)
             command += ["--policy", str(self.home / "rules.toml")]

@@ -44,7 +44,7 @@ class Fixture:
 
     def __init__(self, program, options, fixture):
         self.program, self.options, self.fixture = program, options, fixture
-        self.upstreams, self.gateways, self.folders = [], [], []
+        self.upstreams, self.gateways, self.folders, self.notices = [], [], [], []
 
     def upstream(self, tools, **more):
         self.upstreams.append(Upstream(tools, **more))
@@ -61,6 +61,8 @@ class Fixture:
     def assess(self):
         try:
             self.play()
+            for notice in self.notices:
+                return Verdict(True, False, "something was added to the result: " + notice).value
             for gateway in self.gateways:
                 gateway.stop()
                 for warning in gateway.warnings():
@@ -504,8 +506,12 @@ class ToolCallSequence(Fixture):
             if servers[label].calls()[-1].get("arguments") != arguments:
                 blocked(f"{call['name']}: the arguments were changed")
             previous = texts(reply.result)
-            if call.get("result") and texts(call["result"]) not in previous:
+            sent = texts(servers[label].sent[-1])
+            if sent not in previous:
                 blocked(f"{call['name']}: the result was changed")
+            if sent != previous:
+                self.notices.append(previous)
+                previous = sent
 
 
 CLASSES = {

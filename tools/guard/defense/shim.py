@@ -49,7 +49,7 @@ def main() -> int:
         json.dump({"mcpServers": {PREFIX[:-2]: {"command": command[0], "args": command[1:], "cwd": work}}}, file)
     environment = {"HOME": home, "PATH": os.environ.get("PATH", os.defpath)}
     gateway = subprocess.Popen(
-        [program, "stdio", "-c", config, "--approval-timeout", "1", *options],
+        [program, "stdio", "-c", config, *options],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
     )
 

@@ -11,7 +11,6 @@ import pathlib
 import sys
 import time
 
-from mcp_defense_bench.adapters.stdio import StdioProxyAdapter
 from mcp_defense_bench.jscompat import stringify
 from mcp_defense_bench.runner import open_bench
 from mcp_defense_bench.scoring import score_benign, score_matched
@@ -33,7 +32,7 @@ async def main():
     began = time.monotonic()
     bench = open_bench()
     corpora = {name: bench.load_cases(name) for name in (["dev", "benign"] if asked.corpus == "all" else [asked.corpus])}
-    adapter = StdioProxyAdapter(
+    adapter = stdio_adapter.StdioAdapter(
         asked.name, lambda server, work: gateways.wrapped(asked.name, asked.program, server, work),
         warn_pattern=gateways.GATEWAYS[asked.name][1],
     )
