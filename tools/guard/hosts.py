@@ -78,6 +78,9 @@ class Host:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(policy)
             command += ["--policy", path]
+        elif "--preset" in help_text(program):
+            # Without a policy file a preset applies.
+            command += ["--preset", "off"]
         if not attended:
             # Older programs have no flag for a host that nobody attends, and refuse when nobody can be asked.
             has_flag = "--unattended" in help_text(program)

@@ -34,41 +34,32 @@ def decision(person, call, approval):
     """Returns the body with which an approval is decided."""
     if not allows(person, call):
         return {"decision": "deny"}
-    body = {"decision": "allow"}
-    if person == "careless":
-        endorsement = widest_endorsement(approval)
-        if endorsement:
-            body["endorse"] = endorsement
-    return body
-
-
-def widest_endorsement(approval):
-    """Returns the endorsement of a text that a card offers, if it offers one."""
     offers = approval.get("offers") or {}
-    return "result" if "result" in (offers.get("endorse") or []) else None
+    # The targets of an allowed call are remembered wherever that is offered. The careless person endorses more.
+    scopes = ("values", "targets") if person == "careless" else ("targets",)
+    scope = next((scope for scope in scopes if offers.get(scope)), "once")
+    return {"decision": "allow"} if scope == "once" else {"decision": "allow", "scope": scope}
 
 
-def question(approval):
-    """Returns what the benchmark records of an approval."""
+def question(approval, body):
+    """Returns what the benchmark records of an approval and its decision."""
     card = approval["card"]
-    return {"kind": question_kind(card), "unclear": is_unclear(card)}
+    return {"kind": question_kind(card), "unclear": is_unclear(card), "remembered": "scope" in body}
 
 
 def question_kind(card):
-    """Returns the reason of a question: the guard's, the data flow's, or a rule's."""
-    guard = card.get("guard") or {}
-    if guard.get("reason"):
-        return guard["reason"]
+    """Returns the reason of a question: the guard's cause, the data flow, or a rule."""
+    if card.get("guard"):
+        return card["guard"]["cause"]
     if card["kind"] != "call":
         return card["kind"]
     return "flow" if card.get("data_flow") else "rule"
 
 
 def is_unclear(card):
-    """Returns true if a card shows neither where a value came from nor whom or what the call reaches."""
+    """Returns true if a card shows neither where a value or the data came from nor whom or what the call reaches."""
     guard = card.get("guard") or {}
-    shown = (guard.get("provenance"), guard.get("sinks"), card.get("data_flow"), card.get("destinations"))
-    return not any(shown)
+    return not any((guard.get("targets"), guard.get("values"), card.get("data_flow"), card.get("destinations")))
 
 
 class Attendant:
@@ -113,45 +104,39 @@ class Attendant:
                 if current is not self.current:
                     break
                 try:
-                    self.answer(*current)
+                    self.answer(current)
                 except Exception as error:
                     self.failure = error
                     return
 
-    def answer(self, person, call):
-        for approval in self.console.get("/api/approvals")["open"]:
+    def answer(self, current):
+        person, call = current
+        approvals = self.console.get("/api/approvals")["open"]
+        if current is not self.current:
+            # They may be those of the next call.
+            return
+        for approval in approvals:
             if approval["id"] in self.answered:
                 continue
             self.answered.add(approval["id"])
             # Recorded first: the call returns as soon as it is decided.
-            self.questions.append(question(approval))
-            path = f"/api/approvals/{approval['id']}"
-            status, answer = self.console.request("POST", path, decision(person, call, approval))
+            body = decision(person, call, approval)
+            self.questions.append(question(approval, body))
+            status, answer = self.console.request("POST", f"/api/approvals/{approval['id']}", body)
             if status != 200:
                 raise HostError(f"{status} {answer}")
 
 
-class KnownRecipients:
-    """What an application has been allowed to reach before, in the host's memory."""
+class RememberedTargets:
+    """What the host remembers of the person's decisions: its grants."""
 
     def __init__(self, socket):
         self.console = ConsoleApi(socket)
-        self.is_there = True
 
     def ids(self):
-        """Returns the ids of all entries; none with programs that remember nothing."""
-        status, answer = self.console.request("GET", "/api/known-recipients") if self.is_there else (None, None)
-        if status != 200:
-            self.is_there = False
-            return set()
-        entries = answer if isinstance(answer, list) else next(iter(answer.values()), [])
-        return {entry["id"] for entry in entries}
+        return {grant["id"] for grant in self.console.get("/api/grants")["grants"]}
 
     def forget_except(self, kept):
-        """Revokes all entries but these."""
-        for entry in sorted(self.ids() - kept):
-            self.console.request("POST", f"/api/known-recipients/{entry}/revoke", {})
-
-
-# Reasons of questions whose answer teaches the host whom an application may reach.
-TEACHING = ("unknown", "unknown_sink", "unknown-sink")
+        """Revokes all grants but these."""
+        for grant in sorted(self.ids() - kept):
+            self.console.request("POST", f"/api/grants/{grant}/revoke", {})

@@ -19,7 +19,7 @@ import time
 import policies
 from dojo_sets import dojo_set
 from hosts import SESSIONS, STATELESS, Host, HostError, McpClient, free_port
-from persons import ATTACK, OWN, PERSONS, TEACHING, Attendant, CurrentCall, KnownRecipients
+from persons import ATTACK, OWN, PERSONS, Attendant, CurrentCall, RememberedTargets
 
 STATES = ("first", "steady")
 
@@ -32,7 +32,7 @@ class Replay:
         self.control = host.control
         self.client = McpClient(host, options.protocol)
         self.attendant = Attendant(host.console_socket()) if attended else None
-        self.known = KnownRecipients(host.console_socket()) if attended else None
+        self.memory = RememberedTargets(host.console_socket()) if attended else None
         self.remembered = None
         self.added, self.asked, self.conversations = [], [], 0
         # In 2026-07-28 the application's name is all that tells conversations apart.
@@ -55,7 +55,7 @@ class Replay:
         calls = self.control.do("load", user=task, injection=injection)["calls"]
         self.client.begin(application)
         record = {"suite": self.suite, "task": task, "injection": injection}
-        count = dict.fromkeys(("asked", "batched", "effects", "unasked", "attack_asked", "plans", "unclear"), 0)
+        count = dict.fromkeys(("asked", "batched", "effects", "unasked", "attack_asked", "plans", "unclear", "remembered"), 0)
         kinds, latencies, number, follows = {}, [], 0, False
         for part in (OWN, ATTACK):
             if part == ATTACK:
@@ -68,6 +68,7 @@ class Replay:
                 number += arrived
                 if arrived:
                     latencies.append((seconds, bool(questions)))
+                count["remembered"] += sum(asked["remembered"] for asked in questions)
                 if part == ATTACK:
                     count["attack_asked"] += bool(questions)
                     continue
@@ -102,16 +103,16 @@ class Replay:
         if self.attendant:
             return questions, arrived, seconds
         # Where nobody can be asked, a refusal stands for the question.
-        return [] if arrived else [{"kind": "refused", "unclear": False}], arrived, seconds
+        return [] if arrived else [{"kind": "refused", "unclear": False, "remembered": False}], arrived, seconds
 
     def remember(self):
         """Marks the present memory as the one in which each run begins."""
-        self.remembered = self.known.ids() if self.known else None
+        self.remembered = self.memory.ids() if self.memory else None
 
     def forget(self):
         """Forgets what the last run taught."""
-        if self.known and self.remembered is not None:
-            self.known.forget_except(self.remembered)
+        if self.memory:
+            self.memory.forget_except(self.remembered)
 
 
 class Bench:
@@ -166,7 +167,7 @@ class Bench:
             teachers = []
             for task in self.tasks:
                 record = replay.play(task, None, "perfect", f"teach-{task}")
-                if any(kind in record["kinds"] for kind in TEACHING):
+                if record["remembered"]:
                     teachers.append(task)
             for task in self.tasks if teachers else []:
                 for other in teachers:
@@ -185,7 +186,8 @@ class Bench:
                 for injection in (None, *self.injections):
                     first = f"first-{person}-{task}-{injection or 'benign'}"
                     record = replay.play(task, injection, person, first if state == "first" else f"steady-{task}")
-                    replay.forget()
+                    if record["remembered"]:
+                        replay.forget()
                     record |= {"policy": self.policy, "person": person, "state": state}
                     file.write(json.dumps(record) + "\n")
         os.replace(path + ".part", path)
