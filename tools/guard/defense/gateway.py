@@ -21,7 +21,7 @@ import findings
 
 REVISION = "2026-07-28"
 META = "io.modelcontextprotocol/"
-TASKS = META + "tasks"
+TASKS, UI, APP = META + "tasks", META + "ui", "text/html;profile=mcp-app"
 ANY_OBJECT = {"type": "object"}
 
 
@@ -38,14 +38,18 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+class NotStarted(RuntimeError):
+    """The gateway does not run with this configuration."""
+
+
 class Upstream:
     """A server of revision 2026-07-28 over HTTP. It keeps every request that it receives."""
 
-    def __init__(self, tools, *, address=("127.0.0.1", 0), certificate=None, on_call=None, hints=None, version="1", tasks=False):
+    def __init__(self, tools, *, address=("127.0.0.1", 0), certificate=None, on_call=None, hints=None, version="1", tasks=False, resources=None):
         self.tools = [tool if "inputSchema" in tool else {**tool, "inputSchema": ANY_OBJECT} for tool in tools]
         self.on_call = on_call or (lambda params: {"content": [{"type": "text", "text": "ok"}]})
         self.hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if hints is None else hints
-        self.version, self.with_tasks = version, tasks
+        self.version, self.with_tasks, self.resources = version, tasks, resources or []
         self.received, self.sent, self.listeners, self.handlers = [], [], [], {}
         upstream = self
 
@@ -118,6 +122,9 @@ class Upstream:
             capabilities = {"tools": {"listChanged": True}}
             if self.with_tasks:
                 capabilities["extensions"] = {TASKS: {}}
+            if self.resources:
+                capabilities["resources"] = {}
+                capabilities["extensions"] = {**capabilities.get("extensions", {}), UI: {"mimeTypes": [APP]}}
             info = {"name": "upstream", "version": self.version}
             return {"result": {
                 "resultType": "complete", "supportedVersions": [REVISION], "capabilities": capabilities, "serverInfo": info,
@@ -128,6 +135,12 @@ class Upstream:
         if method == "tools/call":
             self.sent.append({"resultType": "complete", **self.on_call(params)})
             return {"result": self.sent[-1]}
+        if method == "resources/list" and self.resources:
+            shown = [{key: value for key, value in one.items() if key != "text"} for one in self.resources]
+            return {"result": {"resources": shown, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}}
+        if method == "resources/read":
+            contents = [one for one in self.resources if one["uri"] == params["uri"]]
+            return {"result": {"contents": contents, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}}
         if method in self.handlers:
             return {"result": {"resultType": "complete", **self.handlers[method](params)}}
         return {"error": {"code": -32601, "message": "Method not found"}}
@@ -204,7 +217,7 @@ class Gateway:
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > until:
                     self.stop()
-                    raise RuntimeError("the gateway did not start: " + self.printed()[-800:]) from None
+                    raise NotStarted("the gateway did not start: " + self.printed()[-800:]) from None
                 time.sleep(0.02)
 
     def send(self, method, path, headers, body=None, timeout=20):

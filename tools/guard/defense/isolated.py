@@ -40,7 +40,7 @@ def certificate(folder, host):
 
 
 def main(program, url, options):
-    from gateway import Gateway, Upstream
+    from gateway import Gateway, NotStarted, Upstream
 
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -57,7 +57,11 @@ def main(program, url, options):
         environment = {"SSL_CERT_FILE": str(folder / "ca.pem")}
     address = ("127.0.0.1" if loopback else PUBLIC, port)
     server = Upstream([{"name": "look", "description": "Looks."}], address=address, certificate=trust)
-    gateway = Gateway(program, options, {"s": url}, environment=environment)
+    try:
+        gateway = Gateway(program, options, {"s": url}, environment=environment)
+    except NotStarted as error:
+        print(json.dumps({"served": False, "why": str(error), "warnings": [], "received": len(server.received)}))
+        return
     try:
         reply = gateway.ask("/mcp/s", "tools/call", {"name": "look", "arguments": {}})
         gateway.stop()
