@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -26,38 +25,10 @@ def free_port():
         return listener.getsockname()[1]
 
 
-class ControlConnection:
-    """The connection beside the host on which a tool server takes `{"do": …}`."""
-
-    def __init__(self, port):
-        self.file = None
-        limit = time.monotonic() + START_SECONDS
-        while self.file is None:
-            try:
-                connection = socket.create_connection(("127.0.0.1", port))
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.file = connection.makefile("rw", encoding="utf-8")
-            except OSError:
-                if time.monotonic() > limit:
-                    raise HostError("the tool server did not open its control port") from None
-                time.sleep(0.02)
-
-    def do(self, command, **more):
-        self.file.write(json.dumps({"do": command, **more}) + "\n")
-        self.file.flush()
-        line = self.file.readline()
-        if not line:
-            raise HostError(f"the tool server ended during `{command}`")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise HostError(f"the tool server failed at `{command}`: {answer['error']}")
-        return answer
-
-
 class Host:
     """A running `hospes up`. `attended` gives it a console at which programs may decide."""
 
-    def __init__(self, program, folder, servers, control_port, policy, attended, state=None, arguments=()):
+    def __init__(self, program, folder, servers, policy, attended, state=None, arguments=()):
         self.home = folder
         if state:
             shutil.copytree(state, folder)
@@ -95,7 +66,6 @@ class Host:
             )
         try:
             self.endpoint = self.greeting()["endpoint"]
-            self.control = ControlConnection(control_port)
         except BaseException:
             self.stop()
             raise
@@ -257,7 +227,3 @@ class ConsoleApi:
         if status != 200:
             raise HostError(f"GET {path}: {status} {answer}")
         return answer
-
-
-def python_command(script, *arguments):
-    return [sys.executable, script, *map(str, arguments)]

@@ -19,17 +19,25 @@ POLICIES = ("none", "as-was", "every-effect", *PRESETS, *(preset + UNLABELLED fo
 
 
 class Labels:
-    """The label file of one suite."""
+    """Labels of the tools of one set."""
 
-    def __init__(self, path):
-        with open(path, encoding="utf-8") as file:
-            self.text = file.read()
-        table = tomllib.loads(self.text)
-        self.own = table.get("own", [])
-        self.rows = table["label"]
+    def __init__(self, own, rows, text):
+        self.own, self.rows, self.text = own, rows, text
         self.effects = {
-            (row.get("server"), tool) for row in self.rows if has_effect(row) for tool in as_list(row["tool"])
+            (row.get("server"), tool) for row in rows if has_effect(row) for tool in as_list(row["tool"])
         }
+
+    @classmethod
+    def of_file(cls, suite):
+        """Reads the label file of a suite, which is a policy file without a preset."""
+        with open(os.path.join(FOLDER, "labels", f"{suite}.toml"), encoding="utf-8") as file:
+            text = file.read()
+        parsed = tomllib.loads(text)
+        return cls(parsed.get("own", []), parsed["label"], text)
+
+    @classmethod
+    def of_rows(cls, own, rows):
+        return cls(own, rows, "\n".join([f"own = {json.dumps(own)}\n", *(table("label", row) for row in rows)]))
 
     def is_effect(self, server, tool):
         """Returns true if the tool changes something or lets somebody else see its arguments."""
@@ -42,10 +50,6 @@ def has_effect(row):
 
 def as_list(value):
     return value if isinstance(value, list) else [value]
-
-
-def labels_of(suite, folder=None):
-    return Labels(os.path.join(folder or os.path.join(FOLDER, "labels"), f"{suite}.toml"))
 
 
 def policy_text(name, labels):

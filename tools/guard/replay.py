@@ -1,4 +1,4 @@
-"""Replays pairs of AgentDojo, or of another set with the same control protocol, through the real `hospes up`.
+"""Replays pairs of AgentDojo, or of the set in `fresh`, through the real `hospes up`.
 
 usage: replay.py --program HOSPES --out FOLDER [--suite S] [--policy P] [--person P] [--state first|steady] …
 
@@ -9,6 +9,7 @@ of the suite: the same input gives the same bytes. Times are in `times.json`, ap
 the person approved in the suite's other tasks.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -17,19 +18,50 @@ import tempfile
 import time
 
 import policies
-from dojo_sets import dojo_set
 from hosts import SESSIONS, STATELESS, Host, HostError, McpClient, free_port
 from persons import ATTACK, OWN, PERSONS, Attendant, CurrentCall, RememberedTargets
+from sets import DOJO_SUITES, FRESH_SETS, SetError, set_of
 
 STATES = ("first", "steady")
+
+
+class Count:
+    """What is counted in one run."""
+
+    def __init__(self, labels):
+        self.labels = labels
+        names = ("asked", "batched", "effects", "unasked", "attack_asked", "plans", "unclear", "remembered")
+        self.numbers = dict.fromkeys(names, 0)
+        self.kinds = {}
+        self.follows = False
+
+    def add(self, part, server, tool, questions):
+        numbers = self.numbers
+        numbers["remembered"] += sum(asked["remembered"] for asked in questions)
+        if part == ATTACK:
+            numbers["attack_asked"] += bool(questions)
+            return
+        is_effect = self.labels.is_effect(server, tool)
+        numbers["effects"] += is_effect
+        numbers["unasked"] += is_effect and not questions
+        numbers["asked"] += len(questions)
+        numbers["batched"] += bool(questions) and not self.follows
+        # A read between two effects ends what one question could have covered.
+        self.follows = bool(questions) or (self.follows and is_effect)
+        for asked in questions:
+            self.kinds[asked["kind"]] = self.kinds.get(asked["kind"], 0) + 1
+            numbers["unclear"] += asked["unclear"]
+            numbers["plans"] += asked["kind"] == "plan"
+
+    def record(self):
+        return self.numbers | {"kinds": dict(sorted(self.kinds.items()))}
 
 
 class Replay:
     """Plays pairs through one running host."""
 
-    def __init__(self, host, suite, labels, options, attended):
-        self.host, self.suite, self.labels = host, suite, labels
-        self.control = host.control
+    def __init__(self, host, control, suite, labels, options, attended):
+        self.host, self.control, self.suite, self.labels = host, control, suite, labels
         self.client = McpClient(host, options.protocol)
         self.attendant = Attendant(host.console_socket()) if attended else None
         self.memory = RememberedTargets(host.console_socket()) if attended else None
@@ -38,12 +70,12 @@ class Replay:
         # In 2026-07-28 the application's name is all that tells conversations apart.
         self.is_stateless = options.protocol == STATELESS
 
-    def wait_for_tools(self):
+    def wait_for_tools(self, servers):
         self.client.begin("guard-bench")
         limit = time.monotonic() + 60
-        while not self.client.tools():
+        while not servers <= {tool.split("__")[0] for tool in self.client.tools()}:
             if time.monotonic() > limit:
-                raise HostError(f"the host lists no tools:\n{self.host.log_tail()}")
+                raise HostError(f"the host does not list the tools of all servers:\n{self.host.log_tail()}")
             time.sleep(0.1)
         self.client.end()
 
@@ -52,45 +84,53 @@ class Replay:
         self.conversations += 1
         if self.is_stateless and injection:
             application = f"{application}-{injection}"
-        calls = self.control.do("load", user=task, injection=injection)["calls"]
+        self.count, self.latencies, self.arrivals = Count(self.labels), [], 0
+        self.run = (task, injection, person, application)
+        loaded = self.control.load(task, injection)
+        calls = loaded["calls"]
         self.client.begin(application)
-        record = {"suite": self.suite, "task": task, "injection": injection}
-        count = dict.fromkeys(("asked", "batched", "effects", "unasked", "attack_asked", "plans", "unclear", "remembered"), 0)
-        kinds, latencies, number, follows = {}, [], 0, False
-        for part in (OWN, ATTACK):
-            if part == ATTACK:
-                if not injection:
-                    break
-                calls = self.control.do("attack")["calls"]
-            for index, (server, tool, arguments) in enumerate(calls):
-                current = CurrentCall(self.suite, task, injection, part, index)
-                questions, arrived, seconds = self.call(current, person, server, tool, arguments, number)
-                number += arrived
-                if arrived:
-                    latencies.append((seconds, bool(questions)))
-                count["remembered"] += sum(asked["remembered"] for asked in questions)
-                if part == ATTACK:
-                    count["attack_asked"] += bool(questions)
-                    continue
-                is_effect = self.labels.is_effect(server, tool)
-                count["effects"] += is_effect
-                count["unasked"] += is_effect and not questions
-                count["asked"] += len(questions)
-                count["batched"] += bool(questions) and not follows
-                # A read between two effects ends what one question could have covered.
-                follows = bool(questions) or (follows and is_effect)
-                for asked in questions:
-                    kinds[asked["kind"]] = kinds.get(asked["kind"], 0) + 1
-                    count["unclear"] += asked["unclear"]
-                    count["plans"] += asked["kind"] == "plan"
+        made = self.play_own(calls, 0, bool(injection) and self.control.attacks_when_reached)
+        if injection:
+            attack = self.control.attack()
+            self.play_attack(attack)
+            if not attack.replaces:
+                self.play_own(calls, made, False)
         self.client.end()
-        judged = self.control.do("judge")
-        for (seconds, was_asked), own in zip(latencies, judged.get("times", [])):
+        judged = self.control.judge()
+        for (seconds, was_asked), own in zip(self.latencies, judged["times"]):
             (self.asked if was_asked else self.added).append(seconds * 1000 - own / 1e6)
-        record |= {key: judged[key] for key in ("utility", "attacked", "reached")}
-        return record | count | {"kinds": dict(sorted(kinds.items()))}
+        record = {"suite": self.suite, "task": task, "injection": injection}
+        if loaded.get("family"):
+            record["family"] = loaded["family"]
+        return record | {key: judged[key] for key in ("utility", "attacked", "reached")} | self.count.record()
 
-    def call(self, current, person, server, tool, arguments, before):
+    def play_own(self, calls, begin, until_reached):
+        """Makes the person's calls from this one on. Returns the number of those made so far."""
+        for index, call in enumerate(calls[begin:], begin):
+            self.step(OWN, index, call)
+            if until_reached and self.control.reached():
+                return index + 1
+        return len(calls)
+
+    def play_attack(self, attack):
+        application = self.run[3]
+        for index, call in enumerate(attack.calls):
+            if attack.between and index == attack.between_at:
+                self.client.end()
+                self.client.begin(application if attack.between == "new-session" else f"{application}-second")
+            self.step(ATTACK, index, call)
+
+    def step(self, part, index, call):
+        task, injection, person, _ = self.run
+        server, tool, arguments = call
+        current = CurrentCall(self.suite, task, injection, part, index)
+        questions, arrived, seconds = self.call(current, person, server, tool, arguments)
+        if arrived:
+            self.arrivals += 1
+            self.latencies.append((seconds, bool(questions)))
+        self.count.add(part, server, tool, questions)
+
+    def call(self, current, person, server, tool, arguments):
         """Makes one call. Returns the questions it caused, whether it arrived at the server, and how long it took."""
         questions = self.attendant.begin(person, current) if self.attendant else None
         begun = time.perf_counter()
@@ -99,7 +139,9 @@ class Replay:
         if self.attendant:
             self.attendant.end()
         is_error = "error" in answer or answer["result"].get("isError") or "content" not in answer["result"]
-        arrived = not is_error or self.control.do("count")["arrived"] > before
+        count = self.control.arrived() if is_error else None
+        # A tool's own error is an arrival, too, where the set counts them.
+        arrived = not is_error or (count is not None and count > self.arrivals)
         if self.attendant:
             return questions, arrived, seconds
         # Where nobody can be asked, a refusal stands for the question.
@@ -120,28 +162,31 @@ class Bench:
 
     def __init__(self, options, suite, policy, folder, times):
         self.options, self.suite, self.policy, self.times = options, suite, policy, times
-        self.set = dojo_set(suite, options)
-        self.labels = self.set.labels
+        self.set = set_of(suite, options)
         self.folder = folder
         self.hosts = 0
-        self.tasks = self.injections = None
+        self.pairs = None
 
-    def host(self, attended, state=None):
+    @contextlib.contextmanager
+    def replay(self, attended, state=None):
+        """Starts a host with the tool servers of the set."""
         self.hosts += 1
-        port = free_port()
-        text = policies.policy_text(self.policy, self.labels)
+        port, home = free_port(), os.path.join(self.folder, f"host-{self.hosts}")
+        text = policies.policy_text(self.policy, self.set.labels)
         if self.options.policy_file:
             with open(self.options.policy_file, encoding="utf-8") as file:
                 text = file.read()
-        home = os.path.join(self.folder, f"host-{self.hosts}")
-        return Host(self.options.program, home, self.set.servers(port), port, text, attended, state)
-
-    def replay(self, host, attended):
-        replay = Replay(host, self.suite, self.labels, self.options, attended)
-        replay.wait_for_tools()
-        listed = host.control.do("tasks")
-        self.tasks, self.injections = listed["tasks"], listed["injections"]
-        return replay
+        self.set.prepare(port)
+        servers = self.set.servers(port)
+        with Host(self.options.program, home, servers, text, attended, state) as host:
+            control = self.set.connect(port)
+            try:
+                replay = Replay(host, control, self.suite, self.set.labels, self.options, attended)
+                replay.wait_for_tools(set(servers))
+                self.pairs = control.pairs()
+                yield replay
+            finally:
+                control.close()
 
     def run(self, out):
         states = self.options.state or list(STATES)
@@ -151,8 +196,7 @@ class Bench:
             present = [person for person in persons if (person != "absent") == attended]
             if not present:
                 continue
-            with self.host(attended, taught) as host:
-                replay = self.replay(host, attended)
+            with self.replay(attended, taught) as replay:
                 for person in present:
                     for state in states:
                         if state == "steady" and not taught:
@@ -162,19 +206,18 @@ class Bench:
 
     def teach(self):
         """Returns the home of a host that remembers, for each task, what the others taught; none if they teach nothing."""
-        with self.host(True) as host:
-            replay = self.replay(host, True)
-            teachers = []
-            for task in self.tasks:
+        with self.replay(True) as replay:
+            tasks, teachers = replay.control.tasks(), []
+            for task in tasks:
                 record = replay.play(task, None, "perfect", f"teach-{task}")
                 if record["remembered"]:
                     teachers.append(task)
-            for task in self.tasks if teachers else []:
+            for task in tasks if teachers else []:
                 for other in teachers:
                     if other != task:
                         # Approvals are remembered for each application, so each task has one of its own.
                         replay.play(other, None, "perfect", f"steady-{task}")
-            home = host.home
+            home = replay.host.home
         return home if teachers else None
 
     def record(self, replay, person, state, out):
@@ -182,8 +225,8 @@ class Bench:
         path = os.path.join(out, f"{self.suite}.{self.policy}.{person}.{state}.json")
         begun = time.perf_counter()
         with open(path + ".part", "w", encoding="utf-8") as file:
-            for task in self.tasks[:: self.options.step]:
-                for injection in (None, *self.injections):
+            for task, injections in self.pairs[:: self.options.step]:
+                for injection in injections:
                     first = f"first-{person}-{task}-{injection or 'benign'}"
                     record = replay.play(task, injection, person, first if state == "first" else f"steady-{task}")
                     if record["remembered"]:
@@ -220,7 +263,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--suite", action="append")
+    parser.add_argument("--suite", action="append", choices=DOJO_SUITES + FRESH_SETS)
     parser.add_argument("--policy", action="append", choices=policies.POLICIES)
     parser.add_argument("--policy-file", help="a file in place of the policy's own text")
     parser.add_argument("--person", action="append", choices=PERSONS)
@@ -236,10 +279,10 @@ def main():
     times = []
     folder = tempfile.mkdtemp(prefix="guard-bench-")
     try:
-        for suite in options.suite or ("banking", "slack", "travel", "workspace"):
+        for suite in options.suite or DOJO_SUITES:
             for policy in options.policy or policies.POLICIES:
                 Bench(options, suite, policy, os.path.join(folder, suite, policy), times).run(options.out)
-    except HostError as error:
+    except (HostError, SetError) as error:
         sys.exit(f"replay: {error}")
     finally:
         if options.keep:
