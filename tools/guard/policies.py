@@ -15,7 +15,9 @@ import tomllib
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "policies")
 PRESETS = ("cautious", "balanced", "open")
 UNLABELLED = "-unlabelled"
-POLICIES = ("none", "as-was", "every-effect", *PRESETS, *(preset + UNLABELLED for preset in PRESETS))
+# Nothing that a person decides changes later decisions.
+WITHOUT_MEMORY = ("none", "as-was", "every-effect")
+POLICIES = (*WITHOUT_MEMORY, *PRESETS, *(preset + UNLABELLED for preset in PRESETS))
 
 
 class Labels:

@@ -191,7 +191,9 @@ class Bench:
     def run(self, out):
         states = self.options.state or list(STATES)
         persons = self.options.person or list(PERSONS)
-        taught = self.teach() if "steady" in states and self.policy not in ("none", "as-was", "every-effect") else None
+        if self.policy in policies.WITHOUT_MEMORY:
+            states = ["first"]
+        taught = self.teach() if "steady" in states else None
         for attended in (True, False):
             present = [person for person in persons if (person != "absent") == attended]
             if not present:
@@ -199,9 +201,7 @@ class Bench:
             with self.replay(attended, taught) as replay:
                 for person in present:
                     for state in states:
-                        if state == "steady" and not taught:
-                            continue
-                        self.record(replay, person, state, out)
+                        self.record(replay, person, state, out, state == "steady" and taught)
                 self.note_times(replay, present)
 
     def teach(self):
@@ -220,15 +220,21 @@ class Bench:
             home = replay.host.home
         return home if teachers else None
 
-    def record(self, replay, person, state, out):
+    def record(self, replay, person, state, out, is_taught):
         replay.remember()
         path = os.path.join(out, f"{self.suite}.{self.policy}.{person}.{state}.json")
+        first = os.path.join(out, f"{self.suite}.{self.policy}.{person}.first.json")
+        if state == "steady" and not is_taught and os.path.exists(first):
+            # Nothing is remembered in this suite, so later days are like the first.
+            with open(first, encoding="utf-8") as old, open(path, "w", encoding="utf-8") as new:
+                new.writelines(json.dumps(json.loads(line) | {"state": state}) + "\n" for line in old)
+            return
         begun = time.perf_counter()
         with open(path + ".part", "w", encoding="utf-8") as file:
             for task, injections in self.pairs[:: self.options.step]:
                 for injection in injections:
-                    first = f"first-{person}-{task}-{injection or 'benign'}"
-                    record = replay.play(task, injection, person, first if state == "first" else f"steady-{task}")
+                    alone = f"first-{person}-{task}-{injection or 'benign'}"
+                    record = replay.play(task, injection, person, f"steady-{task}" if is_taught else alone)
                     if record["remembered"]:
                         replay.forget()
                     record |= {"policy": self.policy, "person": person, "state": state}

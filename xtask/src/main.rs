@@ -8,6 +8,7 @@ mod check;
 mod conformance;
 mod destinations;
 mod docs;
+mod guard_bench;
 mod models;
 mod mutants;
 // One function finds the schemas, for the tests that read them and for what reports on them.
@@ -55,6 +56,8 @@ enum Chore {
     Models,
     /// Our programs beside their peers; writes the table of docs/performance.md.
     Bench(bench::BenchOptions),
+    /// The guard against injected text: AgentDojo's pairs through `hospes up`, judged by its own checkers.
+    GuardBench(guard_bench::GuardBenchOptions),
     /// Many sessions opened and left, and many children: nothing may be left behind.
     Soak(soak::SoakOptions),
     /// Breaks the rules of proto and model on purpose; every break has to be noticed; writes docs/mutants.md.
@@ -97,6 +100,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Browser(options) => browser::run(&options),
         Chore::Models => models::run(),
         Chore::Bench(options) => bench::run(&options),
+        Chore::GuardBench(options) => guard_bench::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Mutants(options) => mutants::run(&options),
         Chore::Docs => docs::run(),

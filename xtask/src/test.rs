@@ -6,12 +6,14 @@ use clap::Args;
 use crate::official::official_schema;
 use crate::report::{PartOutcome, PartReport, say};
 use crate::tools::{self, ToolVersions};
-use crate::{bridge, browser, cargo, conformance, destinations, models, paths, peers, requirements};
+use crate::{
+    bridge, browser, cargo, conformance, destinations, guard_bench, models, paths, peers, requirements,
+};
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
-    /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers.
+    /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers, guard.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     pub(crate) only: Vec<String>,
 }
@@ -25,7 +27,7 @@ struct TestPart {
 }
 
 /// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: [TestPart; 9] = [
+const PARTS: [TestPart; 10] = [
     TestPart {
         name: "requirements",
         built: false,
@@ -43,6 +45,7 @@ const PARTS: [TestPart; 9] = [
     TestPart { name: "browser", built: true, run: |report| report.part("browser", browser::part) },
     TestPart { name: "models", built: true, run: |report| report.part("models", models::part) },
     TestPart { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
+    TestPart { name: "guard", built: true, run: |report| report.part("guard", guard_bench::part) },
 ];
 
 /// Runs all parts, or those named by `--only`, and ends with a table.

@@ -28,6 +28,7 @@ pub(crate) fn run() -> Result<()> {
     let python = PythonTools::ready()?;
     say!("Python packages are in {}", python.folder.display());
     say!("Python servers are in {}", PythonTools::servers()?.folder.display());
+    say!("those of `cargo xtask guard-bench` are in {}", PythonTools::guard()?.folder.display());
     say!("those of `cargo xtask models` are in {}", PythonTools::models()?.folder.display());
     match NodeTools::llama() {
         Ok(folder) => say!("what runs a small model is in {}", folder.display()),
@@ -47,6 +48,8 @@ pub(crate) struct ToolVersions {
     pypi: BTreeMap<String, String>,
     /// Python packages of the servers that `cargo xtask peers` puts behind the gateway, to exact version.
     pypi_servers: BTreeMap<String, String>,
+    /// Python packages of `cargo xtask guard-bench`, to exact version.
+    pypi_guard: BTreeMap<String, String>,
     /// Python packages of `cargo xtask models`, to exact version.
     pypi_models: BTreeMap<String, String>,
     /// The npm packages that run a small model, if there are some for this machine.
@@ -80,7 +83,7 @@ impl ToolVersions {
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, version)));
         let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
-        let pypi_servers = section("pypi-servers")?;
+        let (pypi_servers, pypi_guard) = (section("pypi-servers")?, section("pypi-guard")?);
         let mut parts = section("llama")?;
         let version = parts.remove("version").context("[llama] has no version")?;
         let native = parts.remove(machine).into_iter();
@@ -88,9 +91,8 @@ impl ToolVersions {
             .flat_map(|native| ["node-llama-cpp".to_owned(), native])
             .map(|package| (package, version.clone()))
             .collect();
-        for (package, version) in
-            npm.iter().chain(&pypi).chain(&pypi_servers).chain(&pypi_models).chain(&llama)
-        {
+        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models];
+        for (package, version) in npm.iter().chain(python.into_iter().flatten()).chain(&llama) {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -104,6 +106,7 @@ impl ToolVersions {
             node,
             pypi,
             pypi_servers,
+            pypi_guard,
             pypi_models,
             llama,
             debian: section("debian")?,
@@ -226,6 +229,12 @@ impl PythonTools {
     pub(crate) fn servers() -> Result<Self> {
         let versions = ToolVersions::read()?;
         Self::in_folder("python-servers", &versions.pypi_servers, &versions)
+    }
+
+    /// Installs the Python packages that `cargo xtask guard-bench` runs.
+    pub(crate) fn guard() -> Result<Self> {
+        let versions = ToolVersions::read()?;
+        Self::in_folder("python-guard", &versions.pypi_guard, &versions)
     }
 
     /// Installs the Python packages that `cargo xtask models` runs.
@@ -358,7 +367,7 @@ pub(crate) fn is_installed(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {
