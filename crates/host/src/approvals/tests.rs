@@ -34,6 +34,7 @@ fn card(arguments: &str) -> ApprovalCard {
         destinations: Vec::new(),
         because: "no rule fits".to_owned(),
         data_flow: None,
+        guard: None,
         suggestion: None,
     }))
 }
@@ -43,7 +44,7 @@ fn asking(bond: u8, asker: u8) -> NewApproval {
         principal: Some("alice".to_owned()),
         application: Some("editor".to_owned()),
         server: "files".to_owned(),
-        offers: DecisionOptions { edit: true, session: true, always: true, block: true },
+        offers: DecisionOptions { edit: true, session: true, always: true, block: true, targets: false, values: false },
         card: card(r#"{"path":"/srv/a"}"#),
         timeout: TIMEOUT,
         bond: [bond; 32],

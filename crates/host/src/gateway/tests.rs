@@ -38,6 +38,7 @@ mod listed;
 mod meanwhile;
 mod pinned;
 mod poisoned;
+mod preset;
 mod private;
 mod restarted;
 mod sampled;
