@@ -9,7 +9,9 @@ of the suite: the same input gives the same bytes. Times are in `times.json`, ap
 the person approved in the suite's other tasks.
 """
 import argparse
+import concurrent.futures
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -279,15 +281,21 @@ def main():
     parser.add_argument("--results", default="structured")
     parser.add_argument("--protocol", choices=(SESSIONS, STATELESS), default=SESSIONS)
     parser.add_argument("--keep", action="store_true", help="keep the homes of the hosts")
+    parser.add_argument("--jobs", type=int, default=1, help="suites and policies at a time; times are then less exact")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
     os.makedirs(options.out, exist_ok=True)
-    times = []
+    if importlib.util.find_spec("agentdojo") is None and not set(options.suite or DOJO_SUITES) <= set(FRESH_SETS):
+        sys.exit("replay: the package agentdojo is not in PYTHONPATH; `cargo xtask guard-bench` sees to that")
     folder = tempfile.mkdtemp(prefix="guard-bench-")
+    units = [
+        (options, suite, policy, os.path.join(folder, suite, policy))
+        for suite in options.suite or DOJO_SUITES
+        for policy in options.policy or policies.POLICIES
+    ]
     try:
-        for suite in options.suite or DOJO_SUITES:
-            for policy in options.policy or policies.POLICIES:
-                Bench(options, suite, policy, os.path.join(folder, suite, policy), times).run(options.out)
+        with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+            times = [line for lines in pool.map(run_unit, units) for line in lines]
     except (HostError, SetError) as error:
         sys.exit(f"replay: {error}")
     finally:
@@ -297,6 +305,14 @@ def main():
             shutil.rmtree(folder, ignore_errors=True)
     with open(os.path.join(options.out, "times.json"), "w", encoding="utf-8") as file:
         file.write("\n".join(map(json.dumps, times)) + "\n")
+
+
+def run_unit(unit):
+    """Plays one suite under one policy. Returns the times."""
+    options, suite, policy, folder = unit
+    bench = Bench(options, suite, policy, folder, [])
+    bench.run(options.out)
+    return bench.times
 
 
 if __name__ == "__main__":

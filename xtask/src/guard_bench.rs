@@ -48,6 +48,9 @@ pub(crate) struct GuardBenchOptions {
     /// Revision of the protocol: 2025-06-18 or 2026-07-28.
     #[arg(long, value_name = "REVISION")]
     protocol: Option<String>,
+    /// Number of suites and policies to play at a time [default: 1]. With more, the times are less exact.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
     /// The program to measure [default: the one that this workspace builds].
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
@@ -68,13 +71,14 @@ pub(crate) struct GuardBenchOptions {
 }
 
 /// Arguments of the replay for the part of `cargo xtask test`.
-const SHORT: [&str; 6] = [
+const SHORT: [&str; 7] = [
     "--policy=balanced",
     "--person=perfect",
     "--person=absent",
     "--step=3",
     "--state=first",
     "--state=steady",
+    "--jobs=2",
 ];
 
 /// Runs the chore.
@@ -151,9 +155,11 @@ impl GuardBenchOptions {
         let lists = lists
             .into_iter()
             .flat_map(|(name, values)| values.iter().map(move |value| (name, value.clone())));
-        let step = self.step.map(|step| step.to_string());
+        let number = |number: Option<usize>| number.map(|number| number.to_string());
+        let (step, jobs) = (number(self.step), number(self.jobs));
         let single = [
             ("step", &step),
+            ("jobs", &jobs),
             ("wording", &self.wording),
             ("results", &self.results),
             ("protocol", &self.protocol),
