@@ -442,7 +442,7 @@ class ServerIdentity(Fixture):
         for number, state in enumerate(states):
             endpoint = state["endpoint"]
             if endpoint not in places:
-                places[endpoint] = self.upstream([{"name": "pay", "description": "Pays."}])
+                places[endpoint] = self.upstream([{"name": "look", "description": "Looks."}])
             places[endpoint].version = state.get("serverVersion", "1")
             try:
                 gateway = self.gateway({"payments": places[endpoint].url}, home=home)
@@ -450,7 +450,7 @@ class ServerIdentity(Fixture):
                 if number == 0:
                     raise
                 blocked(f"state 2: {error}")
-            called = gateway.ask("/mcp/payments", "tools/call", {"name": "pay", "arguments": {}})
+            called = gateway.ask("/mcp/payments", "tools/call", {"name": "look", "arguments": {}})
             if called.refusal():
                 blocked(f"state {number + 1}: {called.refusal()}")
             gateway.stop()
