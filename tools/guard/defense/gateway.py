@@ -278,6 +278,16 @@ class Gateway:
             sent["Authorization"] = f"Bearer {token}"
         return self.send("POST", path, sent, {"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
 
+    def ask_as_wished(self, path, method, params, **more):
+        """A request that the person made: if the gateway asks whether it is wished, the person says yes, once."""
+        reply = self.ask(path, method, params, **more)
+        asked = reply.result.get("inputRequests") or {}
+        if asked and all(key.startswith("hospes.approve.") for key in asked):
+            yes = {key: {"action": "accept", "content": {"decision": "once"}} for key in asked}
+            again = {**params, "inputResponses": yes, "requestState": reply.result["requestState"]}
+            reply = self.ask(path, method, again, **more)
+        return reply
+
     def session(self, path, revision="2025-03-26"):
         """Headers of a session of an older application."""
         hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}

@@ -331,7 +331,8 @@ class MrtrRetry(Fixture):
         gateway = self.gateway({"s": server.url}, settings=settings)
         able = {"elicitation": {"form": {}}}
         call = {"name": name, "arguments": retry["arguments"]}
-        asked = gateway.ask("/mcp/s", "tools/call", call, token=tokens[first], capabilities=able)
+        # The first call is what its person wants. Nobody approves anything of the continuation.
+        asked = gateway.ask_as_wished("/mcp/s", "tools/call", call, token=tokens[first], capabilities=able)
         if asked.result.get("resultType") != "input_required":
             blocked("the question did not arrive: " + (asked.refusal() or asked.text))
         state = asked.result.get("requestState") if retry["requestState"] == issued["requestState"] else retry["requestState"]
@@ -352,7 +353,7 @@ class InputRequiredResult(Fixture):
         server = self.upstream([{"name": call["name"], "description": "Answers."}], on_call=lambda _: result)
         gateway = self.gateway({"s": server.url})
         able = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
-        reply = gateway.ask("/mcp/s", request["method"], call, capabilities=able)
+        reply = gateway.ask_as_wished("/mcp/s", request["method"], call, capabilities=able)
         if reply.result.get("resultType") != "input_required":
             blocked(reply.refusal() or "the question did not arrive: " + texts(reply.result))
         received = list(reply.result.get("inputRequests", {}).values())
