@@ -152,8 +152,10 @@ impl ValueCaller<'_> {
         targets: &mut Vec<String>,
     ) {
         let (is_telling, is_private) = (value.is_telling(), value.is_private_kind());
-        let is_target =
-            value.is_target() || (value.kind == ValueKind::Short && names_target(&value, description));
+        // The value of an argument that says whom the call reaches, as a whole.
+        let is_named = names_target(&value, description)
+            && (matches!(value.kind, ValueKind::Short | ValueKind::Text) || value.is_whole);
+        let is_target = value.is_target() || is_named;
         if (!is_telling && !is_private && !is_target) || self.is_own(&value) {
             return;
         }
@@ -171,7 +173,8 @@ impl ValueCaller<'_> {
         }
         let origin = find(false);
         let hosts = if is_target { hosts(&value) } else { Vec::new() };
-        if is_target && !origin.marks.trusted && !targets.contains(&value.text) && targets.len() < MAX_TARGETS
+        // A link within a message is not whom the message reaches: an approval of the message does not make it known.
+        if is_named && !origin.marks.trusted && !targets.contains(&value.text) && targets.len() < MAX_TARGETS
         {
             targets.push(value.text.clone());
             targets.extend(hosts.iter().cloned());

@@ -67,6 +67,8 @@ pub struct ArgumentValue {
     pub kind: ValueKind,
     /// The value as it stands in the arguments.
     pub text: String,
+    /// True if the value is the whole string.
+    pub is_whole: bool,
 }
 
 impl ArgumentValue {
@@ -150,7 +152,7 @@ fn is_date(text: &str) -> bool {
 pub fn argument_values(arguments: &Map<String, Value>) -> Vec<ArgumentValue> {
     let mut found = ValueCollector::default();
     for (name, value) in arguments {
-        let at = ValuePlace { pointer: String::new(), argument: name, field: name };
+        let at = ValuePlace { pointer: String::new(), whole: "", argument: name, field: name };
         found.add(&at.member(name, name), value, 0);
     }
     found.values
@@ -159,6 +161,8 @@ pub fn argument_values(arguments: &Map<String, Value>) -> Vec<ArgumentValue> {
 /// Place of a value in the arguments.
 struct ValuePlace<'a> {
     pointer: String,
+    /// The string that the values are from, without the white space around it.
+    whole: &'a str,
     argument: &'a str,
     field: &'a str,
 }
@@ -166,7 +170,7 @@ struct ValuePlace<'a> {
 impl<'a> ValuePlace<'a> {
     fn member(&self, segment: &str, field: &'a str) -> Self {
         let segment = segment.replace('~', "~0").replace('/', "~1");
-        Self { pointer: format!("{}/{segment}", self.pointer), argument: self.argument, field }
+        Self { pointer: format!("{}/{segment}", self.pointer), whole: "", argument: self.argument, field }
     }
 }
 
@@ -203,6 +207,7 @@ impl ValueCollector {
         if text.is_empty() {
             return;
         }
+        let at = &ValuePlace { pointer: at.pointer.clone(), whole: text, ..*at };
         if text.parse::<f64>().is_ok() {
             self.push(at, ValueKind::Number, text);
         } else {
@@ -271,6 +276,7 @@ impl ValueCollector {
                 argument: at.argument.to_owned(),
                 field: at.field.to_owned(),
                 kind,
+                is_whole: text == at.whole,
                 text: text.to_owned(),
             });
         }

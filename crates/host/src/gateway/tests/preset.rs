@@ -110,7 +110,9 @@ async fn a_call_is_asked_about_if_a_text_of_others_may_have_caused_it() {
         let host = house(&guard, up, &arrived);
         let _viewer = guard.approvals().register_viewer(None);
         let peer = session(down);
-        let ask = async |name: &str, arguments: serde_json::Value| call(&host, &peer, name, arguments, None).await.1;
+        let ask = async |name: &str, arguments: serde_json::Value| {
+            call(&host, &peer, name, arguments, None).await.1
+        };
         let pair = format!("{up} behind {down}");
 
         // Nothing was read yet: what the person wants is done.
@@ -129,7 +131,8 @@ async fn a_call_is_asked_about_if_a_text_of_others_may_have_caused_it() {
 
         let unknown = ask("mail__send", json!({ "to": "mallory@evil.example" })).await;
         assert_eq!(causes(unknown.as_ref()), Some(GuardCause::UnknownTarget), "{pair}");
-        let private = ask("mail__send", json!({ "to": "me@corp.example", "body": "it is 4711-0815-99" })).await;
+        let private =
+            ask("mail__send", json!({ "to": "me@corp.example", "body": "it is 4711-0815-99" })).await;
         assert_eq!(causes(private.as_ref()), Some(GuardCause::PrivateValue), "{pair}");
         let deleted = ask("mail__delete", json!({ "id": "1" })).await;
         assert_eq!(causes(deleted.as_ref()), Some(GuardCause::Irreversible), "{pair}");
@@ -196,10 +199,9 @@ async fn what_a_person_makes_known_is_not_asked_about_again_and_can_be_revoked()
 #[tokio::test]
 async fn where_nobody_can_be_asked_the_mode_decides() {
     use crate::UnattendedMode;
-    for (mode, clean, tainted) in [
-        (UnattendedMode::Refuse, false, false),
-        (UnattendedMode::AllowClean, true, false),
-    ] {
+    for (mode, clean, tainted) in
+        [(UnattendedMode::Refuse, false, false), (UnattendedMode::AllowClean, true, false)]
+    {
         let arrived = Arc::default();
         let guard = Arc::new(PolicyEnforcer::new(Policy::of_preset(Preset::Balanced)).when_unattended(mode));
         let host = house(&guard, Revision::LATEST_LEGACY, &arrived);
