@@ -56,6 +56,11 @@ impl DestinationPattern {
         matches!(self.kind, DestinationPatternKind::Folder(_))
     }
 
+    /// Returns true if this is exactly one host, written without wildcards.
+    pub(crate) fn is_host(&self, host: &str) -> bool {
+        matches!(&self.kind, DestinationPatternKind::Host { name, .. } if !name.is_wild() && name.text() == host)
+    }
+
     /// Returns true if a destination that all readers agree on matches.
     pub(crate) fn permits(&self, destination: &Destination) -> bool {
         match (&self.kind, destination) {

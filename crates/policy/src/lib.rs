@@ -108,6 +108,7 @@
 //! | `action`, `arguments`, `effects` | what is asked: the action, its arguments, the effects of a tool |
 //! | `file`, `document` | the file, read so that all mistakes are found at once |
 //! | `pattern`, `destination`, `destination_pattern` | patterns of names, hosts and folders |
+//! | `addresses` | hosts that are not on the public network, in any spelling |
 //! | `call_destinations` | hosts and paths that a call visibly points to, for display |
 //! | `readings`, `strings` | every host and path that a common reader could take a string for |
 //! | `paths`, `folders`, `wildcard_paths` | paths, also behind symbolic links and with wildcards |
@@ -116,6 +117,7 @@
 //! | `known_servers`, `nearest` | warnings about names that no server has, with suggestions |
 
 mod action;
+mod addresses;
 mod arguments;
 mod call_destinations;
 mod condition;
@@ -140,6 +142,7 @@ mod verdict;
 mod wildcard_paths;
 
 pub use action::{PolicyAction, PolicyActionKind, PolicyRequest};
+pub use addresses::{AddressFinding, AddressKind, find_addresses};
 pub use arguments::{CallArguments, CallArgumentsError};
 pub use call_destinations::{CallDestinations, MAX_DESTINATIONS};
 pub use condition::ArgumentCondition;

@@ -190,6 +190,15 @@ impl Policy {
             .map_or_else(|| self.default_verdict(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
     }
 
+    /// Returns true if the rule that decides on a request allows it and names the host, without wildcards, among its
+    /// destinations.
+    #[must_use]
+    pub fn allows_host(&self, asked: &PolicyRequest<'_>, host: &str, now: Timestamp) -> bool {
+        let effects = self.trusted_effects(asked);
+        let deciding = self.rules.iter().find(|rule| rule.fits(asked, effects, now).is_ok());
+        deciding.is_some_and(|rule| rule.allows_host(host))
+    }
+
     /// Decides on a request and explains the decision rule by rule.
     #[must_use]
     pub fn explain(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyExplanation<'_> {

@@ -155,6 +155,12 @@ impl PolicyRule {
         }
     }
 
+    /// Returns true if the rule allows, and one of its destinations is this host without wildcards.
+    pub(crate) fn allows_host(&self, host: &str) -> bool {
+        self.decision == PolicyDecision::Allow
+            && self.destinations.iter().flatten().any(|place| place.is_host(host))
+    }
+
     /// Bias for ambiguous values: allow rules match less, deny rules match more.
     fn doubt(&self) -> AmbiguityBias {
         match self.decision {

@@ -373,3 +373,23 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_host_is_named_by_the_deciding_rule_and_not_by_a_wildcard() {
+    let arguments = CallArguments::read(r#"{ "url": "http://169.254.169.254/latest" }"#).unwrap();
+    let asked = tool("web", "get", ToolEffectSet::unknown(), &arguments);
+    let host = "169.254.169.254";
+    for (rule, named) in [
+        ("decide = 'allow'\ndestinations = ['169.254.169.254']", true),
+        ("decide = 'allow'\ndestinations = ['169.254.169.254:80', 'example.com']", true),
+        ("decide = 'allow'\ndestinations = ['169.254.169.*']", false),
+        ("decide = 'allow'\ndestinations = ['**']", false),
+        ("decide = 'allow'", false),
+        ("decide = 'ask'\ndestinations = ['169.254.169.254']", false),
+        ("decide = 'allow'\nserver = 'other'\ndestinations = ['169.254.169.254']", false),
+        ("decide = 'ask'\n[[rule]]\ndecide = 'allow'\ndestinations = ['169.254.169.254']", false),
+    ] {
+        let policy = policy(&format!("[[rule]]\n{rule}"));
+        assert_eq!(policy.allows_host(&asked, host, now()), named, "{rule}");
+    }
+}

@@ -143,7 +143,7 @@ fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut DestinationCandi
 
 /// Returns the names and addresses that resolvers derive from one name: in ASCII and lower case, without a trailing
 /// dot, with unusual notations of addresses and embedded addresses resolved.
-fn normalized(name: &str) -> Vec<String> {
+pub(crate) fn normalized(name: &str) -> Vec<String> {
     let name = name.trim().trim_matches(['[', ']']);
     // A zone, as in `fe80::1%eth0`, is not part of the address.
     let name = name.split_once('%').map_or(name, |(address, zone)| {

@@ -13,6 +13,7 @@ mod spellings;
 
 pub(crate) use candidates::{DestinationCandidates, HostCandidate};
 pub(crate) use exact::parse_exact;
+pub(crate) use hosts::normalized as host_spellings;
 pub(crate) use shell::spanned;
 pub(crate) use spans::{
     ANY_TEXT, is_wild, is_wildcard, may_be, may_be_below, may_be_parent, may_be_under,
