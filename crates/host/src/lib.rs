@@ -12,6 +12,7 @@
 //! | [`upstream`], [`server`] | connections to the servers, their supervision, and the types that several modules share |
 //! | [`catalogue`] | the lists of all servers, merged into one |
 //! | `gateway` | [`Gateway`]: forwards calls and answers some itself |
+//! | `checks` | checks of arguments and results beside the policy |
 //! | `guard` | [`PolicyEnforcer`]: rules, approvals and the audit record of each call |
 //! | [`approvals`], [`deciders`] | pending decisions, and those who may decide |
 //! | [`pins`] | accepted definitions of tools and other items |
@@ -23,6 +24,7 @@ pub mod accounts;
 pub mod approvals;
 pub mod callers;
 pub mod catalogue;
+mod checks;
 pub mod config;
 pub mod deciders;
 mod gateway;
@@ -35,6 +37,7 @@ pub mod upstream;
 
 pub use accounts::{AccountLimits, UpstreamAccounts};
 pub use approvals::{ApprovalQueue, LocalLinks};
+pub use checks::CheckSettings;
 pub use config::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,

@@ -36,6 +36,11 @@ pub fn check_against_schema(value: &RawJson, schema: &RawJson) -> Result<(), Str
 /// Why not: it is not valid, names a dialect that is not spoken here (JSCH-04), or refers to something outside of
 /// itself (JSCH-10).
 pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    compile_with(schema, true)
+}
+
+/// Compiles a schema as [`compile`] does. Formats are asserted, or are mere annotations as the specification has it.
+pub(crate) fn compile_with(schema: &Value, asserts_formats: bool) -> Result<jsonschema::Validator, String> {
     let options = jsonschema::options().with_retriever(NoExternalSchemas);
     let options = if schema.get("$schema").is_none() {
         options.with_draft(jsonschema::Draft::Draft202012)
@@ -58,7 +63,7 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         ));
     }
     // From 2019-09 on formats are mere annotations unless a validator is told otherwise.
-    options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
+    options.should_validate_formats(asserts_formats).build(schema).map_err(|error| error.to_string())
 }
 
 /// The dialects that are spoken here; 2020-12 is the one to write (JSCH-06).

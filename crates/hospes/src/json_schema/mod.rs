@@ -12,3 +12,5 @@ pub use bounds::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
 pub use compile::check_against_schema;
 #[cfg(feature = "validate")]
 pub(crate) use compile::compile;
+#[cfg(all(feature = "validate", feature = "server"))]
+pub(crate) use compile::compile_with;

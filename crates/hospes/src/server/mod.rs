@@ -50,6 +50,8 @@ mod cache_hint;
 mod call_parts;
 mod catalogue;
 mod change_bus;
+#[cfg(feature = "validate")]
+mod compiled_schema;
 mod complete;
 mod completed_argument;
 mod content_checks;
@@ -86,6 +88,8 @@ pub use blocking::{Blocking, blocking};
 pub use builder::{DEFAULT_PAGE_SIZE, IntoServer, Server};
 pub use call_parts::{CallParts, Declaration, FromCall};
 pub use change_bus::MAX_SUBSCRIBED_URIS;
+#[cfg(feature = "validate")]
+pub use compiled_schema::CompiledSchema;
 pub use complete::{FixedValues, IntoCompleter, IntoCompletion, fitting};
 pub use completed_argument::Completes;
 pub use contents::{Contents, IntoContents};

@@ -4,7 +4,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value, json};
 
-use crate::json_schema::compile;
+use crate::json_schema::{compile, compile_with};
 use crate::server::mistakes::{MAX_REPORTED_MISTAKES, ToolArgumentMistake, shortened};
 use crate::server::schema::resolve;
 use crate::server::suggest::did_you_mean;
@@ -26,9 +26,20 @@ impl SchemaValidator {
         Ok(Self { compiled })
     }
 
+    /// Compiles a schema as [`new`](Self::new) does, without asserting formats.
+    pub(crate) fn without_formats(schema: &Value) -> Result<Self, String> {
+        let compiled = compile_with(schema, false)?;
+        Ok(Self { compiled })
+    }
+
     /// Returns true if `value` is valid.
     pub(crate) fn is_valid(&self, value: &Value) -> bool {
         self.compiled.is_valid(value)
+    }
+
+    /// Returns true if each mistake in `value` is a member that the schema does not list.
+    pub(crate) fn has_only_extra_members(&self, value: &Value) -> bool {
+        self.compiled.iter_errors(value).all(|error| is_extra_member(&error))
     }
 
     /// Returns the mistakes in `value`.
@@ -44,6 +55,19 @@ impl SchemaValidator {
             collect_mistakes(&error, schema, root, &mut mistakes);
         }
         mistakes
+    }
+}
+
+/// Returns true if an object has a member that its schema does not list, and nothing else is wrong. Of several schemas one
+/// has to fit but for such members.
+fn is_extra_member(error: &ValidationError<'_>) -> bool {
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { .. }
+        | ValidationErrorKind::UnevaluatedProperties { .. } => true,
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            context.iter().any(|errors| errors.iter().all(is_extra_member))
+        }
+        _ => false,
     }
 }
 

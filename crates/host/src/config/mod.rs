@@ -1,6 +1,7 @@
 #![doc = include_str!("format.md")]
 
 mod accounts;
+mod argument_check;
 mod auth;
 mod command_line;
 mod decision_source;
@@ -30,6 +31,7 @@ mod yaml;
 mod tests;
 
 pub use accounts::{AccountsConfig, MAX_LINK_LIFETIME};
+pub use argument_check::ArgumentCheck;
 pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, DpopRequirement};
 pub use command_line::{SplitCommandError, split_command};
 pub use decision_source::DecisionSource;

@@ -11,6 +11,7 @@ use hospes_oauth::PreregisteredOAuthClient;
 use hospes_sandbox::SandboxProfile;
 
 use super::accounts::AccountsConfig;
+use super::argument_check::ArgumentCheck;
 use super::auth::AuthConfig;
 use super::command_line::{SplitCommandError, split_command};
 use super::decision_source::DecisionSource;
@@ -118,6 +119,8 @@ pub struct ServerConfig {
     pub tools: ToolFilter,
     /// Mode in which its definitions are accepted, if configured.
     pub pins: Option<PinMode>,
+    /// Strictness with which arguments of its tools are checked.
+    pub check_arguments: ArgumentCheck,
     /// The era to speak with it, if it is not to be found out.
     pub era: Option<EraChoice>,
     /// Sandbox of the server, if it is a child process.
@@ -140,6 +143,7 @@ impl ServerConfig {
             max_connections: None,
             tools: ToolFilter::default(),
             pins: None,
+            check_arguments: ArgumentCheck::default(),
             era: None,
             sandbox: SandboxConfig::default(),
             roots: None,

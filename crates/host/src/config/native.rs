@@ -94,6 +94,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         defaults.timeouts.health_check = table.interval("health_check", DEFAULT_HEALTH_CHECK, report);
         defaults.max_connections = table.count("max_connections", report);
         defaults.pins = table.pins(report);
+        defaults.check_arguments = table.check_arguments(report);
         table.report_unknown_keys(report);
     }
     let servers = table.take("servers", report);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::argument_check::ArgumentCheck;
 use super::command_line::{is_env_name, parse_env_file, split_command};
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
@@ -36,6 +37,7 @@ pub(super) struct ServerDefaults {
     pub(super) timeouts: ServerTimeouts,
     pub(super) max_connections: Option<usize>,
     pub(super) pins: Option<PinMode>,
+    pub(super) check_arguments: Option<ArgumentCheck>,
 }
 
 /// Reads one server; mistakes go to the report.
@@ -78,6 +80,7 @@ pub(super) fn read_server(
     let era = reader.era();
     let roots = reader.roots();
     let pins = reader.table.pins(reader.report);
+    let check_arguments = reader.table.check_arguments(reader.report);
     let required = reader.table.boolean("required", reader.report).unwrap_or(false);
     let own = scope.dialect == ConfigDialect::Own;
     if own {
@@ -119,6 +122,7 @@ pub(super) fn read_server(
     server.max_connections = max_connections.or(defaults.max_connections);
     server.tools = tools;
     server.pins = pins.or(defaults.pins);
+    server.check_arguments = check_arguments.or(defaults.check_arguments).unwrap_or_default();
     server.era = era;
     server.sandbox = sandbox;
     server.roots = roots;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::argument_check::ArgumentCheck;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::{ConfigError, ConfigSource, ConfigWarning, SettingPath};
 use super::expand::{ExpandError, ExpansionScope};
@@ -181,6 +182,17 @@ impl<'n> SettingsTable<'n> {
                 hint,
                 report,
             )
+        })
+    }
+
+    /// Reads the strictness of argument checks.
+    pub(super) fn check_arguments(&mut self, report: &mut ConfigReport) -> Option<ArgumentCheck> {
+        let entry = self.take("check_arguments", report)?;
+        let text = entry.node.as_str().unwrap_or_default();
+        ArgumentCheck::read(text).or_else(|| {
+            let hint = hint(text, ArgumentCheck::ALL.map(ArgumentCheck::as_str));
+            let expected = "\"strict\", \"lax\" or \"off\"";
+            self.invalid(&entry.node.at, &self.field(entry), expected, hint, report)
         })
     }
 

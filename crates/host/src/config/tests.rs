@@ -139,6 +139,7 @@ fn our_format_understands_every_server_setting() {
         r#"
         [defaults]
         pins = "ask"
+        check_arguments = "lax"
         [servers.a]
         command = ["run me", "x", "${DIR}"]
         enabled = false
@@ -150,6 +151,7 @@ fn our_format_understands_every_server_setting() {
         health_check = false
         max_connections = 3
         pins = "first-use"
+        check_arguments = "off"
         cwd = "sub"
         [servers.b]
         command = "run ${DIR}/x 'two words'"
@@ -174,7 +176,11 @@ fn our_format_understands_every_server_setting() {
     assert_eq!(a.timeouts.health_check, Some(Duration::ZERO), "never");
     assert_eq!(a.max_connections, Some(3));
     assert_eq!((a.pins, config.server("b").unwrap().pins), (Some(PinMode::FirstUse), Some(PinMode::Ask)));
-    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:4:18");
+    assert_eq!(
+        (a.check_arguments, config.server("b").unwrap().check_arguments),
+        (ArgumentCheck::Off, ArgumentCheck::Lax)
+    );
+    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:5:18");
     assert_eq!(argv(stdio(&config, "a")), ["run me", "x", "/a b"]);
     assert_eq!(stdio(&config, "a").cwd, Some(PathBuf::from("/etc/hospes/sub")));
     assert_eq!(
@@ -412,6 +418,10 @@ fn mistakes_in_our_format_are_named() {
         (
             "[servers.a]\ncommand = 'x'\npins = 'first_use'",
             "h.toml:3:8: `pins` of server `a`: expected \"ask\", \"first-use\" or \"off\"; did you mean `first-use`?",
+        ),
+        (
+            "[servers.a]\ncommand = 'x'\ncheck_arguments = 'strickt'",
+            "h.toml:3:19: `check_arguments` of server `a`: expected \"strict\", \"lax\" or \"off\"; did you mean `strict`?",
         ),
         (
             "[servers.a]\ncommand = 'x'\nmax_connections = 0",

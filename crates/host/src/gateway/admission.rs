@@ -24,10 +24,27 @@ impl Gateway {
             return ControlFlow::Break(self.refuse(None, call, server, *item, &why).await);
         }
         let Some(guard) = &self.shared.guard else { return ControlFlow::Continue(None) };
+        if let Some(why) = self.invalid_arguments(call, server, item) {
+            let why = format!("invalid arguments: {why}");
+            let why = (&*why, "the arguments do not match the input schema");
+            return ControlFlow::Break(self.refuse_with(None, call, (server, *item), why).await);
+        }
         let target = CallTarget::to(&self.shared.upstreams[server].server, *item);
         // Boxed, so that calls of hosts without a guard do not carry its future.
         let admitted = Box::pin(guard.admit(call, target)).await?;
         ControlFlow::Continue(Some(admitted))
+    }
+
+    /// Returns the mistakes in the arguments of a tool, if they are checked. Built-in servers check their own.
+    fn invalid_arguments(&self, call: &Call, server: usize, item: &TargetItem<'_>) -> Option<String> {
+        let guard = self.shared.guard.as_ref().filter(|guard| guard.checks().arguments)?;
+        let server = &self.shared.upstreams[server].server;
+        let TargetItem::Tool(_, Some(tool)) = item else { return None };
+        if server.known.is_some() {
+            return None;
+        }
+        let arguments = call.params.view().arguments.as_ref();
+        guard.call_checks().check_arguments(server.check_arguments, tool, arguments).err()
     }
 
     /// Refuses a call of a blocked item.

@@ -14,6 +14,7 @@ use super::data_flow::DataFlowTracker;
 use super::edit_check;
 use super::subscriptions::RecordedSubscriptions;
 use crate::approvals::ApprovalQueue;
+use crate::checks::{CallChecks, CheckSettings};
 
 /// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -75,6 +76,10 @@ pub struct PolicyEnforcer {
     pub(super) unattended: UnattendedMode,
     /// Data that each session has read.
     pub(super) flows: DataFlowTracker,
+    /// Checks of arguments and results, with what they remember.
+    checks: CallChecks,
+    /// Selected checks, if they do not depend on the policy.
+    selected_checks: Option<CheckSettings>,
 }
 
 impl PolicyEnforcer {
@@ -95,6 +100,8 @@ impl PolicyEnforcer {
             record_problem: std::sync::OnceLock::new(),
             unattended: UnattendedMode::default(),
             flows: DataFlowTracker::default(),
+            checks: CallChecks::default(),
+            selected_checks: None,
         }
     }
 
@@ -150,6 +157,25 @@ impl PolicyEnforcer {
 
     pub(crate) fn answers_questions(&self) -> bool {
         self.answers_questions
+    }
+
+    /// Selects the checks of arguments and results, whatever the policy is.
+    #[must_use]
+    pub fn with_checks(mut self, checks: CheckSettings) -> Self {
+        self.selected_checks = Some(checks);
+        self
+    }
+
+    /// Returns the checks that are made on calls and results: all of them if there is no policy file.
+    #[must_use]
+    pub fn checks(&self) -> CheckSettings {
+        let by_policy =
+            || if self.policy.read().is_none() { CheckSettings::ALL } else { CheckSettings::NONE };
+        self.selected_checks.unwrap_or_else(by_policy)
+    }
+
+    pub(crate) fn call_checks(&self) -> &CallChecks {
+        &self.checks
     }
 
     /// Returns the queue of pending approvals.

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::definition_gate::DefinitionGate;
 use super::launch_recorder::LaunchRecorder;
-use crate::config::BackoffPolicy;
+use crate::config::{ArgumentCheck, BackoffPolicy};
 
 /// Properties that all connections of a server share.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct UpstreamServer {
     pub(crate) launches: Option<Arc<LaunchRecorder>>,
     /// Labels of the server's data; set if the server is built into the program.
     pub(crate) known: Option<FlowLabels>,
+    /// Strictness with which arguments of its tools are checked.
+    pub(crate) check_arguments: ArgumentCheck,
     /// Transport: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module and those that it may use. A module may use only modules above it in this table.
-const MODULES: [(&str, &[&str]); 13] = [
+const MODULES: [(&str, &[&str]); 14] = [
     ("callers", &[]),
     ("config", &[]),
     ("server", &["config"]),
@@ -13,11 +13,25 @@ const MODULES: [(&str, &[&str]); 13] = [
     ("accounts", &["config", "server"]),
     ("approvals", &["config", "server"]),
     ("catalogue", &["config", "server"]),
+    ("checks", &["config", "server"]),
     ("pins", &["config", "server"]),
     ("upstream", &["config", "server"]),
-    ("guard", &["config", "server", "approvals", "upstream"]),
+    ("guard", &["config", "server", "approvals", "checks", "upstream"]),
     ("sampling", &["config", "server", "approvals", "guard"]),
-    ("gateway", &["config", "server", "accounts", "approvals", "catalogue", "upstream", "guard", "sampling"]),
+    (
+        "gateway",
+        &[
+            "config",
+            "server",
+            "accounts",
+            "approvals",
+            "catalogue",
+            "checks",
+            "upstream",
+            "guard",
+            "sampling",
+        ],
+    ),
     (
         "host",
         &[

@@ -7,6 +7,7 @@ use super::KeyType::{
 };
 
 const PIN_MODES: &[&str] = &["ask", "first-use", "off"];
+const ARGUMENT_CHECKS: &[&str] = &["strict", "lax", "off"];
 
 pub(in crate::config) const DEFAULTS: KeyTable = KeyTable {
     path: "defaults",
@@ -18,6 +19,7 @@ pub(in crate::config) const DEFAULTS: KeyTable = KeyTable {
         Key::new("health_check", Interval, "30s", "As `health_check` of a server."),
         Key::new("max_connections", Count, "16", "As `max_connections` of a server."),
         Key::new("pins", OneOf(PIN_MODES), "ask", "As `pins` of a server."),
+        Key::new("check_arguments", OneOf(ARGUMENT_CHECKS), "strict", "As `check_arguments` of a server."),
     ],
 };
 
@@ -180,6 +182,12 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
             OneOf(PIN_MODES),
             "ask",
             "How definitions are accepted: by a person, at first use, or always.",
+        ),
+        Key::new(
+            "check_arguments",
+            OneOf(ARGUMENT_CHECKS),
+            "strict",
+            "Check of arguments against the tools' input schemas; `lax` lets unlisted properties and numbers in quotes pass.",
         ),
         Key::new("required", Boolean, "false", "The host does not start without this server.")
             .foreign(&["required"]),
