@@ -48,6 +48,14 @@ pub fn may_hide_in_json(json: &str) -> bool {
     })
 }
 
+/// Returns a text without any character that has no shape, also without those of natural text: as a model reads it.
+pub(crate) fn without_shapeless(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !text.chars().any(is_shapeless) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().filter(|one| !is_shapeless(*one)).collect())
+}
+
 /// Returns true for characters without a shape of their own, and marks of direction.
 const fn is_shapeless(character: char) -> bool {
     matches!(
