@@ -20,7 +20,10 @@ struct Add {
 /// A server with the tools.
 pub fn server() -> Server {
     let server = Server::new("hospes-bench", env!("CARGO_PKG_VERSION"))
-        .tool(Tool::new("echo").description("Echo the text"), |Args(Echo { text })| async move { text })
+        .tool(
+            Tool::new("echo").description("Echo the text").read_only(true),
+            |Args(Echo { text })| async move { text },
+        )
         .tool(Tool::new("add").description("Add two numbers"), |Args(Add { a, b })| async move {
             (a + b).to_string()
         });

@@ -1,13 +1,14 @@
 //! The gateway of `hospes up` in front of one server: routing, renaming, supervision, everything at its default.
 //!
 //! ```text
-//! hospes-bench-gateway PORT BACKEND_URL [guarded]
+//! hospes-bench-gateway PORT BACKEND_URL [guarded|reads|rules]
 //! ```
 //!
 //! The server's name is `b`, so its tools are listed as `b__echo` and so on. With `guarded`, calls pass every check
-//! between a person and a server: a rule that requires approval, a lasting permission, pins and the audit log. This is
-//! a package of its own because the host needs more SDK features than a server does. A package is built with one set of
-//! features.
+//! between a person and a server: a rule that requires approval, a lasting permission, pins and the audit log. With
+//! `reads`, the server is also trusted, so the end of a call to a read-only tool is not on the disk before its answer.
+//! With `rules`, there is no audit log. This is a package of its own because the host needs more SDK features than a
+//! server does. A package is built with one set of features.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -24,14 +25,29 @@ use serde_json::json;
 
 type BenchResult<T> = std::result::Result<T, Box<dyn Error>>;
 
-const USAGE: &str = "hospes-bench-gateway PORT BACKEND_URL [guarded]";
+const USAGE: &str = "hospes-bench-gateway PORT BACKEND_URL [guarded|reads|rules]";
+
+/// Checks that calls pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checks {
+    /// None: the gateway without policy and audit log.
+    Bare,
+    /// Rules, permission and pins, without an audit log.
+    Rules,
+    /// Everything; the server is trusted.
+    Reads,
+    /// Everything.
+    Guarded,
+}
 
 fn main() -> BenchResult<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (port, backend, is_guarded) = match words.as_slice() {
-        [port, backend] => (port, backend, false),
-        [port, backend, "guarded"] => (port, backend, true),
+    let (port, backend, checks) = match words.as_slice() {
+        [port, backend] => (port, backend, Checks::Bare),
+        [port, backend, "guarded"] => (port, backend, Checks::Guarded),
+        [port, backend, "reads"] => (port, backend, Checks::Reads),
+        [port, backend, "rules"] => (port, backend, Checks::Rules),
         _ => return Err(USAGE.into()),
     };
     let configuration = json!({ "mcpServers": { "b": { "url": backend } } }).to_string();
@@ -40,18 +56,21 @@ fn main() -> BenchResult<()> {
     hospes_bench::runtime()?.block_on(async {
         let mut builder = Host::builder(configuration);
         let folder = RunFolder::new();
-        if is_guarded {
+        if checks != Checks::Bare {
             std::fs::create_dir_all(&folder.0)?;
             let state = StateStore::open(folder.0.join("state.db"))?;
-            let policy =
-                Policy::read("[[rule]]\ndecide = \"ask\"\nserver = \"b\"\n", &PolicyEnvironment::default())?;
-            let guard = PolicyEnforcer::new(Some(policy))
-                .with_audit(AuditLog::open(folder.0.join("audit.db"), folder.0.join("audit.key"))?)
-                .with_approvals(hospes_host::ApprovalQueue::open(&state).await?);
+            let trusted = if checks == Checks::Reads { "trusted = [\"b\"]\n" } else { "" };
+            let rules = format!("{trusted}[[rule]]\ndecide = \"ask\"\nserver = \"b\"\n");
+            let mut guard = PolicyEnforcer::new(Some(Policy::read(&rules, &PolicyEnvironment::default())?));
+            if checks != Checks::Rules {
+                guard =
+                    guard.with_audit(AuditLog::open(folder.0.join("audit.db"), folder.0.join("audit.key"))?);
+            }
+            let guard = guard.with_approvals(hospes_host::ApprovalQueue::open(&state).await?);
             builder = builder.guard(Arc::new(guard)).pins(PinningConfig::new(state, PinMode::FirstUse));
         }
         let host = builder.start()?;
-        if is_guarded {
+        if checks != Checks::Bare {
             permit(&host).await?;
         }
         let endpoint = Endpoint::new(host.gateway());
