@@ -1,9 +1,9 @@
 use std::fmt;
 
 use crate::arguments::CallArguments;
-use crate::call_destinations::CallDestinations;
 use crate::document::KeywordTable;
 use crate::effects::ToolEffectSet;
+use crate::strings::ArgumentStrings;
 
 /// A request that the policy decides on: the action, the server, and the caller.
 #[derive(Clone, Debug)]
@@ -53,8 +53,8 @@ pub enum PolicyAction<'a> {
         effects: ToolEffectSet,
         /// Arguments of the call.
         arguments: &'a CallArguments,
-        /// Destinations that the arguments point to.
-        destinations: CallDestinations,
+        /// Strings of the arguments, for rules about destinations.
+        strings: ArgumentStrings,
     },
     /// Fetching a prompt.
     Prompt {
@@ -78,7 +78,7 @@ impl<'a> PolicyAction<'a> {
     /// Creates the action of a tool call.
     #[must_use]
     pub fn tool(name: &'a str, effects: ToolEffectSet, arguments: &'a CallArguments) -> Self {
-        Self::Tool { name, effects, arguments, destinations: CallDestinations::from_arguments(arguments) }
+        Self::Tool { name, effects, arguments, strings: ArgumentStrings::default() }
     }
 
     /// Kind of the action.

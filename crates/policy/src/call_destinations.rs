@@ -1,12 +1,9 @@
-use std::sync::OnceLock;
-
 use serde_json::Value;
 use url::Url;
 
 use crate::arguments::CallArguments;
 use crate::destination::{Destination, parse_lone_host, strip_host_decoration};
 use crate::paths::{self, MAX_TEXT};
-use crate::strings::{LocatedString, collect_strings};
 
 /// Maximum number of destinations of one call that are distinguished. A call with more does not match any rule that
 /// allows by destination.
@@ -25,7 +22,6 @@ const PARTING: &str = "()[]{}|;,=:?&";
 pub struct CallDestinations {
     found: Vec<Destination>,
     more: bool,
-    strings: OnceLock<Vec<LocatedString>>,
 }
 
 impl CallDestinations {
@@ -38,11 +34,6 @@ impl CallDestinations {
             all.scan_value(name, value);
         }
         all
-    }
-
-    /// Returns the strings of the arguments with their readings. They are computed once.
-    pub(crate) fn strings(&self, arguments: &CallArguments) -> &[LocatedString] {
-        self.strings.get_or_init(|| collect_strings(arguments))
     }
 
     /// Destinations found, in order and without duplicates.

@@ -156,4 +156,5 @@ pub use paths::{is_hidden, visible, visible_line};
 pub use policy::{Policy, PolicyExplanation, RuleEvaluation};
 pub use preset::{CallSituation, GuardCause, Preset};
 pub use rule::{PolicyRule, UnmetCondition};
+pub use strings::ArgumentStrings;
 pub use verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};

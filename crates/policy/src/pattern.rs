@@ -58,6 +58,8 @@ impl TextPattern {
         match doubt {
             // A pattern that repeats the whole text was written with knowledge of its content.
             AmbiguityBias::Refuses if self.text == text.raw() => true,
+            // Every text is one of its own readings.
+            AmbiguityBias::Counts if self.text == text.raw() && !self.is_wild() => true,
             _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
             AmbiguityBias::Refuses => paths::is_plain(text.raw()) && self.glob.is_match(text.raw()),
             AmbiguityBias::Counts => text.readings().iter().any(|reading| self.loose.is_match(reading)),
@@ -142,6 +144,17 @@ mod tests {
         }
         assert!(fits("https://a.example/x", "https://me@A.example:443//x", AmbiguityBias::Counts));
         assert!(!fits("read", "READ", AmbiguityBias::Refuses));
+    }
+
+    /// A name is compared with a plain pattern without computing its readings.
+    #[test]
+    fn a_pattern_with_wildcards_is_not_compared_as_text() {
+        for doubt in [AmbiguityBias::Refuses, AmbiguityBias::Counts] {
+            assert!(fits("read_file", "read_file", doubt));
+            assert!(!fits("read_file", "read_files", doubt));
+        }
+        assert!(!fits("[ab]", "[ab]", AmbiguityBias::Counts));
+        assert!(fits("[ab]", "a", AmbiguityBias::Counts));
     }
 
     #[test]

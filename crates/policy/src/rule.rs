@@ -239,8 +239,8 @@ impl PolicyRule {
         // Last, because it needs all readings of all strings.
         let Some(places) = &self.destinations else { return Ok(RuleFit::Whole) };
         let standing = match action {
-            PolicyAction::Tool { destinations, arguments, .. } => {
-                strings::match_destinations(places, destinations.strings(arguments), doubt)
+            PolicyAction::Tool { strings, arguments, .. } => {
+                strings::match_destinations(places, strings.of(arguments), doubt)
             }
             PolicyAction::Resource { uri } => {
                 strings::match_destinations(places, &strings::collect_uri_strings(uri), doubt)

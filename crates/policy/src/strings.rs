@@ -1,5 +1,7 @@
 //! Strings of a call, matched against the destinations of a rule.
 
+use std::sync::OnceLock;
+
 use serde_json::Value;
 
 use crate::arguments::CallArguments;
@@ -18,6 +20,16 @@ pub(crate) enum DestinationMatch {
     Elsewhere(Option<String>),
     /// The strings may match, with the reason. Only for ask and deny rules.
     Unclear(String),
+}
+
+/// Strings of a call's arguments with their readings, computed when the first rule needs them.
+#[derive(Clone, Debug, Default)]
+pub struct ArgumentStrings(OnceLock<Vec<LocatedString>>);
+
+impl ArgumentStrings {
+    pub(crate) fn of(&self, arguments: &CallArguments) -> &[LocatedString] {
+        self.0.get_or_init(|| collect_strings(arguments))
+    }
 }
 
 /// Matches the strings of a call against destinations. An allow rule needs at least one string and all of them to

@@ -4,7 +4,7 @@ use hospes_model::{
     ElicitFormParams, ElicitSchema, EnumOption, PrimitiveSchemaDefinition, RawJson, SingleSelectSchema,
     StringSchema,
 };
-use hospes_policy::{CallArguments, PolicyAction, PolicyVerdict, visible};
+use hospes_policy::{CallArguments, CallDestinations, PolicyAction, PolicyVerdict, visible};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -59,7 +59,8 @@ pub(super) fn form(
             message.push_str(&format!("\n… and {rest} more bytes"));
         }
     }
-    if let PolicyAction::Tool { destinations, effects, .. } = going.action(arguments) {
+    if let PolicyAction::Tool { effects, .. } = going.action(arguments) {
+        let destinations = CallDestinations::from_arguments(arguments);
         let mut found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
         found.dedup();
         if !found.is_empty() {

@@ -7,7 +7,9 @@ use hospes_model::{
     ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
     Notification, RawJson,
 };
-use hospes_policy::{CallArguments, DecisionReason, Policy, PolicyAction, PolicyRequest, PolicyVerdict};
+use hospes_policy::{
+    CallArguments, CallDestinations, DecisionReason, Policy, PolicyAction, PolicyRequest, PolicyVerdict,
+};
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
@@ -283,7 +285,8 @@ impl PolicyEnforcer {
         let peer = call.context.peer();
         let action = going.action(arguments);
         let (effects, destinations) = match &action {
-            PolicyAction::Tool { effects, destinations, .. } => {
+            PolicyAction::Tool { effects, .. } => {
+                let destinations = CallDestinations::from_arguments(arguments);
                 let mut found: Vec<String> = destinations.found().iter().map(ToString::to_string).collect();
                 found.dedup();
                 (Some(DeclaredEffects::new(*effects, policy.trusts(going.server))), found)
