@@ -45,6 +45,8 @@ pub(super) struct GrantTable {
 #[derive(Debug)]
 struct ActiveGrant {
     grant: ApprovalGrant,
+    /// The grant as decider of a call, for the audit log. Made once, because many calls match the same grant.
+    decider: Arc<str>,
     conditions: GrantConditions,
     /// The session that it ends with.
     session: Option<GrantSession>,
@@ -61,7 +63,7 @@ impl GrantTable {
                 return Err("it does not name the command line or URL of its server".to_owned());
             }
             (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
-            Ok::<_, String>(ActiveGrant { grant, conditions, session: None })
+            Ok::<_, String>(ActiveGrant::new(grant, conditions, None))
         };
         // Held until all are back: a call in between would find no denial.
         let mut all = self.all.write();
@@ -168,7 +170,7 @@ impl GrantTable {
             )));
         }
         let is_known = grant.effect == GrantEffect::Known;
-        all.insert(grant.id.clone(), ActiveGrant { grant, conditions, session });
+        all.insert(grant.id.clone(), ActiveGrant::new(grant, conditions, session));
         if is_known {
             self.index_known(&all);
         }
@@ -210,29 +212,38 @@ impl GrantTable {
         self.index_known(&all);
     }
 
-    /// Returns the first matching grant; denials take precedence over permissions.
-    pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
+    /// Counts a use of the first matching grant and returns the grant as decider, for the audit log.
+    pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<Arc<str>> {
         let now = Timestamp::now();
         // For reading first: few calls have a grant, and the conditions may look at links on the disk.
         let all = self.all.read();
         let found = all.values().find(|given| given.grant.effect == effect && given.fits(subject, now))?;
-        let mut grant = found.grant.clone();
+        let (id, decider) = (found.grant.id.clone(), Arc::clone(&found.decider));
         drop(all);
         // It may have been revoked between the two locks; the call was looked at before that.
-        if let Some(given) = self.all.write().get_mut(&grant.id) {
-            given.grant.used_at = Some(now);
-            given.grant.uses = given.grant.uses.saturating_add(1);
-            grant = given.grant.clone();
+        if let Some(ActiveGrant { grant, .. }) = self.all.write().get_mut(&id) {
+            grant.used_at = Some(now);
+            grant.uses = grant.uses.saturating_add(1);
             if grant.is_kept() {
-                let mut used = self.used.lock();
-                used.insert(grant.id.clone(), (now, grant.uses));
+                self.used.lock().insert(id, (now, grant.uses));
             }
         }
-        Some(grant)
+        Some(decider)
     }
 }
 
 impl ActiveGrant {
+    fn new(grant: ApprovalGrant, conditions: GrantConditions, session: Option<GrantSession>) -> Self {
+        let by = &grant.by;
+        let decider = match (grant.effect, grant.until) {
+            (GrantEffect::Deny, _) => format!("blocked by {by}"),
+            (GrantEffect::Known, _) => format!("made known by {by}"),
+            (GrantEffect::Allow, Some(until)) => format!("granted until {until} by {by}"),
+            (GrantEffect::Allow, None) => format!("granted until the session ends by {by}"),
+        };
+        Self { decider: decider.into(), grant, conditions, session }
+    }
+
     fn is_over(&self, now: Timestamp) -> bool {
         self.grant.is_over(now) || self.session.as_ref().is_some_and(GrantSession::is_over)
     }

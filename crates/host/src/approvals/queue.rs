@@ -290,8 +290,8 @@ impl ApprovalQueue {
         state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
     }
 
-    /// Returns the matching grant with this effect.
-    pub(crate) fn find_grant(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
+    /// Returns the matching grant with this effect, as decider for the audit log, and counts the use.
+    pub(crate) fn find_grant(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<Arc<str>> {
         self.0.grants.find(subject, effect)
     }
 

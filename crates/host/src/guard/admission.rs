@@ -8,7 +8,7 @@ use hospes_policy::{CallArguments, DataFlowPolicy, Policy, PolicyDecision, Polic
 use jiff::Timestamp;
 
 use super::admitted_call::AdmittedCall;
-use super::approval_binding::{self, ApprovalBinding};
+use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::APPROVED_STEP;
 use super::call_approval::{ApprovalAnswer, CallApproval, take_answer};
 use super::call_decision::CallDecision;
@@ -16,7 +16,7 @@ use super::call_target::CallTarget;
 use super::denials::{UNASKED, UNREVIEWED, denial};
 use super::enforcer::PolicyEnforcer;
 use super::review::ResultReview;
-use crate::approvals::{ApprovalGrant, GrantEffect, GrantQuery, GuardCard};
+use crate::approvals::{GrantEffect, GrantQuery, GuardCard};
 
 impl PolicyEnforcer {
     /// Decides whether a call may be sent. Continues with its entry of the audit log. Breaks if the call ends here: with a
@@ -72,14 +72,12 @@ impl PolicyEnforcer {
         {
             return passage.conclude(going, denial).await;
         }
-        let bound = || {
-            let definition = approval_binding::definition(going);
-            (ApprovalBinding::new(policy, &asked, going, definition.as_deref(), text), definition)
-        };
+        let definition = || going.tool().map(|tool| self.tool_hashes.hash_of(tool));
+        let bound = || ApprovalBinding::new(policy, &asked, going, definition().as_deref(), text);
         // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
         // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
         let was_asked = verdict.decision == PolicyDecision::Allow
-            && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound().0))
+            && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound()))
                 || call.context.round().steps.contains_key(APPROVED_STEP));
         match verdict.decision {
             PolicyDecision::Allow if !was_asked => {
@@ -96,7 +94,6 @@ impl PolicyEnforcer {
                 return passage.conclude(going, decision).await;
             }
             PolicyDecision::Allow | PolicyDecision::Ask => {
-                let (bond, definition) = bound();
                 let asking = CallApproval {
                     policy,
                     verdict: &verdict,
@@ -104,8 +101,7 @@ impl PolicyEnforcer {
                     asked: &asked,
                     arguments: &arguments,
                     text,
-                    bond,
-                    definition,
+                    definition: definition(),
                     guard,
                 };
                 self.require_approval(call, &asking, answer, passage).await?;
@@ -161,7 +157,7 @@ impl PolicyEnforcer {
         verdict: &PolicyVerdict,
     ) -> Option<CallDecision<'static>> {
         if let Some(block) = self.find_block(asked, going) {
-            let by = format!("blocked by {}", block.by).into();
+            let by = block.to_string().into();
             return Some(CallDecision::Deny { recorded: "deny", by, why: "the user has blocked it".into() });
         }
         let is_reviewable = self.queue.is_attended() && going.can_be_asked_about();
@@ -170,11 +166,7 @@ impl PolicyEnforcer {
     }
 
     /// Returns the lasting block of a call, if a person has made one.
-    pub(super) fn find_block(
-        &self,
-        asked: &PolicyRequest<'_>,
-        going: &CallTarget<'_>,
-    ) -> Option<ApprovalGrant> {
+    pub(super) fn find_block(&self, asked: &PolicyRequest<'_>, going: &CallTarget<'_>) -> Option<Arc<str>> {
         let (what, name) = (going.call_kind(), going.subject());
         // A block is bound to no definition and no session, so there is nothing of these to compare.
         let subject = GrantQuery {

@@ -1,12 +1,13 @@
 //! An admitted call, until it has ended and is recorded.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
 use hospes_policy::{FlowLabels, ToolDescription, ToolEffectSet};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
+use memchr::memmem;
 
 use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
@@ -364,6 +365,10 @@ fn length(reply: &Reply) -> Option<u64> {
     }
 }
 
+/// Searches for the member of a tool result that reports an error. Made once: for a short result, making it costs more
+/// than the search.
+static IS_ERROR: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\"isError\""));
+
 /// Returns true if a tool result reports an error.
 fn is_tool_error(reply: &Reply) -> bool {
     #[derive(serde::Deserialize)]
@@ -376,7 +381,7 @@ fn is_tool_error(reply: &Reply) -> bool {
         Reply::CallTool(result) => result.is_error.unwrap_or(false),
         Reply::Raw { json, .. } => {
             // Nearly no result says it, and looking for the word costs less than decoding a large result.
-            memchr::memmem::find(json.as_str().as_bytes(), b"\"isError\"").is_some()
+            IS_ERROR.find(json.as_str().as_bytes()).is_some()
                 && json.decode::<ToolErrorPeek>().is_ok_and(|said| said.is_error)
         }
         _ => false,

@@ -3,7 +3,7 @@
 use hospes_policy::{Policy, PolicyRequest};
 use sha2::{Digest as _, Sha256};
 
-use super::call_target::{CallTarget, TargetItem};
+use super::call_target::CallTarget;
 use crate::approvals::BindingDigest;
 
 /// Digests of everything that an approval is bound to: the caller, the application, the server (name and command line
@@ -49,13 +49,6 @@ pub(super) fn asker_digest(principal: Option<&str>) -> BindingDigest {
     bind(&mut bound, &[u8::from(principal.is_some())]);
     bind(&mut bound, principal.unwrap_or_default().as_bytes());
     bound.finalize().into()
-}
-
-/// Returns the hash of a tool's definition as the server sent it, because the approval is for the described behaviour.
-pub(super) fn definition(going: &CallTarget<'_>) -> Option<String> {
-    let TargetItem::Tool(_, Some(tool)) = going.what else { return None };
-    let digest = Sha256::digest(serde_json::to_vec(tool).unwrap_or_default());
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Adds a part, preceded by its length, so that no bytes can be moved from one part to the next.

@@ -1,6 +1,7 @@
 //! Approval of a call by a person: by a form in the application, at the console, or while the call waits.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 use hospes_model::{
@@ -54,9 +55,8 @@ pub(super) struct CallApproval<'a, 'g> {
     pub(super) arguments: &'a CallArguments,
     /// Arguments as received.
     pub(super) text: &'a str,
-    pub(super) bond: ApprovalBinding,
     /// The hash of the tool's definition.
-    pub(super) definition: Option<String>,
+    pub(super) definition: Option<Arc<str>>,
     /// Reason of the preset to ask, if it has one.
     pub(super) guard: Option<GuardCard>,
 }
@@ -73,10 +73,10 @@ impl PolicyEnforcer {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
             let said = answer.said(asking.verdict.may_remember).map(|said| (said, APPLICATION_DECIDER));
-            let settled = match self.queue.redeem(&answer.id, &asking.bond.call, said).await {
+            let settled = match self.queue.redeem(&answer.id, &asking.bond().call, said).await {
                 Ok(Some(settled)) => Ok(settled),
                 // They are at the console, or on their way.
-                Ok(None) => wait_for_decision(call, &self.queue.resume(&answer.id, asking.bond.call)).await,
+                Ok(None) => wait_for_decision(call, &self.queue.resume(&answer.id, asking.bond().call)).await,
                 Err(refused) => Err(refused),
             };
             if answer.at_console {
@@ -89,7 +89,7 @@ impl PolicyEnforcer {
         // A later round of a call that was approved: its server asks something.
         if let Some(token) = round.steps.remove(APPROVED_STEP) {
             let token: String = token.decode().unwrap_or_default();
-            let ApprovedCall { edited, flow, .. } = match self.running.redeem_token(&token, &asking.bond) {
+            let ApprovedCall { edited, flow, .. } = match self.running.redeem_token(&token, &asking.bond()) {
                 Ok(approved) => approved,
                 Err(refused) => {
                     return passage.conclude(asking.going, CallDecision::unapproved(refused)).await;
@@ -110,7 +110,7 @@ impl PolicyEnforcer {
             call.context.begin_round(round);
             let decision = CallDecision::Allow { by: "approved in an earlier round".into() };
             passage.conclude(asking.going, decision).await?;
-            passage.approved(asking.bond, edited, flow);
+            passage.approved(asking.bond(), edited, flow);
             return ControlFlow::Continue(());
         }
         let CallApproval { going, asked, .. } = asking;
@@ -121,9 +121,7 @@ impl PolicyEnforcer {
         if asking.verdict.may_remember
             && let Some(grant) = self.queue.find_grant(&subject, GrantEffect::Allow)
         {
-            let until = grant.until.map_or_else(|| "the session ends".to_owned(), |until| until.to_string());
-            let decision =
-                CallDecision::Allow { by: format!("granted until {until} by {}", grant.by).into() };
+            let decision = CallDecision::Allow { by: (&*grant).into() };
             return passage.conclude(asking.going, decision).await;
         }
         self.ask_person(call, asking, passage).await
@@ -238,7 +236,7 @@ impl PolicyEnforcer {
                 passage.conclude(going, CallDecision::Allow { by }).await?;
                 self.remember_last(asking, edited.as_ref());
                 let knows = asking.verdict.flow.is_some() || asking.verdict.guard.is_some();
-                passage.approved(asking.bond, edited, knows);
+                passage.approved(asking.bond(), edited, knows);
                 ControlFlow::Continue(())
             }
             Ok(ApprovalOutcome::Denied { reason, by }) => {
@@ -333,11 +331,11 @@ impl PolicyEnforcer {
             },
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,
-            bond: asking.bond.call,
-            asker: asking.bond.asker,
+            bond: asking.bond().call,
+            asker: asking.bond().asker,
             caller: peer.caller.clone(),
             is_weak: by_form,
-            definition: asking.definition.clone(),
+            definition: asking.definition.as_deref().map(str::to_owned),
             target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
             session: (remembered || has_values).then(|| GrantSession::of(peer)),
@@ -361,6 +359,12 @@ impl PolicyEnforcer {
 }
 
 impl CallApproval<'_, '_> {
+    /// Computes what an approval of the call is bound to. Calls under a grant do without.
+    fn bond(&self) -> ApprovalBinding {
+        let Self { policy, asked, going, text, .. } = self;
+        ApprovalBinding::new(policy, asked, going, self.definition.as_deref(), text)
+    }
+
     /// Returns the verdict of the rules on the call with the edited arguments. Fails if the arguments do not fit the
     /// tool's schema or the rules deny the call.
     fn can_become(&self, edited: &RawJson) -> Result<PolicyVerdict, String> {

@@ -104,6 +104,14 @@ impl<'a> CallTarget<'a> {
         }
     }
 
+    /// Returns the definition of the tool, if the target is a listed one.
+    pub(super) fn tool(&self) -> Option<&'a Tool> {
+        match self.what {
+            TargetItem::Tool(_, tool) => tool,
+            _ => None,
+        }
+    }
+
     pub(super) fn call_kind(&self) -> ApprovalCallKind {
         match self.what {
             TargetItem::Tool(..) | TargetItem::Method(..) | TargetItem::Notification(..) => {

@@ -13,6 +13,7 @@ use super::approved_rounds::ApprovedRounds;
 use super::data_flow::DataFlowTracker;
 use super::edit_check;
 use super::subscriptions::RecordedSubscriptions;
+use super::tool_hashes::ToolHashCache;
 use crate::approvals::ApprovalQueue;
 use crate::checks::{CallChecks, CheckSettings};
 
@@ -80,6 +81,8 @@ pub struct PolicyEnforcer {
     checks: CallChecks,
     /// Selected checks, if they do not depend on the policy.
     selected_checks: Option<CheckSettings>,
+    /// Hashes of the tools that calls were compared with grants for.
+    pub(super) tool_hashes: ToolHashCache,
 }
 
 impl PolicyEnforcer {
@@ -102,6 +105,7 @@ impl PolicyEnforcer {
             flows: DataFlowTracker::default(),
             checks: CallChecks::default(),
             selected_checks: None,
+            tool_hashes: ToolHashCache::default(),
         }
     }
 

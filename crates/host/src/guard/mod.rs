@@ -28,6 +28,7 @@ mod task_origin;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod tool_hashes;
 mod waiting;
 
 pub(crate) use admitted_call::AdmittedCall;

@@ -111,7 +111,7 @@ impl PolicyEnforcer {
         match verdict.decision {
             PolicyDecision::Deny => Err(denial(&verdict)),
             _ if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) => {
-                Err(format!("blocked by {}", block.by))
+                Err(block.to_string())
             }
             PolicyDecision::Ask => Err(format!("{UNASKED}: {}", verdict.because)),
             PolicyDecision::Allow => Ok(verdict.because.to_string()),

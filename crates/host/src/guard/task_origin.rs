@@ -146,10 +146,7 @@ impl PolicyEnforcer {
         let subject =
             GrantQuery { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
         let block = self.queue.find_grant(&subject, GrantEffect::Deny)?;
-        Some(TaskEndReason {
-            why: "the user has blocked it".to_owned(),
-            by: format!("blocked by {}", block.by),
-        })
+        Some(TaskEndReason { why: "the user has blocked it".to_owned(), by: block.to_string() })
     }
 
     /// Records in the session's data flow that the result of a task is delivered. It has the labels of the call that
