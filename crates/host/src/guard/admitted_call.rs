@@ -265,15 +265,17 @@ impl AdmittedCall {
         entry.micros = Some(micros(self.begun));
         // It stays here until it has been handed over: whoever called may go away meanwhile.
         if !self.may_change && !self.by_person && self.approved.is_none() {
-            if let Err(full) = audit.try_enqueue(entry.clone())
-                && let Err(error) = audit.enqueue(*full).await
-            {
-                tracing::error!(%error, "a call could not be recorded");
+            let Some(entry) = self.entry.take() else { return Ok(()) };
+            if let Err(full) = audit.try_enqueue(entry) {
+                let waiting = self.entry.insert(*full).clone();
+                if let Err(error) = audit.enqueue(waiting).await {
+                    tracing::error!(%error, "a call could not be recorded");
+                }
+                self.entry = None;
             }
-            self.entry = None;
             return Ok(());
         }
-        let handed_over = audit.submit(entry.clone()).await;
+        let handed_over = audit.submit(entry).await;
         // Taken only now: had the caller gone away before, `Drop` would have recorded it; from here on it must not.
         let Some(entry) = self.entry.take() else { return Ok(()) };
         let written = match handed_over {

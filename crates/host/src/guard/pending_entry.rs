@@ -52,7 +52,7 @@ impl PendingAuditEntry {
         entry.code = code;
         entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         // Somebody was asked, or something was changed: that is on the disk before anybody hears of it.
-        let handed_over = audit.submit(entry.clone()).await;
+        let handed_over = audit.submit(entry).await;
         // Taken only now: had the caller gone away before, `Drop` would have recorded it.
         let Some(entry) = self.entry.take() else { return };
         let written = match handed_over {

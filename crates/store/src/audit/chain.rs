@@ -96,11 +96,17 @@ pub(super) fn has_begun(connection: &Connection) -> rusqlite::Result<bool> {
         .query_row("SELECT EXISTS (SELECT 1 FROM ends) OR EXISTS (SELECT 1 FROM audit)", [], |row| row.get(0))
 }
 
-/// Appends all entries or none. Other processes may have appended entries in the meantime.
-pub(super) fn append(
+/// Number of entries after which a thread that is in no hurry lets others run. On one processor, a large batch would
+/// otherwise delay all calls by milliseconds.
+const ENTRIES_PER_TURN: usize = 8;
+
+/// Appends all entries or none. Other processes may have appended entries in the meantime. Other threads run in between
+/// while `may_yield` returns true.
+pub(super) fn append<'a>(
     connection: &mut Connection,
     keys: &AuditKeys,
-    texts: &[String],
+    texts: impl ExactSizeIterator<Item = &'a str>,
+    may_yield: impl Fn() -> bool,
 ) -> Result<Vec<AuditPosition>, ChainError> {
     // Immediate, because the last end must not change between being read here and being replaced below.
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -118,7 +124,10 @@ pub(super) fn append(
     {
         let mut insert =
             change.prepare_cached("INSERT INTO audit (seq, entry, bound) VALUES (?1, ?2, ?3)")?;
-        for text in texts {
+        for (count, text) in texts.enumerate() {
+            if count % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 && may_yield() {
+                std::thread::yield_now();
+            }
             last = following(keys, last, text);
             insert.execute(params![number(last.seq), text, last.bound])?;
             places.push(last);

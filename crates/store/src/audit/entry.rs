@@ -97,6 +97,11 @@ impl AuditEntry {
         }
     }
 
+    /// Encodes the entry as it is stored.
+    pub(super) fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("an audit entry serializes to JSON")
+    }
+
     /// Context that a seal of the arguments is bound to, so that it cannot be moved to another entry.
     pub(super) fn seal_context(&self) -> Vec<u8> {
         let parts = [&self.principal, &self.server, &self.subject, &self.call];

@@ -2,6 +2,7 @@
 
 mod chain;
 mod entry;
+mod flush_signal;
 mod gathered;
 mod position;
 mod search;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -31,12 +33,13 @@ use crate::key::AuditKeys;
 use chain::ChainError;
 pub use chain::VerifiedLog;
 pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome};
+use flush_signal::FlushSignal;
 pub use gathered::GatheredEntry;
 pub use position::{AuditPosition, ParsePositionError};
 pub use search::AuditQuery;
 pub use tamper_evidence::TamperEvidence;
 pub use writer::DEFAULT_QUEUE_CAPACITY;
-use writer::{AuditWriter, FlushSignal, WriterJob};
+use writer::{AuditWriter, WriterJob};
 
 /// The audit log.
 ///
@@ -54,7 +57,7 @@ struct AuditLogInner {
     jobs: Option<mpsc::Sender<WriterJob>>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<AtomicBool>,
-    hurry: Arc<FlushSignal>,
+    flush: Arc<FlushSignal>,
     reader: Mutex<Connection>,
 }
 
@@ -102,13 +105,15 @@ impl AuditLog {
         let reader = Mutex::new(file::open(&file, &chain::MIGRATIONS)?);
         let failing = Arc::new(AtomicBool::new(false));
         let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE_CAPACITY);
-        let hurry = Arc::new(FlushSignal::default());
+        let flush = Arc::new(FlushSignal::default());
         let writer = AuditWriter {
             connection,
             keys: Arc::clone(&keys),
             file: file.clone(),
             failing: Arc::clone(&failing),
-            hurry: Arc::clone(&hurry),
+            flush: Arc::clone(&flush),
+            expected: 1,
+            last_write: Duration::ZERO,
         };
         // A thread instead of a task: it blocks on the disk, and `Drop` has to wait for it without a runtime.
         let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(waiting));
@@ -119,7 +124,7 @@ impl AuditLog {
             jobs: Some(jobs),
             thread: Some(thread),
             failing,
-            hurry,
+            flush,
             reader,
         })))
     }
@@ -129,7 +134,7 @@ impl AuditLog {
     /// # Errors
     /// If the entry could not be written. It is not in the log then.
     pub async fn record(&self, entry: AuditEntry) -> Result<AuditPosition, StoreError> {
-        self.submit(entry).await?.place().await
+        self.submit(&entry).await?.place().await
     }
 
     /// Submits an entry for immediate writing, together with all other submitted entries. It is written even if the
@@ -137,9 +142,9 @@ impl AuditLog {
     ///
     /// # Errors
     /// If the writer has ended.
-    pub async fn submit(&self, entry: AuditEntry) -> Result<PendingWrite, StoreError> {
+    pub async fn submit(&self, entry: &AuditEntry) -> Result<PendingWrite, StoreError> {
         let (done, written) = oneshot::channel();
-        self.send(WriterJob::Write(Box::new(entry), Some(done))).await?;
+        self.send(WriterJob::Write((entry.to_text(), Some(done)))).await?;
         Ok(PendingWrite(written))
     }
 
@@ -156,7 +161,7 @@ impl AuditLog {
         }
         match self.try_enqueue(entry) {
             Ok(()) => Ok(()),
-            Err(entry) => self.send(WriterJob::Write(entry, None)).await,
+            Err(entry) => self.send(WriterJob::Write((entry.to_text(), None))).await,
         }
     }
 
@@ -168,11 +173,11 @@ impl AuditLog {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
         // Wakes the writer before the queue is full.
         if jobs.capacity() <= DEFAULT_QUEUE_CAPACITY / 2 {
-            self.0.request_flush();
+            self.0.flush_now();
         }
         // Capacity is reserved first, so that the entry can be returned if there is none.
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
-        room.send(WriterJob::Write(Box::new(entry), None));
+        room.send(WriterJob::Write((entry.to_text(), None)));
         Ok(())
     }
 
@@ -202,6 +207,7 @@ impl AuditLog {
     pub async fn flush(&self) -> Result<(), StoreError> {
         let (done, flushed) = oneshot::channel();
         self.send(WriterJob::Flush(done)).await?;
+        self.0.flush_now();
         flushed.await.map_err(|_| StoreError::Closed)
     }
 
@@ -212,12 +218,14 @@ impl AuditLog {
         let room = match jobs.try_reserve() {
             Ok(room) => room,
             Err(_) => {
-                self.0.request_flush();
+                self.0.flush_now();
                 jobs.reserve().await.map_err(|_| StoreError::Closed)?
             }
         };
         room.send(job);
-        self.0.request_flush();
+        if let Some(thread) = &self.0.thread {
+            self.0.flush.add_waiting(thread.thread());
+        }
         Ok(())
     }
 
@@ -300,10 +308,10 @@ impl fmt::Debug for AuditLog {
 }
 
 impl AuditLogInner {
-    /// Ends the gathering of entries, because a caller is waiting.
-    fn request_flush(&self) {
+    /// Ends the gathering of entries.
+    fn flush_now(&self) {
         if let Some(thread) = &self.thread {
-            self.hurry.raise(thread.thread());
+            self.flush.flush_now(thread.thread());
         }
     }
 }
@@ -312,7 +320,7 @@ impl Drop for AuditLogInner {
     fn drop(&mut self) {
         // The writer ends when the channel is closed; joined before that, it would never end.
         self.jobs = None;
-        self.request_flush();
+        self.flush_now();
         // Queued entries are written before the drop returns.
         if let Some(thread) = self.thread.take() {
             // A panic of the writer was reported when it happened.

@@ -314,3 +314,92 @@ async fn what_was_noted_is_found_at_once() {
     audit.try_enqueue(call("noted")).unwrap();
     assert_eq!(audit.record(call("recorded")).await.unwrap().seq, 22);
 }
+
+/// Counts the transactions of the writer: each seals the end once.
+fn count_transactions(other: &Connection) {
+    other
+        .execute_batch(
+            "CREATE TABLE transactions (one INTEGER);
+             CREATE TRIGGER counted AFTER INSERT ON ends BEGIN INSERT INTO transactions VALUES (1); END",
+        )
+        .unwrap();
+}
+
+/// Callers that wait while a transaction cannot begin share the next one. None is told before the entry is on disk.
+#[tokio::test]
+async fn waiting_callers_share_a_transaction_and_none_is_told_before_it() {
+    const CALLERS: usize = 100;
+    let place = files();
+    let audit = filled(&place, 1).await;
+    let other = Connection::open(&place.file).unwrap();
+    count_transactions(&other);
+    // The writer cannot begin a transaction while another connection has one.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut pending = Vec::new();
+    for number in 0..CALLERS {
+        pending.push(audit.submit(&call(&format!("shared{number}"))).await.unwrap());
+    }
+    for PendingWrite(written) in &mut pending {
+        assert!(written.try_recv().is_err(), "told before the entry is on disk");
+    }
+    other.execute_batch("COMMIT").unwrap();
+    for (number, pending) in pending.into_iter().enumerate() {
+        let seq = u64::try_from(number).unwrap() + 2;
+        assert_eq!(pending.place().await.unwrap().seq, seq);
+        // Read by another connection, as after a crash of the process.
+        let sql = "SELECT EXISTS (SELECT 1 FROM audit WHERE seq = ?1)";
+        assert!(other.query_row(sql, [chain::number(seq)], |row| row.get::<_, bool>(0)).unwrap());
+    }
+    let transactions: i64 =
+        other.query_row("SELECT count(*) FROM transactions", [], |row| row.get(0)).unwrap();
+    // One had begun to wait for the lock, with the callers until then.
+    assert!(transactions <= 2, "{transactions}");
+    audit.verify(None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_transaction_is_told_to_every_waiting_caller() {
+    let place = files();
+    let audit = filled(&place, 1).await;
+    let other = Connection::open(&place.file).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END;
+             BEGIN IMMEDIATE",
+        )
+        .unwrap();
+    let mut pending = Vec::new();
+    for number in 0..50 {
+        pending.push(audit.submit(&call(&format!("lost{number}"))).await.unwrap());
+    }
+    other.execute_batch("COMMIT").unwrap();
+    for pending in pending {
+        let told = pending.place().await;
+        assert!(matches!(told, Err(StoreError::Database { .. })), "{told:?}");
+    }
+    assert!(audit.is_failing());
+    other.execute_batch("DROP TRIGGER full").unwrap();
+    audit.check_writable().await.unwrap();
+    // Nothing that was told as failed appears later.
+    let subjects: Vec<_> =
+        audit.after(1, 100).await.unwrap().into_iter().map(|one| one.entry.subject.unwrap()).collect();
+    assert_eq!(subjects, ["audit log writes resumed"]);
+}
+
+/// A caller that waits alone is not kept waiting for others that no longer come.
+#[tokio::test]
+async fn callers_that_stay_away_delay_the_others_briefly() {
+    let place = files();
+    let audit = place.open();
+    for round in 0..3 {
+        let mut pending = Vec::new();
+        for number in 0..32 {
+            pending.push(audit.submit(&call(&format!("{round}-{number}"))).await.unwrap());
+        }
+        for pending in pending {
+            pending.place().await.unwrap();
+        }
+        audit.record(call("alone")).await.unwrap();
+    }
+    assert_eq!(audit.verify(None).await.unwrap().entries, 3 * 33);
+}

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::chain;
-use super::entry::AuditEntry;
+use super::flush_signal::FlushSignal;
 use super::position::AuditPosition;
 use crate::error::StoreError;
 use crate::key::AuditKeys;
@@ -21,9 +20,12 @@ pub const DEFAULT_QUEUE_CAPACITY: usize = 1024;
 /// Maximum number of entries in one transaction.
 const MAX_BATCH_ENTRIES: usize = 256;
 
-/// Time for which entries without a waiting caller are gathered. On one processor, a transaction for each would cost
-/// more than the call it records.
-pub(super) const GATHER_WINDOW: Duration = Duration::from_millis(10);
+/// Time for which entries without a waiting caller are gathered. A transaction costs the processor time of about fifty
+/// entries.
+pub(super) const GATHER_WINDOW: Duration = Duration::from_millis(40);
+
+/// Maximum time for which a caller waits for other callers to join its transaction.
+const MAX_JOIN_WAIT: Duration = Duration::from_millis(2);
 
 /// Time to wait before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -31,38 +33,14 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Job of the writer thread.
 pub(super) enum WriterJob {
     /// Writes an entry and notifies the caller that waits for it, if any.
-    Write(Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>),
+    Write(QueuedEntry),
     /// Signals when all earlier entries are written or have failed.
     Flush(oneshot::Sender<()>),
 }
 
-/// An entry, and the channel to the caller that waits for it, if any.
-type QueuedEntry = (Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>);
-
-/// Signal that a caller waits for submitted entries, so that gathering ends.
-#[derive(Debug, Default)]
-pub(super) struct FlushSignal(AtomicBool);
-
-impl FlushSignal {
-    /// Raises the signal and wakes the writer thread.
-    pub(super) fn raise(&self, thread: &Thread) {
-        // Release, so that a thread that sees the flag also sees the job sent before it.
-        self.0.store(true, Ordering::Release);
-        thread.unpark();
-    }
-
-    /// Waits until the signal is raised or the time is reached.
-    fn wait(&self, until: Instant) {
-        // The flag decides: `park_timeout` may also return early, or because of an earlier `unpark`.
-        while !self.0.swap(false, Ordering::AcqRel) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            std::thread::park_timeout(left);
-        }
-    }
-}
+/// The text of an entry, and the channel to the caller that waits for it, if any. Callers encode their entries, so that
+/// the only thread that writes has less to do.
+pub(super) type QueuedEntry = (String, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>);
 
 pub(super) struct AuditWriter {
     pub(super) connection: Connection,
@@ -70,26 +48,33 @@ pub(super) struct AuditWriter {
     pub(super) file: PathBuf,
     /// True if the last write failed.
     pub(super) failing: Arc<AtomicBool>,
-    pub(super) hurry: Arc<FlushSignal>,
+    pub(super) flush: Arc<FlushSignal>,
+    /// Number of callers that are expected to share the next transaction.
+    pub(super) expected: usize,
+    /// Duration of the last transaction.
+    pub(super) last_write: Duration,
 }
 
 impl AuditWriter {
     /// Writes until all senders are dropped and everything sent is written.
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<WriterJob>) {
         let (mut batch, mut flushed) = (Vec::with_capacity(MAX_BATCH_ENTRIES), Vec::new());
+        // True if entries had no room in the last batch. Callers that wait for them are counted no more.
+        let mut is_behind = false;
         loop {
             if batch.is_empty() {
                 let Some(job) = jobs.blocking_recv() else { return };
-                let is_awaited = !matches!(job, WriterJob::Write(_, None));
+                let is_awaited = !matches!(job, WriterJob::Write((_, None)));
                 sort(job, &mut batch, &mut flushed);
                 // A full batch needs no gathering.
-                if !is_awaited && jobs.len() < MAX_BATCH_ENTRIES {
-                    self.hurry.wait(Instant::now() + GATHER_WINDOW);
+                if !is_behind && jobs.len() < MAX_BATCH_ENTRIES {
+                    self.gather(is_awaited);
                 }
             } else {
                 // Failed entries are retried together with new ones.
                 std::thread::sleep(RETRY_INTERVAL);
             }
+            self.flush.reset();
             // Entries kept after a failure do not count, or they would leave no room for new ones.
             let full = batch.len() + MAX_BATCH_ENTRIES;
             while batch.len() < full
@@ -97,6 +82,7 @@ impl AuditWriter {
             {
                 sort(job, &mut batch, &mut flushed);
             }
+            is_behind = batch.len() >= full;
             self.write(&mut batch);
             for flushed in flushed.drain(..) {
                 // The waiting caller may be gone.
@@ -110,17 +96,34 @@ impl AuditWriter {
         }
     }
 
+    /// Waits for entries that share the transaction. Entries without a waiting caller are gathered until there is one.
+    /// Callers wait for each other: as many as lately, but no longer than a transaction takes. Otherwise the first one
+    /// would have a transaction alone while all others wait for it.
+    fn gather(&self, is_awaited: bool) {
+        if !is_awaited {
+            self.flush.wait_for(1, Instant::now() + GATHER_WINDOW);
+        }
+        if self.expected > 1 && (is_awaited || self.flush.is_awaited()) {
+            self.flush.wait_for(self.expected, Instant::now() + self.last_write.min(MAX_JOIN_WAIT));
+        }
+    }
+
     /// Writes all entries or none. After a failure, entries without a waiting caller stay in the batch; waiting callers
     /// get the error.
     fn write(&mut self, batch: &mut Vec<QueuedEntry>) {
         if batch.is_empty() {
             return;
         }
-        let texts: Vec<String> = batch
-            .iter()
-            .map(|(entry, _)| serde_json::to_string(entry).expect("an audit entry serializes to JSON"))
-            .collect();
-        let written = chain::append(&mut self.connection, &self.keys, &texts);
+        let waiting = batch.iter().filter(|(_, done)| done.is_some()).count();
+        let begun = Instant::now();
+        let texts = batch.iter().map(|(text, _)| text.as_str());
+        let may_yield = || waiting == 0 && !self.flush.is_awaited();
+        let written = chain::append(&mut self.connection, &self.keys, texts, may_yield);
+        if waiting > 0 {
+            // Grows at once and shrinks slowly: a few callers of the same load may be late.
+            self.expected = waiting.max(self.expected.midpoint(waiting)).min(MAX_BATCH_ENTRIES);
+            self.last_write = begun.elapsed();
+        }
         let failed_before = self.failing.swap(written.is_err(), Ordering::AcqRel);
         let failed = match written {
             Ok(places) => {
@@ -135,10 +138,10 @@ impl AuditWriter {
             Err(failed) => failed,
         };
         let mut kept = Vec::new();
-        for (entry, done) in batch.drain(..) {
+        for (text, done) in batch.drain(..) {
             match done {
                 Some(done) => drop(done.send(Err(failed.clone().at(&self.file)))),
-                None => kept.push((entry, None)),
+                None => kept.push((text, None)),
             }
         }
         if !failed_before {
@@ -155,7 +158,7 @@ impl AuditWriter {
 
 fn sort(job: WriterJob, batch: &mut Vec<QueuedEntry>, flushed: &mut Vec<oneshot::Sender<()>>) {
     match job {
-        WriterJob::Write(entry, done) => batch.push((entry, done)),
+        WriterJob::Write(entry) => batch.push(entry),
         WriterJob::Flush(done) => flushed.push(done),
     }
 }
