@@ -195,6 +195,9 @@ pub struct GuardCard {
     /// Whom or what the call reaches, as far as that is not known yet. They are remembered if the decision says so.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Results of untrusted text that the conversation has read, the latest first; at most three.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<GuardSource>,
     /// Values of the call that are unusual, the most serious first.
     #[serde(default)]
     pub values: Vec<GuardValue>,

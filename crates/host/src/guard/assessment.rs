@@ -22,6 +22,9 @@ use crate::approvals::{GuardCard, GuardFinding, GuardValue};
 /// Maximum number of values on a card.
 const MAX_CARD_VALUES: usize = 16;
 
+/// Maximum number of untrusted results on a card.
+const MAX_CARD_READS: usize = 3;
+
 /// Maximum number of targets that one approval makes known.
 const MAX_TARGETS: usize = 32;
 
@@ -278,6 +281,7 @@ fn card(
         outbound: labels.outbound,
         is_clean: !reads.has_untrusted,
         targets,
+        reads: reads.texts.as_ref().map(|texts| texts.latest_untrusted(MAX_CARD_READS)).unwrap_or_default(),
         values: values.collect(),
     }
 }

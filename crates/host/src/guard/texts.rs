@@ -132,13 +132,25 @@ impl ConversationTexts {
         self.state.lock().index.find(value, exact)
     }
 
+    /// Describes the latest untrusted results, the latest first.
+    pub(super) fn latest_untrusted(&self, most: usize) -> Vec<GuardSource> {
+        let state = self.state.lock();
+        let untrusted = state.sources.iter().rev().filter(|source| source.result.marks.untrusted);
+        untrusted.take(most).map(|source| source.describe(Default::default())).collect()
+    }
+
     /// Describes a source for a card, with the text around the value.
     pub(super) fn describe(&self, source: u64, value: &str) -> Option<GuardSource> {
         let state = self.state.lock();
         let source = state.sources.iter().find(|kept| kept.number == source)?;
-        let (before, found, after) = excerpt(&fields(&source.result), value).unwrap_or_default();
-        let DeliveredResult { server, name, .. } = &source.result;
-        Some(GuardSource { server: server.clone(), name: name.clone(), at: source.at, before, found, after })
+        Some(source.describe(excerpt(&fields(&source.result), value).unwrap_or_default()))
+    }
+}
+
+impl TextSource {
+    fn describe(&self, (before, found, after): (String, String, String)) -> GuardSource {
+        let DeliveredResult { server, name, .. } = &self.result;
+        GuardSource { server: server.clone(), name: name.clone(), at: self.at, before, found, after }
     }
 }
 
