@@ -4,15 +4,23 @@
 //! only.
 
 mod arguments;
+mod findings;
+mod results;
 mod schemas;
+mod secret_memory;
 mod settings;
 
+#[allow(unused_imports, reason = "the guard asks about findings once presets select the check")]
+pub(crate) use findings::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
+pub(crate) use results::ResultSource;
 pub use settings::CheckSettings;
 
 use schemas::SchemaCache;
+use secret_memory::SecretMemory;
 
 /// Checks of calls and results, with what they remember.
 #[derive(Debug, Default)]
 pub(crate) struct CallChecks {
     schemas: SchemaCache,
+    secrets: SecretMemory,
 }

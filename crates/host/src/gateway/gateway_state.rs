@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, sleep_until};
 
 use super::host_status::HostStatus;
+use super::result_checks::CatalogueToolNames;
 use super::task_owners::TaskOwners;
 use super::{listing_differences, sign_in_tool};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
@@ -54,6 +55,8 @@ pub(crate) struct GatewayState {
     pub(crate) task_owners: TaskOwners,
     /// Storage of task owners for later runs of the host.
     pub(crate) tasks: Option<TaskRecords>,
+    /// Names of the tools of each catalogue, for the checks of results.
+    pub(crate) tool_names: CatalogueToolNames,
     started: Instant,
 }
 
@@ -158,6 +161,7 @@ impl GatewayState {
             own: Mutex::default(),
             task_owners: TaskOwners::default(),
             tasks: None,
+            tool_names: CatalogueToolNames::default(),
             started: Instant::now(),
         }
     }

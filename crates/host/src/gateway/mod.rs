@@ -28,6 +28,7 @@ mod local_answers;
 mod pin_checks;
 mod reach;
 mod resources;
+mod result_checks;
 mod result_identity;
 mod rewrite;
 mod round_state;

@@ -105,6 +105,9 @@ impl Gateway {
             }
             Err(error) => unreached_outcome(&item, error),
         };
+        let outcome = outcome.map(|outcome| {
+            self.check_outcome(context.peer(), &method, (server, &item), routed.catalogue, outcome)
+        });
         let outcome = self.record_outcome(admitted, &context, &method, outcome).await?;
         let (Some(sent), Some((name, tool))) = (sent, task_item(&item)) else { return Ok(outcome) };
         let is_task = matches!(outcome, Outcome::Complete(Reply::CreateTask(_)));

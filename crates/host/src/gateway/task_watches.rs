@@ -125,7 +125,8 @@ impl Gateway {
         if let Some(news) = self.ending_to_record(&task.shown, &found) {
             self.record_of_task(server, &task.shown, told.context, Ok(news));
         }
-        match self.present_task(&mut found, &task.shown, server, &using.catalogue()) {
+        let receiver = (told.context.peer().as_ref(), &using.catalogue());
+        match self.present_task(&mut found, &task.shown, server, receiver) {
             Ok(()) => {
                 self.deliver_of_task(server, &task.shown, told.context, &found);
                 told.notify(Notification::TasksChanged(found));

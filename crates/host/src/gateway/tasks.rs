@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::tasks::tasks_not_declared;
-use hospes::{Call, Context, Outcome, Service as _};
+use hospes::{Call, Context, Outcome, Peer, Service as _};
 use hospes_model::{
     CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
     TaskStatus, UpdateTaskParams, code,
@@ -105,7 +105,7 @@ impl Gateway {
                     let why = format!("the server requested {what}, which is not allowed here");
                     return Err(self.end_task(server, (shown, original), &call.context, &why));
                 }
-                self.present_task(&mut found, shown, server, &catalogue)?;
+                self.present_task(&mut found, shown, server, (call.context.peer(), &catalogue))?;
                 self.deliver_of_task(server, shown, &call.context, &found);
                 if let Some(note) = note.take() {
                     match self.ending_to_record(shown, &found) {
@@ -331,7 +331,7 @@ impl Gateway {
         found: &mut GetTaskResult,
         shown: &str,
         server: usize,
-        catalogue: &MergedCatalogue,
+        (peer, catalogue): (&Peer, &Arc<MergedCatalogue>),
     ) -> Result<(), RpcError> {
         found.task.task_id = shown.to_owned();
         let name = &self.shared.upstreams[server].server.name;
@@ -340,9 +340,11 @@ impl Gateway {
             *request = presented.map_err(|why| why.to_rpc_error())?;
         }
         if let Some(result) = found.result.take() {
-            let server = &*self.shared.upstreams[server].server.name;
+            let name = &*self.shared.upstreams[server].server.name;
             let reply = Reply::raw(Revision::LATEST, result.clone());
-            found.result = match self.present_reply(&Method::ToolsCall, reply, server, catalogue)? {
+            let reply = self.present_reply(&Method::ToolsCall, reply, name, catalogue)?;
+            let reply = self.check_reply(peer, &Method::ToolsCall, (server, None), catalogue, reply);
+            found.result = match reply {
                 Reply::CallTool(result) => hospes_model::RawJson::from_serialize(&result).ok(),
                 _ => Some(result),
             };

@@ -1,6 +1,7 @@
 //! Reviews of a server's request and of the model's answer by a person.
 
 use hospes::{Call, redact};
+use hospes_inspect::secrets::find_secrets;
 use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RawJson, RpcError};
 use hospes_models::{BudgetAccount, ModelChoice, Money};
 use serde::Deserialize;
@@ -188,9 +189,13 @@ fn findings(result: &RawJson) -> Vec<String> {
     let Ok(before) = result.to_value() else { return Vec::new() };
     let mut hidden = before.clone();
     redact::value(&mut hidden);
-    if hidden == before {
-        Vec::new()
-    } else {
-        vec!["it contains text that looks like a secret or an address".to_owned()]
+    let mut all = Vec::new();
+    if hidden != before {
+        all.push("it contains text that looks like a secret or an address".to_owned());
     }
+    let mut kinds: Vec<_> = find_secrets(result.as_str()).into_iter().map(|found| found.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    all.extend(kinds.into_iter().map(|kind| format!("it contains a secret: {kind}")));
+    all
 }
