@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use hospes_inspect::lints::ToolNames;
 use hospes_store::pins::{
     ItemDefinition, ItemKind, ServerFingerprint, ServerPinState, ServerSighting, TrustMode,
 };
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 
 use super::definition::definitions;
 use super::fingerprint::fingerprint;
+use super::lint::needs_review;
 use super::pin_store::PinStore;
 use super::redacted_listing::redact_listing;
 use super::status::PinStatus;
@@ -116,9 +118,18 @@ impl PinGate {
         let (instructions, listing, filter) =
             (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
         let is_whole = listing.lost() == 0;
+        let standing = self.standing();
+        // A person accepts each definition in the other mode, and sees its lints.
+        let names = (self.trust == TrustMode::FirstUse).then(|| self.tool_names(&listing));
+        let server = Arc::clone(&self.server);
         let work = move || {
-            let all: Vec<ItemDefinition> = definitions(instructions.as_deref(), &listing, &filter);
+            let mut all: Vec<ItemDefinition> = definitions(instructions.as_deref(), &listing, &filter);
             let hashes = Arc::new(DefinitionHashes::of(&all));
+            if let Some(names) = names.filter(|_| !standing.accepts_all(hashes.all())) {
+                for one in all.iter_mut().filter(|one| needs_review(&one.text, &server, &names)) {
+                    one.needs_review = true;
+                }
+            }
             (all, hashes)
         };
         // The canonical forms of long lists take long to make and to hash.
@@ -131,6 +142,14 @@ impl PinGate {
             self.book.record_sighting(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
         self.set(PinStatus::of(Some(&seen.server), &fingerprint));
         Ok(hashes)
+    }
+
+    /// Returns the tools of the other servers that were seen, and of this listing.
+    fn tool_names(&self, listing: &UpstreamListing) -> ToolNames {
+        let neighbours = self.book.neighbours(&self.server);
+        let others = neighbours.0.iter();
+        let others = others.flat_map(|(server, tools)| tools.iter().map(|tool| (&**server, &**tool)));
+        ToolNames::new(others.chain(listing.tools.iter().map(|tool| (&*self.server, tool.name.as_str()))))
     }
 
     /// Reads the status again, because a decision may have been made.

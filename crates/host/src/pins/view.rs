@@ -8,7 +8,9 @@ use hospes_store::pins::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::lint::{Lint, NeighbourTools, command_lints, lints};
+use super::lint::{
+    Lint, NeighbourTools, command_lints, lints, safer_annotations_lint, split_instruction_lint,
+};
 
 /// Pin state of a server, or of one of its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -189,7 +191,7 @@ impl PinnedServer {
             hash: server.hash,
             fingerprint: server.fingerprint.clone(),
             before,
-            lints: command_lints(&server.fingerprint.shown),
+            lints: server_lints(server, history),
             decided_at: server.decided_at,
             decided_by: server.decided_by.clone(),
             items,
@@ -197,11 +199,36 @@ impl PinnedServer {
     }
 }
 
+/// Returns the lints of a server: of its command line, and of its tools together.
+fn server_lints(server: &StoredServer, history: &[RecordedDefinition]) -> Vec<Lint> {
+    let mut lints = command_lints(&server.fingerprint.shown);
+    let tools = server.items.iter().filter(|item| item.is_current && item.kind == ItemKind::Tool);
+    let definitions = tools.filter_map(|item| {
+        let same = |one: &&RecordedDefinition| {
+            one.item.kind == item.kind && one.item.name == item.name && one.item.hash == item.hash
+        };
+        let definition = history.iter().find(same)?.definition.as_deref()?;
+        let definition: Value = serde_json::from_str(definition).ok()?;
+        definition.get("description")?.as_str().map(str::to_owned)
+    });
+    let descriptions: Vec<String> = definitions.collect();
+    lints.extend(split_instruction_lint(descriptions.iter().map(String::as_str)));
+    lints
+}
+
 fn item_of(item: &StoredItem, history: &[RecordedDefinition], neighbours: &NeighbourTools) -> PinnedItem {
     let same = |one: &&RecordedDefinition| one.item.kind == item.kind && one.item.name == item.name;
     let text = history.iter().filter(same).find(|one| one.item.hash == item.hash);
     let text = text.and_then(|one| one.definition.as_deref());
-    let before = accepted_before(item, history).map(|one| one.item.hash);
+    let accepted = accepted_before(item, history);
+    let before = accepted.map(|one| one.item.hash);
+    let mut lints = lints(&item.name, text, neighbours);
+    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+    if let (Some(before), Some(after)) =
+        (accepted.and_then(|one| read(one.definition.as_deref()?)), text.and_then(read))
+    {
+        lints.extend(safer_annotations_lint(&before, &after));
+    }
     PinnedItem {
         kind: item.kind,
         name: item.name.clone(),
@@ -213,7 +240,7 @@ fn item_of(item: &StoredItem, history: &[RecordedDefinition], neighbours: &Neigh
         },
         hash: item.hash,
         before,
-        lints: lints(&item.name, text, neighbours),
+        lints,
         seen_at: item.seen_at,
         decided_at: item.decided_at,
         decided_by: item.decided_by.clone(),

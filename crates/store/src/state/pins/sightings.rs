@@ -134,8 +134,9 @@ pub(super) fn record_sighting(
         if hashes.is_none_or(|hashes| !hashes.contains(&one.hash)) {
             // Another audience may be offered more items, but items that were offered before must not change.
             let is_resource = one.kind == ItemKind::Resource;
-            let is_trusted = trusts_all
-                || hashes.is_none() && (trusts && is_new_sight || accepts_resources && is_resource);
+            let is_trusted = !one.needs_review
+                && (trusts_all
+                    || hashes.is_none() && (trusts && is_new_sight || accepts_resources && is_resource));
             insert(change, id, sighting, one, is_trusted, now, &mut texts)?;
             news.push((one.kind, one.name.clone(), hashes.is_some()));
         }
@@ -160,6 +161,13 @@ pub(super) fn record_sighting(
              WHERE server = ?1 AND current AND state = ?5",
             params![id, ItemPinState::Accepted, now, FIRST_USE, ItemPinState::Waiting],
         )?;
+        let mut withhold = change.prepare_cached(
+            "UPDATE pinned_items SET state = ?5, decided_at = NULL, decided_by = NULL
+             WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4 AND decided_by = ?6",
+        )?;
+        for one in sighting.definitions.iter().filter(|one| one.needs_review) {
+            withhold.execute(params![id, one.kind, one.name, one.hash, ItemPinState::Waiting, FIRST_USE])?;
+        }
     }
     prune(change, id)?;
     let (_, server) = with_id(change, &sighting.server, &fingerprint.target)?

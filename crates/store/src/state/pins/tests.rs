@@ -227,3 +227,25 @@ async fn two_hosts_share_their_pins() {
     let now = other.server("it", digest("target")).await.unwrap().unwrap();
     assert_eq!(now.state, ServerPinState::Rejected);
 }
+
+/// A definition with a serious finding waits for a person; the others of its server are accepted when first seen.
+#[tokio::test]
+async fn first_use_accepts_no_definition_that_needs_review() {
+    let pins = Place::new().pins();
+    let mut offer = sighting("p", &[("a", "1"), ("b", "1")]);
+    offer.definitions[1].needs_review = true;
+    for _ in 0..2 {
+        let seen = pins.record_sighting(offer.clone(), TrustMode::FirstUse).await.unwrap();
+        assert_eq!((accepted(&seen), waiting(&seen.server)), (vec![("a", digest("1"))], vec!["b"]));
+    }
+    // The same for an item that comes later, and for one whose server waited before.
+    let mut more = sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]);
+    more.sight = "another".to_owned();
+    more.definitions[2].needs_review = true;
+    let seen = pins.record_sighting(more, TrustMode::FirstUse).await.unwrap();
+    assert_eq!(waiting(&seen.server), ["b", "c"]);
+    let pins = Place::new().pins();
+    pins.record_sighting(offer.clone(), TrustMode::Ask).await.unwrap();
+    let seen = pins.record_sighting(offer, TrustMode::FirstUse).await.unwrap();
+    assert_eq!((accepted(&seen), waiting(&seen.server)), (vec![("a", digest("1"))], vec!["b"]));
+}

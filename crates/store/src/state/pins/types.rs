@@ -166,18 +166,27 @@ pub struct ItemDefinition {
     /// Hash that an earlier version computed for the same definition from fewer members. Decisions on it apply to this
     /// definition, which replaces it.
     pub earlier: Option<Sha256Digest>,
+    /// True if only a person may accept the definition, also in [`TrustMode::FirstUse`].
+    pub needs_review: bool,
 }
 
 impl ItemDefinition {
     /// Creates a definition with its hash.
     pub fn new(kind: ItemKind, name: impl Into<String>, hash: Sha256Digest, text: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), hash, text: text.into(), earlier: None }
+        Self { kind, name: name.into(), hash, text: text.into(), earlier: None, needs_review: false }
     }
 
     /// Sets the hash that an earlier version computed.
     #[must_use]
     pub fn with_earlier(mut self, hash: Sha256Digest) -> Self {
         self.earlier = Some(hash);
+        self
+    }
+
+    /// Leaves the acceptance of the definition to a person.
+    #[must_use]
+    pub fn needing_review(mut self) -> Self {
+        self.needs_review = true;
         self
     }
 }
