@@ -13,6 +13,8 @@ import time
 START_SECONDS = 60
 SESSIONS = "2025-06-18"
 STATELESS = "2026-07-28"
+# Begin of the answer to `GET /api/approvals`.
+OPEN = '{"open":'
 
 
 class HostError(Exception):
@@ -213,14 +215,27 @@ class ConsoleApi:
 
     def request(self, method, path, body=None):
         """Returns status and JSON."""
+        status, text = self.request_text(method, path, body)
+        return status, json.loads(text) if text else None
+
+    def request_text(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         # A connection for each request, because the console closes idle ones.
         connection = UnixConnection(self.path)
         connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
         response = connection.getresponse()
-        text = response.read()
+        text = response.read().decode()
         connection.close()
-        return response.status, json.loads(text) if text else None
+        return response.status, text
+
+    def open_approvals(self):
+        """Returns the pending approvals. Those that are over, which follow in the answer, are not parsed."""
+        status, text = self.request_text("GET", "/api/approvals")
+        if status != 200:
+            raise HostError(f"GET /api/approvals: {status} {text}")
+        if not text.startswith(OPEN):
+            return json.loads(text)["open"]
+        return json.JSONDecoder().raw_decode(text, len(OPEN))[0]
 
     def get(self, path):
         status, answer = self.request("GET", path)

@@ -59,7 +59,7 @@ def question_kind(card):
 def is_unclear(card):
     """Returns true if a card shows neither where a value or the data came from nor whom or what the call reaches."""
     guard = card.get("guard") or {}
-    return not any((guard.get("targets"), guard.get("values"), card.get("data_flow"), card.get("destinations")))
+    return not any((guard.get("targets"), guard.get("values"), guard.get("reads"), card.get("data_flow"), card.get("destinations")))
 
 
 class Attendant:
@@ -111,7 +111,7 @@ class Attendant:
 
     def answer(self, current):
         person, call = current
-        approvals = self.console.get("/api/approvals")["open"]
+        approvals = self.console.open_approvals()
         if current is not self.current:
             # They may be those of the next call.
             return
@@ -133,8 +133,16 @@ class RememberedTargets:
     def __init__(self, socket):
         self.console = ConsoleApi(socket)
 
+    def grants(self):
+        return self.console.get("/api/grants")["grants"]
+
     def ids(self):
-        return {grant["id"] for grant in self.console.get("/api/grants")["grants"]}
+        return {grant["id"] for grant in self.grants()}
+
+    def values(self, application):
+        """Returns the values that are known to an application."""
+        own = [grant for grant in self.grants() if grant.get("application") == application]
+        return {value for grant in own for value in grant.get("values", [])}
 
     def forget_except(self, kept):
         """Revokes all grants but these."""

@@ -168,6 +168,8 @@ class Bench:
         self.folder = folder
         self.hosts = 0
         self.pairs = None
+        # Application of each task in the state `steady`.
+        self.applications = {}
 
     @contextlib.contextmanager
     def replay(self, attended, state=None):
@@ -207,20 +209,36 @@ class Bench:
                 self.note_times(replay, present)
 
     def teach(self):
-        """Returns the home of a host that remembers, for each task, what the others taught; none if they teach nothing."""
+        """Returns the home of a host that remembers, for each task, what the others taught; none if they teach nothing.
+
+        Approvals are remembered for each application. Tasks that teach nothing of their own share one; each other task
+        has one for which only the others were played.
+        """
         with self.replay(True) as replay:
-            tasks, teachers = replay.control.tasks(), []
+            tasks, taught = replay.control.tasks(), {}
             for task in tasks:
-                record = replay.play(task, None, "perfect", f"teach-{task}")
-                if record["remembered"]:
-                    teachers.append(task)
-            for task in tasks if teachers else []:
-                for other in teachers:
-                    if other != task:
-                        # Approvals are remembered for each application, so each task has one of its own.
-                        replay.play(other, None, "perfect", f"steady-{task}")
+                if replay.play(task, None, "perfect", f"teach-{task}")["remembered"]:
+                    taught[task] = replay.memory.values(f"teach-{task}")
+            played = set()
+            for task in tasks if taught else []:
+                others = [other for other in taught if other != task]
+                known = set().union(*(taught[other] for other in others))
+                is_shared = taught.get(task, set()) <= known
+                self.applications[task] = "steady" if is_shared else f"steady-{task}"
+                if self.applications[task] not in played:
+                    played.add(self.applications[task])
+                    self.teach_application(replay, self.applications[task], taught, taught if is_shared else others)
             home = replay.host.home
-        return home if teachers else None
+        return home if taught else None
+
+    def teach_application(self, replay, application, taught, teachers):
+        """Plays tasks until the application knows what all of these teach."""
+        known = set()
+        # The most telling first, because they often teach all that others would.
+        for task in sorted(teachers, key=lambda task: -len(taught[task])):
+            if not taught[task] <= known:
+                replay.play(task, None, "perfect", application)
+                known |= taught[task]
 
     def record(self, replay, person, state, out, is_taught):
         replay.remember()
@@ -236,8 +254,9 @@ class Bench:
             for task, injections in self.pairs[:: self.options.step]:
                 for injection in injections:
                     alone = f"first-{person}-{task}-{injection or 'benign'}"
-                    record = replay.play(task, injection, person, f"steady-{task}" if is_taught else alone)
-                    if record["remembered"]:
+                    record = replay.play(task, injection, person, self.applications[task] if is_taught else alone)
+                    # On the first day each run is an application of its own, which nothing is remembered for.
+                    if record["remembered"] and is_taught:
                         replay.forget()
                     record |= {"policy": self.policy, "person": person, "state": state}
                     file.write(json.dumps(record) + "\n")

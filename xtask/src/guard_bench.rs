@@ -8,7 +8,7 @@ mod expected;
 mod figures;
 mod table;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
@@ -54,6 +54,9 @@ pub(crate) struct GuardBenchOptions {
     /// The program to measure [default: the one that this workspace builds].
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// Folder of the results [default: target/guard-bench/full, or short].
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
     /// Plays the benign tasks and plain attacks of tools/guard/fresh instead.
     #[arg(long)]
     fresh: bool,
@@ -93,10 +96,11 @@ pub(crate) fn run(options: &GuardBenchOptions) -> Result<()> {
         }
     };
     if options.short {
-        return short(&program, options.save).into_result();
+        return short(&program, options.out.clone(), options.save).into_result();
     }
     let python = PythonTools::guard()?;
-    let figures = replay(&python, &program, "full", &options.replay_arguments())?;
+    let figures =
+        replay(&python, &program, &results(options.out.clone(), "full")?, &options.replay_arguments())?;
     say!("\n{}", table::markdown(&figures));
     Ok(())
 }
@@ -104,19 +108,19 @@ pub(crate) fn run(options: &GuardBenchOptions) -> Result<()> {
 /// Runs the chore as a part of `cargo xtask test`; the program is already built.
 pub(crate) fn part() -> PartOutcome {
     match paths::program("hospes") {
-        Ok(program) => short(&program, false),
+        Ok(program) => short(&program, None, false),
         Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
     }
 }
 
 /// Plays the short part, and compares the figures with the stored ones or stores them.
-fn short(program: &Path, save: bool) -> PartOutcome {
+fn short(program: &Path, out: Option<PathBuf>, save: bool) -> PartOutcome {
     let python = match PythonTools::guard() {
         Ok(python) => python,
         Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
-    let compared = || -> Result<PartOutcome> {
-        let figures = replay(&python, program, "short", &SHORT.map(str::to_owned))?;
+    let compared = |out: PathBuf| -> Result<PartOutcome> {
+        let figures = replay(&python, program, &out, &SHORT.map(str::to_owned))?;
         say!("\n{}", table::markdown(&figures));
         if save {
             ExpectedFigures::store(&figures)?;
@@ -133,7 +137,8 @@ fn short(program: &Path, save: bool) -> PartOutcome {
             Some(first) => PartOutcome::Failed(first.clone()),
         })
     };
-    compared().unwrap_or_else(|error| PartOutcome::Failed(format!("{error:#}")))
+    let compared = results(out, "short").and_then(compared);
+    compared.unwrap_or_else(|error| PartOutcome::Failed(format!("{error:#}")))
 }
 
 impl GuardBenchOptions {
@@ -169,19 +174,36 @@ impl GuardBenchOptions {
     }
 }
 
-/// Runs the replay; its results are in `target/guard-bench/FOLDER`, with the table of the figures.
-fn replay(python: &PythonTools, program: &Path, folder: &str, arguments: &[String]) -> Result<BenchFigures> {
+/// Returns the folder of the results.
+fn results(given: Option<PathBuf>, name: &str) -> Result<PathBuf> {
+    Ok(match given {
+        Some(folder) => folder,
+        None => paths::target()?.join("guard-bench").join(name),
+    })
+}
+
+/// Runs the replay, which writes its results into the folder. The table of the figures is written there, too.
+fn replay(python: &PythonTools, program: &Path, out: &Path, arguments: &[String]) -> Result<BenchFigures> {
     ensure!(program.is_file(), "{} is not there; run without --no-build", program.display());
-    let out = paths::target()?.join("guard-bench").join(folder);
-    if out.exists() {
-        fs::remove_dir_all(&out).with_context(|| format!("emptying {}", out.display()))?;
+    fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
+    let lock = File::create(out.join(".lock"))?;
+    ensure!(
+        lock.try_lock().is_ok(),
+        "another run writes into {}; name another folder with --out",
+        out.display()
+    );
+    for entry in fs::read_dir(out)? {
+        let path = entry?.path();
+        // Results of earlier runs would be counted, too.
+        if path.extension().is_some_and(|end| end == "json" || end == "part") {
+            fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
     }
-    fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
     let mut command = python.script(&paths::root().join("tools/guard/replay.py"));
-    command.arg("--program").arg(program).arg("--out").arg(&out).args(arguments);
+    command.arg("--program").arg(program).arg("--out").arg(out).args(arguments);
     // In the foreground: it prints a line for each file of results.
     ensure!(command.status().context("starting python3")?.success(), "the replay stopped early");
-    let figures = BenchFigures::read(&out)?;
+    let figures = BenchFigures::read(out)?;
     fs::write(out.join("table.md"), table::markdown(&figures))?;
     Ok(figures)
 }
