@@ -304,6 +304,14 @@ impl Policy {
         verdict
     }
 
+    /// Refuses a call for a reason that a check of its arguments found, whatever allows it.
+    #[must_use]
+    pub fn refuse_by_check(&self, mut verdict: PolicyVerdict, why: String) -> PolicyVerdict {
+        verdict.decision = PolicyDecision::Deny;
+        verdict.because = DecisionReason::Check(why);
+        verdict
+    }
+
     /// Verdict on arguments that have more than one reading; no rule is evaluated.
     #[must_use]
     pub fn deny_unreadable(error: &CallArgumentsError) -> PolicyVerdict {

@@ -93,6 +93,8 @@ pub enum DecisionReason {
     Flow(Box<Self>),
     /// The preset of the guard asks.
     Guard(GuardCause),
+    /// A check of the arguments refuses the call, with the reason.
+    Check(String),
 }
 
 /// Reasons for a default decision.
@@ -129,6 +131,7 @@ impl fmt::Display for DecisionReason {
             Self::Unreadable(why) => f.write_str(why),
             Self::Unclear { rule, why } => write!(f, "it may match {rule}, which denies it: {why}"),
             Self::Guard(cause) => cause.fmt(f),
+            Self::Check(why) => f.write_str(why),
             Self::Flow(before) => {
                 write!(f, "it would be allowed ({before}) without the data read in this session")
             }

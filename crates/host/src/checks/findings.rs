@@ -1,10 +1,5 @@
 //! Findings in the arguments of a call: secrets of other servers, local destinations and shell metacharacters.
 
-#![cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the guard asks about findings once presets select the check")
-)]
-
 use hospes::Peer;
 use hospes_inspect::secrets::mask;
 use hospes_inspect::shell::{ArgumentUse, find_metacharacter};

@@ -10,7 +10,6 @@ mod schemas;
 mod secret_memory;
 mod settings;
 
-#[allow(unused_imports, reason = "the guard asks about findings once presets select the check")]
 pub(crate) use findings::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
 pub(crate) use results::ResultSource;
 pub use settings::CheckSettings;

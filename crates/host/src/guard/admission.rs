@@ -126,7 +126,10 @@ impl PolicyEnforcer {
     ) -> (PolicyVerdict, Option<GuardCard>) {
         let mut guard = None;
         let labels = if let Some(preset) = policy.preset() {
-            let assessed = self.assess((policy, preset), asked, going.known, arguments, passage.peer());
+            let assessed = self.assess((policy, preset), asked, going, arguments, passage.peer());
+            if let Some(why) = assessed.refusal.filter(|_| verdict.decision != PolicyDecision::Deny) {
+                verdict = policy.refuse_by_check(verdict, why);
+            }
             if let Some(card) = assessed.card.filter(|_| verdict.decision != PolicyDecision::Deny) {
                 verdict = policy.apply_guard(verdict, card.cause);
                 guard = Some(card);

@@ -11,12 +11,15 @@ use hospes_policy::{
     CallArguments, CallEffect, CallSituation, FlowLabels, GuardCause, Policy, PolicyAction, PolicyRequest,
     Preset, ToolDescription,
 };
+use jiff::Timestamp;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::call_target::{CallTarget, TargetItem};
 use super::data_flow::SessionReads;
 use super::enforcer::PolicyEnforcer;
 use super::texts::{ConversationTexts, DeliveredResult};
+use crate::checks::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
 use crate::approvals::{GuardCard, GuardFinding, GuardValue};
 
 /// Maximum number of values on a card.
@@ -46,6 +49,8 @@ pub(super) struct CallAssessment {
     pub(super) description: ToolDescription,
     /// Reason to ask with what was found, if there is one.
     pub(super) card: Option<GuardCard>,
+    /// Reason to refuse the call, if it may not even be asked about.
+    pub(super) refusal: Option<String>,
 }
 
 /// A value with what is unusual about it.
@@ -61,13 +66,13 @@ impl PolicyEnforcer {
         &self,
         (policy, preset): (&Policy, Preset),
         asked: &PolicyRequest<'_>,
-        known: Option<FlowLabels>,
+        going: &CallTarget<'_>,
         arguments: &CallArguments,
         peer: &Arc<Peer>,
     ) -> CallAssessment {
-        let labels = policy.labels(asked, known);
-        let description = policy.describe(asked, known);
-        let mut assessment = CallAssessment { labels, description, card: None };
+        let labels = policy.labels(asked, going.known);
+        let description = policy.describe(asked, going.known);
+        let mut assessment = CallAssessment { labels, description, card: None, refusal: None };
         if labels.effect == CallEffect::None && !labels.outbound {
             // The usual case costs no more than this.
             return assessment;
@@ -88,12 +93,13 @@ impl PolicyEnforcer {
         let values = if looks_at_values { values_of(asked, arguments) } else { Vec::new() };
         let mut found = Vec::new();
         let mut targets = Vec::new();
+        let caller = ValueCaller { guard: self, policy, asked, peer };
+        let findings = self.find_in_arguments(going, arguments, labels, peer);
         if looks_at_values {
             let texts = reads.texts.as_deref();
             situation.has_forgotten = reads.has_forgotten
                 || values.len() > MAX_VALUES
                 || texts.is_some_and(ConversationTexts::has_forgotten);
-            let caller = ValueCaller { guard: self, policy, asked, peer };
             for value in values {
                 caller.look_at(value, &reads, &assessment.description, &mut found, &mut targets);
             }
@@ -102,11 +108,62 @@ impl PolicyEnforcer {
             situation.has_unknown_target = has(GuardFinding::Unknown);
             situation.carries_private = has(GuardFinding::Private);
         }
-        if let Some(cause) = preset.cause_to_ask(&situation) {
-            assessment.card = Some(card((cause, labels), found, targets, &reads));
+        let mut cause = preset.cause_to_ask(&situation);
+        let mut values = Vec::new();
+        for finding in findings {
+            match caller.weigh_finding(&finding, &mut targets) {
+                FindingWeight::Ask(serious, kind) => {
+                    // A secret is the most serious cause; of the others, what was read comes first.
+                    if serious == GuardCause::Secret || cause.is_none() {
+                        cause = Some(serious);
+                    }
+                    let ArgumentFinding { pointer, excerpt, .. } = finding;
+                    values.push(GuardValue { pointer, value: excerpt, finding: kind, source: None });
+                }
+                FindingWeight::Refuse => assessment.refusal = Some(finding.message()),
+                FindingWeight::Known => (),
+            }
+        }
+        if let Some(cause) = cause {
+            let mut card = card((cause, labels), found, targets, &reads);
+            card.values.splice(0..0, values);
+            assessment.card = Some(card);
         }
         assessment
     }
+
+    /// Searches the arguments for secrets of other servers, local addresses and characters that a shell interprets.
+    fn find_in_arguments(
+        &self,
+        going: &CallTarget<'_>,
+        arguments: &CallArguments,
+        labels: FlowLabels,
+        peer: &Peer,
+    ) -> Vec<ArgumentFinding> {
+        let TargetItem::Tool(_, tool) = going.what else { return Vec::new() };
+        if !self.checks().destinations {
+            return Vec::new();
+        }
+        self.call_checks().find_in_arguments(&InspectedCall {
+            peer,
+            server: going.server,
+            tool,
+            arguments,
+            is_outbound: labels.outbound,
+            // A name with such characters is not what it should be, whoever wrote it.
+            untrusted_read: true,
+        })
+    }
+}
+
+/// What follows from a finding.
+enum FindingWeight {
+    /// A person is asked for this cause.
+    Ask(GuardCause, GuardFinding),
+    /// The call is refused.
+    Refuse,
+    /// A person has allowed it before.
+    Known,
 }
 
 impl PolicyEnforcer {
@@ -189,6 +246,29 @@ impl ValueCaller<'_> {
             let is_known_host = !hosts.is_empty() && hosts.iter().all(|host| self.is_known(host));
             if !is_known_host {
                 found.push(FoundValue { value, finding: GuardFinding::Unknown, source: None });
+            }
+        }
+    }
+
+    /// Returns what follows from a finding. A local host that is not known is added to the targets.
+    fn weigh_finding(&self, finding: &ArgumentFinding, targets: &mut Vec<String>) -> FindingWeight {
+        match &finding.kind {
+            ArgumentFindingKind::Secret { .. } => FindingWeight::Ask(GuardCause::Secret, GuardFinding::Secret),
+            ArgumentFindingKind::Metadata { host } if self.policy.allows_host(self.asked, host, Timestamp::now()) => {
+                FindingWeight::Known
+            }
+            ArgumentFindingKind::Metadata { .. } => FindingWeight::Refuse,
+            ArgumentFindingKind::PrivateAddress { host, .. } if self.is_known(&normal_form(host)) => {
+                FindingWeight::Known
+            }
+            ArgumentFindingKind::PrivateAddress { host, .. } => {
+                if !targets.contains(host) && targets.len() < MAX_TARGETS {
+                    targets.push(host.clone());
+                }
+                FindingWeight::Ask(GuardCause::PrivateAddress, GuardFinding::Address)
+            }
+            ArgumentFindingKind::Shell { .. } => {
+                FindingWeight::Ask(GuardCause::ShellCharacters, GuardFinding::Shell)
             }
         }
     }

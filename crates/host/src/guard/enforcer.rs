@@ -170,11 +170,11 @@ impl PolicyEnforcer {
         self
     }
 
-    /// Returns the checks that are made on calls and results: all of them if there is no policy file.
+    /// Returns the checks that are made on calls and results: all of them with a preset.
     #[must_use]
     pub fn checks(&self) -> CheckSettings {
-        let by_policy =
-            || if self.policy.read().is_none() { CheckSettings::ALL } else { CheckSettings::NONE };
+        let has_preset = || self.policy.read().as_ref().is_some_and(|policy| policy.preset().is_some());
+        let by_policy = || if has_preset() { CheckSettings::ALL } else { CheckSettings::NONE };
         self.selected_checks.unwrap_or_else(by_policy)
     }
 
