@@ -23,9 +23,34 @@ pub(super) fn find_encoded_instruction(text: &str) -> Option<String> {
 
 /// Runs of characters of base 64.
 fn runs(text: &str) -> impl Iterator<Item = &str> {
-    let is_encoded = |one: char| one.is_ascii_alphanumeric() || matches!(one, '+' | '/' | '-' | '_' | '=');
-    let runs = text.split(move |one| !is_encoded(one));
-    runs.filter(|run| (MIN_ENCODED..=MAX_ENCODED).contains(&run.len())).take(MAX_RUNS)
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    let runs = std::iter::from_fn(move || {
+        while at < bytes.len() {
+            // A run of this length covers each place at this distance, so most bytes need not be looked at.
+            let probe = at + MIN_ENCODED - 1;
+            if !is_encoded(*bytes.get(probe)?) {
+                at = probe + 1;
+                continue;
+            }
+            let before = bytes[at..probe].iter().rev().take_while(|byte| is_encoded(**byte)).count();
+            let after = bytes[probe..].iter().take_while(|byte| is_encoded(**byte)).count();
+            let (start, end) = (probe - before, probe + after);
+            at = end + 1;
+            // Both ends are beside ASCII characters.
+            if end - start >= MIN_ENCODED
+                && let Some(run) = text.get(start..end)
+            {
+                return Some(run);
+            }
+        }
+        None
+    });
+    runs.filter(|run| run.len() <= MAX_ENCODED).take(MAX_RUNS)
+}
+
+const fn is_encoded(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
 }
 
 /// Decodes a run, if it decodes to text.
