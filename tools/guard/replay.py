@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -313,7 +314,7 @@ def main():
         for policy in options.policy or policies.POLICIES
     ]
     try:
-        with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        with concurrent.futures.ProcessPoolExecutor(options.jobs, initializer=exit_on_request) as pool:
             times = [line for lines in pool.map(run_unit, units) for line in lines]
     except (HostError, SetError) as error:
         sys.exit(f"replay: {error}")
@@ -324,6 +325,11 @@ def main():
             shutil.rmtree(folder, ignore_errors=True)
     with open(os.path.join(options.out, "times.json"), "w", encoding="utf-8") as file:
         file.write("\n".join(map(json.dumps, times)) + "\n")
+
+
+def exit_on_request():
+    """Lets SIGTERM end the hosts, too, which would outlive this process."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def run_unit(unit):
