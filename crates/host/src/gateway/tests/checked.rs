@@ -59,7 +59,7 @@ fn tool(name: &str, schema: serde_json::Value) -> Tool {
 }
 
 fn checking() -> Arc<PolicyEnforcer> {
-    Arc::new(PolicyEnforcer::new(None))
+    Arc::new(PolicyEnforcer::new(None).with_checks(CheckSettings::ALL))
 }
 
 /// The model reads the mistakes as a result and may correct them; the server is not called.
