@@ -216,6 +216,13 @@ pub(crate) struct ApproveArgs {
     /// Allow it for the requesting session, or with 2026-07-28 for the requesting process and one hour
     #[arg(long, requires = "allow", conflicts_with = "always")]
     pub(crate) session: bool,
+    /// Allow it once, and remember whom or what it reaches for 30 days: calls of the same application to these targets
+    /// are not asked about because they are new
+    #[arg(long, requires = "allow", conflicts_with_all = ["session", "always", "edit"])]
+    pub(crate) remember_targets: bool,
+    /// Allow it once; the values that stand in texts of others are right for the requesting session
+    #[arg(long, requires = "allow", conflicts_with_all = ["session", "always", "edit", "remember_targets"])]
+    pub(crate) trust_values: bool,
     /// Always allow calls that match a rule:
     /// {"arguments": {"path": {"under": "/srv"}}, "destinations": [], "until": "2026-12-01T00:00:00Z"};
     /// {} matches any arguments, for 30 days
@@ -245,12 +252,13 @@ pub(crate) struct ApproveArgs {
 }
 
 const APPROVE_HELP: &str = "\
-In a terminal it opens a screen: d denies, o allows once, e edits first, ? lists all keys.
+In a terminal it opens a screen: d denies, o allows once, t also remembers the target, e edits first, ? lists all keys.
 
 Programs need a token in HOSPES_APPROVE_TOKEN to decide:
   hospes approve --make-token ci                                create one, at your terminal
   hospes approve --json --follow                                pending and new approvals, one a line
   hospes approve --allow 3f9a --edit arguments.json             allow with edited arguments
+  hospes approve --allow 3f9a --remember-targets                allow, and know the recipient for 30 days
   hospes approve --deny 3f9a --reason 'not in this folder'      deny, with a reason for the model";
 
 /// Options for reaching a server.

@@ -4,6 +4,7 @@ import { get, path, post } from "./api.js";
 import { body, done, original, risk, title, yes } from "./card.js";
 import { isEqual } from "./diff.js";
 import { announce, h, toast } from "./dom.js";
+import { callHeading, firstLook, isIrreversible, remembered } from "./first_look.js";
 import { ago, many } from "./format.js";
 import { gist } from "./gist.js";
 import { go, head } from "./parts.js";
@@ -11,7 +12,7 @@ import { editRule } from "./rule.js";
 import { isSeen, lookSoon, onSeen, showNext } from "./seen.js";
 
 /** How long a card is shown before its buttons do anything: nobody presses what has just moved under the pointer. */
-const ARMING = 500;
+const ARMING = 1000;
 
 const drafts = new Map();
 let known = new Set();
@@ -70,6 +71,8 @@ export const approvals = {
     return [
       { keys: ["d"], show: "d", does: "deny", run: on(null, (one) => deny(one, app, false, true)) },
       { keys: ["o"], show: "o", does: "allow once", run: on(null, (one) => allow(one, app, undefined, true)) },
+      { keys: ["t"], show: "t", does: "allow and remember the target", run: on("targets", (one) => allow(one, app, "targets", true)) },
+      { keys: ["V"], show: "V", does: "allow: the value is right, for this session", run: on("values", (one) => allow(one, app, "values", true)) },
       { keys: ["s"], show: "s", does: "allow for this session", run: on("session", (one) => allow(one, app, "session", true)) },
       { keys: ["A"], show: "A", does: "allow always (opens the rule editor)", run: on("always", (one) => always(one, app)) },
       { keys: ["e"], show: "e", does: "edit", run: () => document.querySelector("[data-edit]")?.click() },
@@ -181,31 +184,41 @@ function card(matter, open, app) {
   const [what, server] = title(matter);
   const position = open.indexOf(matter) + 1;
   const change = (more) => { Object.assign(draft, { problem: undefined, ...more }); app.render(); };
-  const { session, always: lasting, block } = matter.offers;
+  const { session, always: lasting, block, targets, values } = matter.offers;
   const waits = !isArmed() || isBusy;
   // Nothing is allowed before what it does was in view.
   const isShown = isSeen(draft.region);
   const holds = waits || !isShown;
   const noEnter = (event) => event.key === "Enter" && event.preventDefault();
-  return h("article", { class: `matter ${risk(matter)}`, key: matter.id, "aria-labelledby": "matter-title" },
+  const isCall = matter.card.kind === "call";
+  const isFinal = isIrreversible(matter);
+  const choice = (name, key, words, run, title) => h("button", {
+    type: "button", [`data-${name}`]: true, key: name, title, "aria-disabled": String(holds), "aria-keyshortcuts": key.length === 1 && key !== key.toLowerCase() ? `Shift+${key}` : key, onkeydown: noEnter, onclick: run,
+  }, words, " ", h("kbd", null, key));
+  return h("article", { class: `matter ${risk(matter)} ${isFinal ? "final" : ""}`, key: matter.id, "aria-labelledby": "matter-title" },
     h("header", { class: "matter-head" },
-      h("div", null, h("h2", { id: "matter-title" }, h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)),
-        h("p", { class: "soft small" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`)),
-      h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)))),
+      h("div", null, isFinal && h("p", { class: "final-mark", key: "final" }, "Cannot be undone"),
+        h("h2", { id: "matter-title", class: isCall ? "call-heading" : "" }, isCall ? callHeading(matter) : [h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)])),
+      h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)),
+        h("span", { class: "soft small place" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`))),
+    isCall && firstLook(matter),
     h("div", { class: "matter-body" }, body(matter, draft, change)),
     h("footer", { class: "matter-foot", "data-covers": true },
       !isShown && h("p", { class: "small unshown", key: "unshown" }, h("span", null, "Not fully shown yet. "), h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext([draft.region]) }, "Show the rest")),
       areKeysOff && h("p", { class: "small soft", key: "keys" }, "Keys are off after a decision. Choose this card first: ", h("kbd", null, "j"), " or a click on it."),
       draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
-      h("div", { class: "deny", key: "deny" },
-        h("button", { type: "button", class: "no", "data-deny": true, "data-focus": true, disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
-        h("input", { id: "reason", class: "reason", placeholder: "Reason, sent to the model", "aria-label": "Reason, sent to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
+      h("div", { class: "choices", key: "choices" },
+        h("button", { type: "button", "data-deny": true, "data-focus": true, key: "deny", disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
+        choice("once", "o", yes(matter), () => allow(matter, app)),
+        targets && choice("targets", "t", ["Allow and remember ", h("span", { class: "mono" }, remembered(matter.card)), " for 30 days"], () => allow(matter, app, "targets"), `You are not asked again because this target is new: ${matter.card.guard.targets.join(", ")}`),
+        session && choice("session", "s", "Allow for this session", () => allow(matter, app, "session"), `For ${matter.session ?? "this session"}, with any arguments, unless the rules change`),
+        lasting && choice("always", "A", "Always …", () => always(matter, app)),
+        // The weakest choice comes last.
+        values && choice("values", "V", "This value is right, for this session", () => allow(matter, app, "values"), "Calls that can be undone are not asked about because of this value")),
+      h("div", { class: "deny", key: "deny-more" },
+        h("input", { id: "reason", class: "reason", placeholder: "Reason for a denial, sent to the model", "aria-label": "Reason for a denial, sent to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
           oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
-        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies all such requests from now on" }, h("span", { class: "long" }, "Deny and "), h("span", { class: "start" }, "block"))),
-      h("div", { class: "allow", key: "allow" },
-        h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(holds), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
-        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(holds), "aria-keyshortcuts": "s", onkeydown: noEnter, title: `For ${matter.session ?? "this session"}, with any arguments, unless the rules change`, onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
-        lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(holds), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
+        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies all such requests from now on" }, "Deny and block"))));
 }
 
 const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["pending", "other"] };
@@ -224,9 +237,10 @@ function over(matter) {
   const [word, kind] = WORDS[matter.state] ?? [matter.state, "other"];
   const { decided: how } = matter;
   return h("article", { class: "matter over", key: matter.id },
-    h("header", { class: "matter-head" }, h("div", null, h("h2", null, h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)),
+    h("header", { class: "matter-head" }, h("div", null, h("h2", { class: matter.card.kind === "call" ? "call-heading" : "" }, matter.card.kind === "call" ? callHeading(matter) : [h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)]),
       h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : ", because there was no decision in time or the requester disconnected",
         how?.reason && `: ${how.reason}`))),
+    matter.card.kind === "call" && firstLook(matter),
     h("div", { class: "matter-body" }, body(matter, { tab: "form", canEdit: false, value: how?.edited }, () => {})));
 }
 
@@ -281,11 +295,17 @@ function deny(matter, app, block = false, isByKey = false) {
   return decide(matter, { decision: "deny", ...(reason && { reason }), ...(block && { block }) }, block ? `${what} is denied from now on.` : `Denied: ${what}.`, app, isByKey).catch(() => {});
 }
 
+const SCOPE_WORDS = {
+  session: (what) => `${what} is allowed for this session.`,
+  targets: (what) => `Allowed once: ${what}. Its target is remembered for 30 days.`,
+  values: (what) => `Allowed once: ${what}. The value is right for this session.`,
+};
+
 function allow(matter, app, scope, isByKey = false) {
   const [what] = title(matter);
   if (!canAllow(matter)) return undefined;
   if (draftOf(matter).problem?.startsWith("This is not valid JSON")) return undefined;
-  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : done(matter), app, isByKey).catch(() => {});
+  return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, SCOPE_WORDS[scope]?.(what) ?? done(matter), app, isByKey).catch(() => {});
 }
 
 function always(matter, app) {

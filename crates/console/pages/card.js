@@ -4,8 +4,10 @@ import { escapeHidden, escapeHiddenJson, h, unescapeHidden } from "./dom.js";
 import { count, many } from "./format.js";
 import { clone, parse, stringify } from "./json.js";
 import { isEqual, objectDiff } from "./diff.js";
+import { findings } from "./first_look.js";
+import { fields } from "./schema.js";
 import { effects } from "./servers.js";
-import { edit, shown, view } from "./values.js";
+import { edit, shown, shownJson, view } from "./values.js";
 
 const WHAT = { tool: "to call the tool", prompt: "to fetch the prompt", resource: "to read" };
 
@@ -37,7 +39,7 @@ export function done({ card }) {
 export function risk({ card }) {
   if (card.kind === "call") {
     const said = card.effects;
-    if (card.data_flow) return "sharp";
+    if (card.data_flow || card.guard || card.summary?.irreversible) return "sharp";
     if (card.what !== "tool" || !said) return "wide";
     // What nobody believes calms nobody.
     if (!said.trusted) return said.destructive && !said.read_only ? "sharp" : "wide";
@@ -81,14 +83,18 @@ function facts({ principal, application, server }, ...more) {
 
 function call(card, matter, draft, change) {
   return [
-    h("p", { class: "counts", key: "effects" }, card.what === "tool" && h("span", { class: "chips" }, effects({
-      readOnlyHint: card.effects?.read_only, destructiveHint: card.effects?.destructive, openWorldHint: card.effects?.open_world, idempotentHint: card.effects?.idempotent,
-    }, card.effects?.trusted), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "trusted server" : "untrusted server: these annotations are not relied on"))),
-    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), matter.session && fact("Session", matter.session), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
-      card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one))))),
-    values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments),
+    values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments, card.guard?.values),
+    findings(card),
+    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), card.guard && card.guard.because !== card.because && fact("And because", card.guard.because),
+      matter.session && fact("Session", matter.session), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
+      card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one)))),
+      card.guard?.targets.length > 1 && fact("To be remembered", h("span", { class: "chips" }, card.guard.targets.map((one) => h("span", { class: "chip mono wide" }, one)))),
+      card.what === "tool" && card.effects && fact("Annotations", h("span", { class: "chips" }, effects({
+        readOnlyHint: card.effects.read_only, destructiveHint: card.effects.destructive, openWorldHint: card.effects.open_world, idempotentHint: card.effects.idempotent,
+      }, card.effects.trusted), h("span", { class: "chip" }, card.effects.trusted ? "trusted server" : "untrusted server: these annotations are not relied on")))),
     (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "The server’s description"),
       card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
+    card.input_schema && h("details", { key: "schema", class: "schema-of" }, h("summary", null, "Schema of the arguments"), fields(card.input_schema)),
   ];
 }
 
@@ -99,7 +105,7 @@ function dataFlow(read) {
 }
 
 /** Values to be looked at, as fields, as JSON, and beside those of the last time. */
-function values(name, schema, base, draft, change, last) {
+function values(name, schema, base, draft, change, last, marks) {
   const now = draft.value ?? base;
   const isEdited = draft.value !== undefined && !isEqual(draft.value, base);
   const changed = last && objectDiff(last, now);
@@ -114,8 +120,8 @@ function values(name, schema, base, draft, change, last) {
       draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? clone(base) }) }) },
         draft.isEditing ? "Done" : "Edit"),
       isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "Reset")),
-    tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now)),
-    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2))),
+    tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now, marks)),
+    tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, shownJson(now, (marks ?? []).map((one) => one.value)))),
     tab === "diff" && (changed ?? h("p", { class: "soft" }, "The same as the last time that it was approved.")),
     isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "Your changes"), objectDiff(base, now)));
 }

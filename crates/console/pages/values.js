@@ -3,6 +3,7 @@
 import { escapeHidden, escapeHiddenJson, h, unescapeHidden, visible } from "./dom.js";
 import { clone, kindOf, numeral, parse, stringify } from "./json.js";
 import { isEqual, textDiff } from "./diff.js";
+import { highlighted, marksOf } from "./first_look.js";
 import { editPair, isEdit } from "./gist.js";
 import { typeOf } from "./schema.js";
 
@@ -15,12 +16,15 @@ function editOf(value) {
     Object.keys(others).length > 0 && h("p", { class: "small mono" }, stringify(others)));
 }
 
-/** How a value is shown: a text as it is, an edit of a text as a difference, anything else as JSON. */
-export function shown(value) {
+/** A value as JSON, with these texts in its strings marked. */
+export const shownJson = (value, marks) => highlighted(stringify(value, 2), marks.map((text) => JSON.stringify(text).slice(1, -1)));
+
+/** How a value is shown: a text as it is, an edit of a text as a difference, anything else as JSON. These texts in it are marked. */
+export function shown(value, marks = []) {
   if (isEdit(value)) return Array.isArray(value) ? h("div", { class: "edits" }, value.map(editOf)) : editOf(value);
-  if (typeof value === "string") return value === "" ? h("span", { class: "soft" }, "empty text") : h("span", { class: "said" }, value);
-  if (value !== null && kindOf(value) === "object") return h("pre", { class: "code whole" }, stringify(value, 2));
-  return h("span", { class: "mono" }, stringify(value));
+  if (typeof value === "string") return value === "" ? h("span", { class: "soft" }, "empty text") : h("span", { class: "said" }, highlighted(value, marks));
+  if (value !== null && kindOf(value) === "object") return h("pre", { class: "code whole" }, shownJson(value, marks));
+  return h("span", { class: "mono" }, highlighted(stringify(value), marks));
 }
 
 const propertiesOf = (schema, value) => {
@@ -28,15 +32,15 @@ const propertiesOf = (schema, value) => {
   return [...known.filter((name) => Object.hasOwn(value, name)), ...Object.keys(value).filter((name) => !known.includes(name))];
 };
 
-/** An object, a row for each member. */
-export function view(schema, value) {
+/** An object, a row for each member. `marks` are values to be marked, by their JSON pointers. */
+export function view(schema, value, marks) {
   const names = propertiesOf(schema, value);
   if (names.length === 0) return h("p", { class: "soft" }, "Nothing.");
   const pair = editPair(value);
   const single = names.filter((name) => !pair?.includes(name));
   return h("dl", { class: "facts" }, single.map((name) => h("div", { key: name },
     h("dt", null, h("span", { class: "mono" }, name), schema?.properties?.[name] && h("span", { class: "soft small" }, ` ${typeOf(schema.properties[name])}`)),
-    h("dd", { class: "value" }, shown(value[name])))),
+    h("dd", { class: "value" }, shown(value[name], marksOf(marks, name))))),
   pair && h("div", { key: "the edit" }, h("dt", null, h("span", { class: "mono" }, pair.join(" → "))), h("dd", { class: "value" }, editOf({ [pair[0]]: value[pair[0]], [pair[1]]: value[pair[1]] }))));
 }
 

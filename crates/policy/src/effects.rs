@@ -65,7 +65,7 @@ impl ToolEffectSet {
 
     /// Returns true if a tool of this name only reads by its own account.
     pub(crate) fn claims_to_read(self, name: &str) -> bool {
-        let begins = words(name).next().is_some_and(|word| READING_WORDS.contains(&&*word));
+        let begins = name_words(name).next().is_some_and(|word| READING_WORDS.contains(&&*word));
         self.read_only || (begins && !self.says_destructive && !has_word(name, &IRREVERSIBLE_WORDS))
     }
 }
@@ -127,13 +127,13 @@ const READING_WORDS: [&str; 22] = [
 ];
 
 fn has_word(name: &str, of: &[&str]) -> bool {
-    words(name).any(|word| {
+    name_words(name).any(|word| {
         of.iter().any(|known| word == *known || word.strip_suffix('s').is_some_and(|word| word == *known))
     })
 }
 
 /// Returns the words of a name such as `send_email` or `sendEmail`, in lower case.
-fn words(name: &str) -> impl Iterator<Item = String> {
+pub(crate) fn name_words(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
     for character in name.chars() {

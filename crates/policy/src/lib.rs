@@ -138,6 +138,7 @@ mod readings;
 mod rule;
 mod selector;
 mod strings;
+mod verb;
 mod verdict;
 mod wildcard_paths;
 
@@ -157,4 +158,5 @@ pub use policy::{Policy, PolicyExplanation, RuleEvaluation};
 pub use preset::{CallSituation, GuardCause, Preset};
 pub use rule::{PolicyRule, UnmetCondition};
 pub use strings::ArgumentStrings;
+pub use verb::CallVerb;
 pub use verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};

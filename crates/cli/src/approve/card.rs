@@ -1,11 +1,12 @@
 //! The card of one pending approval, laid out for a person. Foreign text stands behind a bar or in a column of its own,
 //! so it cannot be mistaken for the host's words.
 
+mod call;
 mod page;
 
 use hospes_host::approvals::{
-    Approval, ApprovalCallKind, ApprovalCard, CallCard, FormCard, ResultCard, SamplingRequestCard,
-    SamplingResultCard, UrlCard,
+    Approval, ApprovalCallKind, ApprovalCard, FormCard, ResultCard, SamplingRequestCard, SamplingResultCard,
+    UrlCard,
 };
 use hospes_host::pins::PinnedServer;
 use hospes_policy::visible_line;
@@ -13,7 +14,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use self::page::{CardPage, NAMES, edited, label};
+use self::page::{CardPage, edited};
 use super::draft::{self, ApprovalDraft, FormField};
 use super::{json, text};
 
@@ -29,7 +30,11 @@ impl ApprovalRisk {
     pub(crate) fn of(approval: &Approval) -> Self {
         match &approval.card {
             // Data that may leave outweighs every annotation, so this is checked first.
-            ApprovalCard::Call(card) if card.data_flow.is_some() => Self::Sharp,
+            ApprovalCard::Call(card)
+                if card.data_flow.is_some() || card.guard.is_some() || card.summary.irreversible =>
+            {
+                Self::Sharp
+            }
             ApprovalCard::Call(card) => match (card.what, card.effects) {
                 (ApprovalCallKind::Tool, Some(said)) => {
                     // Only annotations of a trusted server lower the risk. Annotations that raise it count from any
@@ -90,7 +95,7 @@ pub(super) fn layout_card(
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> (Vec<Line<'static>>, usize) {
-    let mut page = CardPage { width, lines: Vec::new(), needed: None };
+    let mut page = CardPage { width, lines: Vec::new(), needed: None, marks: Vec::new() };
     match &approval.card {
         ApprovalCard::Call(card) => page.call(card, approval, draft, pins),
         ApprovalCard::Result(card) => page.result(card, approval, draft, pins),
@@ -119,85 +124,6 @@ fn bad() -> Style {
 }
 
 impl CardPage {
-    fn call(
-        &mut self,
-        card: &CallCard,
-        approval: &Approval,
-        draft: &ApprovalDraft,
-        pins: Option<&[PinnedServer]>,
-    ) {
-        let verb = match card.what {
-            ApprovalCallKind::Tool => "call the tool",
-            ApprovalCallKind::Prompt => "fetch the prompt",
-            ApprovalCallKind::Resource => "read",
-            _ => "use",
-        };
-        self.heading(verb, &card.name);
-        self.effects(card);
-        self.who(approval, pins);
-        self.fact("because", &card.because);
-        if let Some(session) = &approval.session {
-            self.fact("session", &format!("s allows it for {session}"));
-        }
-        if let Some(flow) = &card.data_flow {
-            self.styled("data flow", &format!("{flow}; this call can send data out"), bad());
-        }
-        for (at, destination) in card.destinations.iter().enumerate() {
-            self.styled(if at == 0 { "points to" } else { "" }, destination, bold());
-        }
-        self.values("Arguments", &card.arguments, draft);
-        // Everything below this line is explanation, and the server decides how long its part of it is.
-        self.needed = Some(self.lines.len());
-        if let Some(last) = &card.last_arguments {
-            let now = draft.edited.as_ref().unwrap_or(&card.arguments);
-            self.part("Against the last approved call", "");
-            self.difference(last, now, "the same arguments");
-        }
-        if card.title.is_some() || card.description.is_some() {
-            self.part("Description by the server", "");
-            card.title.iter().chain(&card.description).for_each(|said| self.said(said));
-        }
-    }
-
-    fn effects(&mut self, card: &CallCard) {
-        let Some(said) = card.effects else { return };
-        let mut words = Vec::new();
-        if said.read_only {
-            words.push(("read-only", Color::Green));
-        } else if said.destructive {
-            words.push(("may be destructive", Color::Red));
-        } else {
-            words.push(("additive changes only", Color::Yellow));
-        }
-        match said.open_world {
-            true => words.push(("external access", Color::Yellow)),
-            false => words.push(("no external access", Color::Green)),
-        }
-        if said.idempotent && !said.read_only {
-            words.push(("idempotent", Color::Green));
-        }
-        // Annotations of an untrusted server are never shown in the reassuring colour.
-        let color = |color| if said.trusted || color != Color::Green { color } else { Color::Reset };
-        let whole: Vec<&str> = words.iter().map(|(text, _)| *text).collect();
-        let whole = whole.join(" · ");
-        if whole.len() + NAMES <= self.width {
-            let mut spans = vec![label("effects")];
-            for (at, (text, hue)) in words.iter().enumerate() {
-                spans.extend((at > 0).then(|| Span::styled(" · ", dim())));
-                spans.push(Span::styled(*text, Style::new().fg(color(*hue))));
-            }
-            self.lines.push(Line::from(spans));
-        } else {
-            self.fact("effects", &whole);
-        }
-        let belief = if said.trusted {
-            "this server's annotations are trusted"
-        } else {
-            "this server's annotations are not trusted"
-        };
-        self.styled("", belief, dim());
-    }
-
     fn result(
         &mut self,
         card: &ResultCard,

@@ -195,11 +195,18 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
                     keys.push(("f", "fill in", true));
                 }
                 keys.push(("o", approve_label(approval), armed));
+                if offers.targets {
+                    keys.push(("t", "once, remember target", armed));
+                }
                 if offers.session {
                     keys.push(("s", "session", armed));
                 }
                 if offers.always {
                     keys.push(("A", "always…", armed));
+                }
+                // The weakest choice comes last of those that allow.
+                if offers.values {
+                    keys.push(("V", "value is right", armed));
                 }
                 if offers.edit {
                     keys.push(("e", "edit", true));
@@ -359,12 +366,14 @@ fn draw_entry(frame: &mut Frame<'_>, entry: &LineEditor, area: Rect) {
 }
 
 fn draw_help(frame: &mut Frame<'_>, body: Rect) {
-    const KEYS: [(&str, &str); 14] = [
+    const KEYS: [(&str, &str); 16] = [
         ("d", "deny, with an optional reason for the model"),
         ("b", "deny this and all future calls"),
         ("o", "allow once"),
+        ("t", "allow once, and remember its targets for 30 days"),
         ("s", "allow for the session shown on the card"),
         ("A", "allow always, by a rule that you review first"),
+        ("V", "allow once; the value is right, for this session"),
         ("e", "edit the request in $VISUAL or $EDITOR"),
         ("f", "fill in the form here"),
         ("u", "discard your changes"),

@@ -54,6 +54,8 @@ impl ScriptedDecision {
                     CliError::usage("--always: not a valid permission").with_cause(&error)
                 })?),
                 None if args.session => ApprovalScope::Session,
+                None if args.remember_targets => ApprovalScope::Targets,
+                None if args.trust_values => ApprovalScope::Values,
                 None => ApprovalScope::Once,
             };
         Ok(Some(Self { id: id.clone(), decision: ApprovalDecision::Allow { edited, scope } }))

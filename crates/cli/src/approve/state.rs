@@ -7,7 +7,7 @@
 //!      ├───────► rule ───────────────────────► watching
 //!      │   f                  after the last field
 //!      ├───────► filling ────────────────────► watching
-//!      │   o, s: allowed, once the card has been there for a while
+//!      │   o, s, t, V: allowed, once the card has been there for a while
 //!      └─────────────────────────────────────► watching
 //! ```
 //!
@@ -31,7 +31,7 @@ use super::permission_editor::{PermissionEditor, PermissionInput};
 
 /// Time a card is shown before a key can allow anything. A key pressed just after the card has changed was not meant
 /// for it.
-pub(crate) const ARMING_DELAY: Duration = Duration::from_millis(500);
+pub(crate) const ARMING_DELAY: Duration = Duration::from_secs(1);
 
 /// State of the screen: the queue, the selected approval, drafts, and the mode of the keys.
 #[derive(Debug, Default)]
@@ -305,7 +305,7 @@ impl ScreenState {
             KeyCode::Home => self.scroll = 0,
             KeyCode::End => self.scroll = self.room.0,
             KeyCode::Char(character) => {
-                if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 'A') {
+                if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 't' | 'V' | 'A') {
                     let words = "keys are disabled after a decision: select this card first (j or Enter)";
                     self.said =
                         self.selected_approval().is_some().then(|| (MessageTone::Plain, words.to_owned()));
@@ -389,6 +389,14 @@ impl ScreenState {
             's' if offers.session => {
                 let words = format!("allowed for the session: {}", title(&approval).0);
                 return self.allow(ApprovalScope::Session, words);
+            }
+            't' if offers.targets => {
+                let words = format!("allowed once, target remembered for 30 days: {}", title(&approval).0);
+                return self.allow(ApprovalScope::Targets, words);
+            }
+            'V' if offers.values => {
+                let words = format!("allowed once, value right for this session: {}", title(&approval).0);
+                return self.allow(ApprovalScope::Values, words);
             }
             _ => {}
         }

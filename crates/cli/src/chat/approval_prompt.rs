@@ -57,7 +57,9 @@ impl ApprovalReply {
             ("b", _) if offers.block => Self::Decide(ApprovalDecision::Deny { reason, block: true }),
             // A letter that allows must stand alone, because the words after it could contradict it.
             ("o", "") => allow(ApprovalScope::Once),
+            ("t", "") if offers.targets => allow(ApprovalScope::Targets),
             ("s", "") if offers.session => allow(ApprovalScope::Session),
+            ("V", "") if offers.values => allow(ApprovalScope::Values),
             ("f", "") if matches!(approval.card, ApprovalCard::Form(_)) => Self::Fill,
             ("e", "") if offers.edit => Self::Edit,
             ("u", "") if draft.edited.is_some() || draft.broken.is_some() => Self::Undo,
@@ -203,6 +205,12 @@ impl ChatApprover {
             ApprovalDecision::Allow { .. } if draft.broken.is_some() => {
                 return Err("the edited text is not valid JSON; e: edit again, u: undo".to_owned());
             }
+            ApprovalDecision::Allow { scope: ApprovalScope::Targets, .. } => {
+                format!("allowed once, target remembered for 30 days: {name}")
+            }
+            ApprovalDecision::Allow { scope: ApprovalScope::Values, .. } => {
+                format!("allowed once, value right for this session: {name}")
+            }
             ApprovalDecision::Allow { edited: None, .. }
                 if matches!(approval.card, ApprovalCard::Form(_)) =>
             {
@@ -278,7 +286,7 @@ fn colored(row: &Row<'_>) -> String {
 
 fn painted(style: Style, text: &str) -> String {
     let mut codes = Vec::new();
-    for (modifier, code) in [(Modifier::BOLD, "1"), (Modifier::DIM, "2")] {
+    for (modifier, code) in [(Modifier::BOLD, "1"), (Modifier::DIM, "2"), (Modifier::REVERSED, "7")] {
         codes.extend(style.add_modifier.contains(modifier).then_some(code));
     }
     codes.extend(match style.fg {
@@ -306,7 +314,9 @@ fn keys(approval: &Approval, draft: &ApprovalDraft) -> String {
         ("b", "deny always", offers.block),
         ("f", "fill in", matches!(approval.card, ApprovalCard::Form(_))),
         ("o", allows, true),
+        ("t", "once, remember target", offers.targets),
         ("s", "session", offers.session),
+        ("V", "value is right", offers.values),
         ("e", "edit", offers.edit),
         ("u", "undo edit", is_changed),
         (

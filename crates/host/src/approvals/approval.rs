@@ -144,6 +144,9 @@ pub struct CallCard {
     pub what: ApprovalCallKind,
     /// The tool or prompt, by its server's own name, or the URI.
     pub name: String,
+    /// Head of the card, in Hospes' own words.
+    #[serde(default)]
+    pub summary: CallSummary,
     /// The title that the server gives a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -175,6 +178,28 @@ pub struct CallCard {
     /// Suggested conditions on the arguments for a narrow lasting permission, with which the editor starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<RawJson>,
+}
+
+/// Head of a card: what a call does, to whom, and what is unusual about it. It contains no words of a server except the
+/// targets, which are values of the arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CallSummary {
+    /// What the call does: "Send a message". Empty for an approval that an older version has stored.
+    #[serde(default)]
+    pub verb: String,
+    /// Word between the verb and the targets, such as "to". Empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub preposition: String,
+    /// Whom or what the call reaches, as it stands in the arguments.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// True if the change cannot be undone.
+    #[serde(default)]
+    pub irreversible: bool,
+    /// What is unusual about the call, as a sentence. Empty if only a rule asks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unusual: String,
 }
 
 /// Reason of the guard to ask about a call, with what it found.

@@ -24,9 +24,9 @@ mod tests;
 mod waiter;
 
 pub use approval::{
-    Approval, ApprovalCallKind, ApprovalCard, ApprovalState, CallCard, DecisionOptions, DeclaredEffects,
-    FormCard, GuardCard, GuardFinding, GuardSource, GuardValue, ResultCard, SamplingRequestCard,
-    SamplingResultCard, UrlCard,
+    Approval, ApprovalCallKind, ApprovalCard, ApprovalState, CallCard, CallSummary, DecisionOptions,
+    DeclaredEffects, FormCard, GuardCard, GuardFinding, GuardSource, GuardValue, ResultCard,
+    SamplingRequestCard, SamplingResultCard, UrlCard,
 };
 pub(crate) use decision::ApprovalOutcome;
 pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};

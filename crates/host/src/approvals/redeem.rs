@@ -22,45 +22,66 @@ impl ApprovalQueue {
         bond: &BindingDigest,
         answer: Option<ApplicationAnswer>,
     ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
-        {
+        let is_persisted = {
             let mut state = self.state();
             self.expire(&mut state);
             let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
             let entry = entry.ok_or(ApprovalQueueError::Expired)?;
             let is_heeded = answer.as_ref().is_some_and(|answer| entry.accepts_answer(answer));
             match entry.keeping {
-                PersistenceState::No => {
-                    // `redeem_here` takes the lock again.
-                    drop(state);
-                    return self.redeem_in_memory(id, bond, answer);
-                }
+                PersistenceState::No => false,
                 PersistenceState::Yes if entry.bond == *bond && entry.is_open() && !is_heeded => {
                     return Ok(None);
                 }
                 // Marked under the lock, so that only one of two askers takes it out.
-                PersistenceState::Yes => entry.keeping = PersistenceState::Taking,
+                PersistenceState::Yes => {
+                    entry.keeping = PersistenceState::Taking;
+                    true
+                }
                 // Somebody is about to use it.
                 PersistenceState::Writing | PersistenceState::Taking => {
                     return Err(ApprovalQueueError::Expired);
                 }
             }
-        }
+        };
         // Once begun it is done, even if whoever wants it goes away: then it was used up for nothing, and not twice.
         let (queue, id, bond) = (self.clone(), id.to_owned(), *bond);
         let done = tokio::spawn(async move {
-            queue.take_persisted(&id).await?;
-            queue.redeem_in_memory(&id, &bond, answer)
+            if is_persisted {
+                queue.take_persisted(&id).await?;
+            }
+            queue.redeem_and_keep(&id, &bond, answer).await
         });
         done.await.unwrap_or(Err(ApprovalQueueError::Store))
     }
 
-    /// Redeems an approval that is not, or no longer, persisted.
-    fn redeem_in_memory(
+    /// Redeems an approval that is not, or no longer, persisted, and stores a grant that outlives this process.
+    async fn redeem_and_keep(
         &self,
         id: &str,
         bond: &BindingDigest,
         answer: Option<ApplicationAnswer>,
     ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
+        // Held until the grant is stored: grants that are read again in between would replace it.
+        let turn = if answer.is_some() { Some(self.0.turn.lock().await) } else { None };
+        let (outcome, grant) = self.redeem_in_memory(id, bond, answer)?;
+        if let (Some(grant), Some(kept)) = (grant.filter(ApprovalGrant::is_kept), &self.0.kept) {
+            let body = serde_json::to_string(&grant).unwrap_or_default();
+            if let Err(error) = kept.insert(grant.id, body, grant.until).await {
+                tracing::warn!(%error, "lasting decision could not be stored; it ends with this process");
+            }
+        }
+        drop(turn);
+        Ok(outcome)
+    }
+
+    /// Redeems an approval that is not, or no longer, persisted. Returns the grant of its decision, if there is one.
+    fn redeem_in_memory(
+        &self,
+        id: &str,
+        bond: &BindingDigest,
+        answer: Option<ApplicationAnswer>,
+    ) -> Result<(Option<ApprovalOutcome>, Option<ApprovalGrant>), ApprovalQueueError> {
         let mut state = self.state();
         self.expire(&mut state);
         let Some(entry) = state.entries.get_mut(id) else { return Err(ApprovalQueueError::Expired) };
@@ -69,6 +90,7 @@ impl ApprovalQueue {
             self.finish(&mut state, id, ApprovalState::Withdrawn);
             return Err(ApprovalQueueError::Changed);
         }
+        let mut given = None;
         if entry.is_open()
             && let Some((decision, by)) = answer.filter(|answer| entry.accepts_answer(answer))
         {
@@ -76,12 +98,14 @@ impl ApprovalQueue {
             let lasting = entry.validate_decision(&decision, self.0.checker.get());
             let lasts = lasting.as_ref().ok().and_then(Option::as_ref);
             let grant = lasts.map(|lasts| ApprovalGrant { weak: true, ..entry.grant(lasts.clone(), by) });
-            let is_full = grant.is_some_and(|grant| {
+            if let Some(grant) = grant {
                 let session = entry.session_of(&grant);
-                self.0.grants.insert(grant, session).is_err()
-            });
-            if is_full {
-                tracing::warn!("limit of lasting permissions reached; the user will be asked again");
+                match self.0.grants.insert(grant.clone(), session) {
+                    Ok(()) => given = Some(grant),
+                    Err(_) => {
+                        tracing::warn!("limit of lasting permissions reached; the user will be asked again");
+                    }
+                }
             }
             let decision = match (lasting, decision) {
                 (Err(_), ApprovalDecision::Allow { .. }) => ApprovalDecision::allow(),
@@ -100,7 +124,7 @@ impl ApprovalQueue {
         }
         drop(state);
         self.notify_changed();
-        Ok(settled)
+        Ok((settled, given))
     }
 }
 

@@ -25,6 +25,7 @@ fn card(arguments: &str) -> ApprovalCard {
     ApprovalCard::Call(Box::new(CallCard {
         what: ApprovalCallKind::Tool,
         name: "write".to_owned(),
+        summary: CallSummary::default(),
         title: None,
         description: None,
         input_schema: None,

@@ -9,6 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call_target::{CallTarget, TargetItem};
+use crate::approvals::{
+    ApprovalScope, CallSummary, DecisionOptions, GuardCard, GuardFinding, GuardSource, GuardValue,
+};
 
 /// Maximum number of characters of the arguments that are shown. A note gives the length of the rest; the call is made
 /// with all arguments.
@@ -16,25 +19,36 @@ const MAX_SHOWN_CHARS: usize = 4000;
 
 const ONCE: &str = "once";
 const ALWAYS: &str = "always";
+const TARGETS: &str = "targets";
+const VALUES: &str = "values";
 const NO: &str = "no";
 
+/// Maximum number of values whose source is shown.
+const MAX_SOURCES: usize = 2;
+
 /// The person's decision.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum ApprovalFormAnswer {
-    Once,
-    Always,
+    Yes(ApprovalScope),
     No(Option<String>),
 }
 
-/// Creates the form about a call. Texts from servers and models have hidden characters made visible and contain no
-/// clickable links.
-pub(super) fn form(
-    going: &CallTarget<'_>,
-    arguments: &CallArguments,
-    verdict: &PolicyVerdict,
-    is_trusted: bool,
-    session: &str,
-) -> ElicitFormParams {
+/// A call as a form shows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShownCall<'a> {
+    pub(super) going: &'a CallTarget<'a>,
+    pub(super) arguments: &'a CallArguments,
+    pub(super) verdict: &'a PolicyVerdict,
+    /// True if the declarations of the server are trusted.
+    pub(super) is_trusted: bool,
+    pub(super) summary: &'a CallSummary,
+    pub(super) guard: Option<&'a GuardCard>,
+}
+
+/// Creates the form about a call: what it does and to whom, what is unusual, where the values come from, then the rest.
+/// Texts from servers and models have hidden characters made visible and contain no clickable links.
+pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session: &str) -> ElicitFormParams {
+    let ShownCall { going, arguments, verdict, is_trusted, summary, guard } = *shown_call;
     let what = match going.what {
         TargetItem::Tool(name, _) => format!("call the tool `{}`", line(name)),
         TargetItem::Method(name, _) => format!("ask for `{}`", line(name)),
@@ -46,7 +60,11 @@ pub(super) fn form(
         | TargetItem::Subscription(name)
         | TargetItem::Notification(name, _) => format!("use `{}`", line(name)),
     };
-    let mut message = format!("May I {what} of the server `{}`?", line(going.server));
+    let mut message = head(summary);
+    for value in guard.iter().flat_map(|guard| &guard.values).take(MAX_SOURCES) {
+        message.push_str(&source(value));
+    }
+    message.push_str(&format!("\n\nMay I {what} of the server `{}`?", line(going.server)));
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
         let text = shown(&text);
@@ -77,11 +95,21 @@ pub(super) fn form(
     }
     message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
     let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, once")];
-    if verdict.may_remember {
+    if offers.targets {
+        let targets: Vec<String> =
+            guard.iter().flat_map(|guard| &guard.targets).map(|target| line(target)).collect();
+        let words = format!("Yes, and remember {} for 30 days", targets.join(", "));
+        options.push(EnumOption::titled(TARGETS, words));
+    }
+    if offers.session {
         options.push(EnumOption::titled(
             ALWAYS,
             format!("Yes, and do not ask again about this tool, for {}", line(session)),
         ));
+    }
+    // The weakest choice comes last.
+    if offers.values {
+        options.push(EnumOption::titled(VALUES, "Yes, and this value is right, for this session"));
     }
     // A form that is sent off as it came must not approve anything.
     let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);
@@ -93,6 +121,39 @@ pub(super) fn form(
         .with_required("decision", PrimitiveSchemaDefinition::SingleSelect(decision))
         .with_optional("reason", PrimitiveSchemaDefinition::String(reason));
     ElicitFormParams::new(message, schema)
+}
+
+/// Returns what the call does, to whom, and what is unusual about it.
+fn head(summary: &CallSummary) -> String {
+    let CallSummary { verb, preposition, targets, irreversible, unusual } = summary;
+    let mut head = verb.to_uppercase();
+    if !targets.is_empty() {
+        let targets: Vec<String> = targets.iter().map(|target| line(target)).collect();
+        let between = if preposition.is_empty() { String::new() } else { format!("{preposition} ") };
+        head.push_str(&format!(" {between}{}", targets.join(", ")));
+    }
+    if *irreversible {
+        head.push_str("   (cannot be undone)");
+    }
+    if !unusual.is_empty() {
+        head.push_str(&format!("\n{}", line(unusual)));
+    }
+    head
+}
+
+/// Returns the place where a value stands, with the text around it.
+fn source(value: &GuardValue) -> String {
+    let Some(GuardSource { server, name, before, found, after, .. }) = &value.source else {
+        return match value.finding {
+            GuardFinding::Unknown => format!("\n[{}]: not approved before", line(&value.value)),
+            _ => format!("\n[{}]", line(&value.value)),
+        };
+    };
+    let excerpt = match found.is_empty() {
+        true => format!("[{}], in an encoded form", line(&value.value)),
+        false => format!("“…{}[{}]{}…”", line(before), line(found), line(after)),
+    };
+    format!("\nFrom {} · {}: {excerpt}", line(server), line(name))
 }
 
 /// Returns the message shown with the link to the console.
@@ -145,11 +206,15 @@ pub(super) fn answer(content: &RawJson) -> ApprovalFormAnswer {
         reason: Option<String>,
     }
     match content.decode::<FilledApprovalForm>() {
-        Ok(FilledApprovalForm { decision, .. }) if decision == ONCE => ApprovalFormAnswer::Once,
-        Ok(FilledApprovalForm { decision, .. }) if decision == ALWAYS => ApprovalFormAnswer::Always,
-        Ok(FilledApprovalForm { reason, .. }) => ApprovalFormAnswer::No(
-            reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
-        ),
+        Ok(FilledApprovalForm { decision, reason }) => match &*decision {
+            ONCE => ApprovalFormAnswer::Yes(ApprovalScope::Once),
+            ALWAYS => ApprovalFormAnswer::Yes(ApprovalScope::Session),
+            TARGETS => ApprovalFormAnswer::Yes(ApprovalScope::Targets),
+            VALUES => ApprovalFormAnswer::Yes(ApprovalScope::Values),
+            _ => ApprovalFormAnswer::No(
+                reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
+            ),
+        },
         Err(_) => ApprovalFormAnswer::No(None),
     }
 }

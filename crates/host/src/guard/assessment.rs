@@ -1,6 +1,7 @@
 //! Assessment of a call by the preset: what the call does, what its conversation has read, and which of its values come
 //! from there.
 
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use hospes::Peer;
@@ -303,6 +304,30 @@ fn values_of(asked: &PolicyRequest<'_>, arguments: &CallArguments) -> Vec<Argume
     }
 }
 
+/// Returns whom or what a call reaches, as it stands in the arguments: the arguments whose names say so, in full, or else
+/// the values that name somebody or something by their form.
+pub(super) fn target_values(
+    asked: &PolicyRequest<'_>,
+    arguments: &CallArguments,
+    description: &ToolDescription,
+) -> Vec<String> {
+    let values = values_of(asked, arguments);
+    let named = values.iter().filter(|value| names_target(value, description));
+    let mut pointers: Vec<&str> = named.map(|value| value.pointer.as_str()).collect();
+    pointers.dedup();
+    let whole = Value::Object(arguments.as_map().clone());
+    let in_full = pointers.into_iter().filter_map(|pointer| match whole.pointer(pointer)? {
+        Value::String(text) => Some(text.clone()),
+        number @ Value::Number(_) => Some(number.to_string()),
+        _ => None,
+    });
+    let named: Vec<String> = in_full.collect();
+    if !named.is_empty() {
+        return named;
+    }
+    values.into_iter().filter(ArgumentValue::is_target).map(|value| value.text).collect()
+}
+
 /// Returns true if the argument of a value says whom or what the call reaches.
 fn names_target(value: &ArgumentValue, description: &ToolDescription) -> bool {
     match &description.targets {
@@ -347,7 +372,10 @@ fn card(
         (_, GuardFinding::Unknown) => 2,
         _ => 3,
     };
-    found.sort_by_key(|value| rank(value.finding));
+    // A value that says whom the call reaches says more than one within its text.
+    found.sort_by_key(|found| (rank(found.finding), !targets.contains(&found.value.text)));
+    let mut seen = HashSet::new();
+    found.retain(|found| seen.insert((found.value.pointer.clone(), found.value.text.clone())));
     let values = found.into_iter().take(MAX_CARD_VALUES).map(|found| {
         let FoundValue { value, finding, source } = found;
         let describe = |source| reads.texts.as_ref()?.describe(source, &value.text);

@@ -17,6 +17,7 @@ use super::approval_binding::ApprovalBinding;
 use super::approval_form;
 use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_decision::CallDecision;
+use super::call_summary::summarize;
 use super::call_target::{CallTarget, TargetItem};
 use super::denials::UNREVIEWED;
 use super::edit_check::can_become;
@@ -24,9 +25,9 @@ use super::enforcer::{PolicyEnforcer, UnattendedMode};
 use super::review::ResultReview;
 use super::waiting::wait_for_decision;
 use crate::approvals::{
-    self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalScope,
-    CallCard, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession, GuardCard,
-    GuardFinding,
+    self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, CallCard,
+    CallSummary, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession,
+    GuardCard, GuardFinding,
 };
 
 /// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
@@ -72,7 +73,7 @@ impl PolicyEnforcer {
     ) -> ControlFlow<Outcome> {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
-            let said = answer.said(asking.verdict.may_remember).map(|said| (said, APPLICATION_DECIDER));
+            let said = answer.said().map(|said| (said, APPLICATION_DECIDER));
             let settled = match self.queue.redeem(&answer.id, &asking.bond().call, said).await {
                 Ok(Some(settled)) => Ok(settled),
                 // They are at the console, or on their way.
@@ -173,10 +174,16 @@ impl PolicyEnforcer {
             Err(refused) => return passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
         };
         let question = if by_form {
-            let is_trusted = asking.policy.trusts(asking.going.server);
             let session = GrantSession::of(call.context.peer()).describe();
-            let form =
-                approval_form::form(asking.going, asking.arguments, asking.verdict, is_trusted, &session);
+            let shown = approval_form::ShownCall {
+                going: asking.going,
+                arguments: asking.arguments,
+                verdict: asking.verdict,
+                is_trusted: asking.policy.trusts(asking.going.server),
+                summary: &asking.summary(),
+                guard: asking.guard.as_ref(),
+            };
+            let form = approval_form::form(&shown, asking.offers(), &session);
             Some((FORM, ElicitParams::Form(form)))
         } else {
             console.map(|console| {
@@ -299,6 +306,7 @@ impl PolicyEnforcer {
         let card = CallCard {
             what: going.call_kind(),
             name: going.subject().to_owned(),
+            summary: asking.summary(),
             title: tool.and_then(|tool| tool.title.clone()),
             description: tool.and_then(|tool| tool.description.clone()),
             input_schema: tool.map(|tool| tool.input_schema.clone()),
@@ -311,24 +319,12 @@ impl PolicyEnforcer {
             guard: guard.clone(),
             suggestion: is_tool.then(|| approval_form::suggestion(arguments)),
         };
-        let remembered = verdict.may_remember && is_tool;
-        // A value can be right for what can be undone. What is asked about each time is, whatever is right.
-        let has_values = guard.as_ref().is_some_and(|guard| {
-            !guard.cause.is_asked_each_time()
-                && guard.values.iter().any(|value| value.finding == GuardFinding::Untrusted)
-        });
+        let offers = asking.offers();
         approvals::NewApproval {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
-            offers: DecisionOptions {
-                edit: is_tool,
-                session: remembered,
-                always: remembered,
-                block: true,
-                targets: guard.as_ref().is_some_and(|guard| !guard.targets.is_empty()),
-                values: has_values,
-            },
+            offers,
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,
             bond: asking.bond().call,
@@ -338,7 +334,7 @@ impl PolicyEnforcer {
             definition: asking.definition.as_deref().map(str::to_owned),
             target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
-            session: (remembered || has_values).then(|| GrantSession::of(peer)),
+            session: (offers.session || offers.values).then(|| GrantSession::of(peer)),
             returns: false,
         }
     }
@@ -388,6 +384,33 @@ impl CallApproval<'_, '_> {
             let going = CallTarget { server: &server, target: &target, known, what };
             can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
         })
+    }
+
+    /// Returns the head of the card.
+    fn summary(&self) -> CallSummary {
+        let labels = self.policy.labels(self.asked, self.going.known);
+        let description = self.policy.describe(self.asked, self.going.known);
+        let known = (labels, &description);
+        summarize(self.asked, self.arguments, known, self.guard.as_ref(), self.verdict.flow.as_ref())
+    }
+
+    /// Returns the options of the decision besides allow and deny.
+    fn offers(&self) -> DecisionOptions {
+        let is_tool = matches!(self.going.what, TargetItem::Tool(..));
+        let remembered = self.verdict.may_remember && is_tool;
+        let guard = self.guard.as_ref();
+        DecisionOptions {
+            edit: is_tool,
+            session: remembered,
+            always: remembered,
+            block: true,
+            targets: guard.is_some_and(|guard| !guard.targets.is_empty()),
+            // A value can be right for what can be undone. What is asked about each time is, whatever is right.
+            values: guard.is_some_and(|guard| {
+                !guard.cause.is_asked_each_time()
+                    && guard.values.iter().any(|value| value.finding == GuardFinding::Untrusted)
+            }),
+        }
     }
 
     /// Returns true if nothing but the preset asks, and the conversation has read no untrusted text.
@@ -441,18 +464,15 @@ impl ApprovalAnswer {
 
     /// Returns the decision the person made in the application, or `None` if they were sent to the console. Any answer
     /// that is not a clear yes is a denial.
-    fn said(&self, may_remember: bool) -> Option<ApprovalDecision> {
+    fn said(&self) -> Option<ApprovalDecision> {
         let result = self.content.decode::<ElicitResult>();
         match result {
             Ok(ElicitResult { action: ElicitAction::Accept, .. }) if self.at_console => None,
             Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content), .. }) => {
                 Some(match approval_form::answer(&content) {
-                    approval_form::ApprovalFormAnswer::Always if may_remember => {
-                        ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session }
-                    }
-                    // What was not offered was not meant for longer.
-                    approval_form::ApprovalFormAnswer::Once | approval_form::ApprovalFormAnswer::Always => {
-                        ApprovalDecision::allow()
+                    // What was not offered was not meant for longer: `ApprovalQueue::redeem` then allows it once.
+                    approval_form::ApprovalFormAnswer::Yes(scope) => {
+                        ApprovalDecision::Allow { edited: None, scope }
                     }
                     approval_form::ApprovalFormAnswer::No(reason) => {
                         ApprovalDecision::Deny { reason, block: false }

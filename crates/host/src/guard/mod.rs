@@ -11,6 +11,7 @@ mod approved_rounds;
 mod assessment;
 mod call_approval;
 mod call_decision;
+mod call_summary;
 mod call_target;
 mod data_flow;
 mod denials;

@@ -6,6 +6,7 @@ mod attacks;
 mod cards;
 mod console;
 mod deciding;
+mod newcomer;
 mod nodes;
 mod sign_in;
 mod site;

@@ -22,6 +22,8 @@ pub(super) struct CardPage {
     pub(super) lines: Vec<Line<'static>>,
     /// Number of lines to the end of the part that says what would happen. `None` if the card has not marked it.
     pub(super) needed: Option<usize>,
+    /// Values that are marked where they stand.
+    pub(super) marks: Vec<String>,
 }
 
 impl CardPage {
@@ -90,8 +92,9 @@ impl CardPage {
         let room = self.width.saturating_sub(NAMES);
         // Joined to one line first: a foreign line break must not start a line that looks like the host's.
         for (at, line) in text::lines(&visible_line(value), room).into_iter().enumerate() {
-            self.lines
-                .push(Line::from(vec![label(if at == 0 { name } else { "" }), Span::styled(line, style)]));
+            let mut spans = vec![label(if at == 0 { name } else { "" })];
+            spans.extend(self.marked(line, style));
+            self.lines.push(Line::from(spans));
         }
     }
 
@@ -120,8 +123,28 @@ impl CardPage {
     /// Adds foreign text, each line behind a bar.
     pub(super) fn said(&mut self, words: &str) {
         for line in text::lines(words, self.width.saturating_sub(2)) {
-            self.lines.push(Line::from(vec![Span::styled("│ ", dim()), Span::raw(line)]));
+            let mut spans = vec![Span::styled("│ ", dim())];
+            spans.extend(self.marked(line, Style::new()));
+            self.lines.push(Line::from(spans));
         }
+    }
+
+    /// Splits a line so that the values in it stand out. Of a value that is broken over lines, no part is marked.
+    fn marked(&self, line: String, style: Style) -> Vec<Span<'static>> {
+        let mark = style.fg(Color::Yellow).add_modifier(Modifier::BOLD | Modifier::REVERSED);
+        let mut spans = Vec::new();
+        let mut rest = line.as_str();
+        let first = |rest: &str| {
+            let found = self.marks.iter().filter(|mark| !mark.is_empty());
+            found.filter_map(|mark| Some((rest.find(mark.as_str())?, mark.len()))).min()
+        };
+        while let Some((at, length)) = first(rest) {
+            spans.push(Span::styled(rest[..at].to_owned(), style));
+            spans.push(Span::styled(rest[at..at + length].to_owned(), mark));
+            rest = &rest[at + length..];
+        }
+        spans.push(Span::styled(rest.to_owned(), style));
+        spans
     }
 
     pub(super) fn values(&mut self, name: &'static str, base: &RawJson, draft: &ApprovalDraft) {

