@@ -11,8 +11,9 @@ use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
 pub(crate) use self::rules::{
-    AuditCommand, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs, PinsCommand,
-    PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs, PresetChoice,
+    AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
+    PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
+    PresetChoice,
 };
 use self::rules::{pin_mode, preset, unattended};
 use crate::credentials::{CredentialsStore, KEPT_IN};
@@ -72,6 +73,8 @@ pub(crate) enum CliCommand {
     /// Search, verify and export the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// List and revoke lasting decisions: known targets, permissions and blocks
+    Grants(GrantsArgs),
     /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
@@ -260,6 +263,25 @@ Programs need a token in HOSPES_APPROVE_TOKEN to decide:
   hospes approve --allow 3f9a --edit arguments.json             allow with edited arguments
   hospes approve --allow 3f9a --remember-targets                allow, and know the recipient for 30 days
   hospes approve --deny 3f9a --reason 'not in this folder'      deny, with a reason for the model";
+
+/// Options of `hospes grants`.
+#[derive(Debug, Args)]
+pub(crate) struct GrantsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<GrantsCommand>,
+}
+
+/// Subcommands of `hospes grants`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// List the lasting decisions of the running host (the default)
+    List,
+    /// Revoke one. Calls that are not sent yet need approval again
+    Revoke {
+        /// Id of the grant, or the first characters of the id
+        id: String,
+    },
+}
 
 /// Options for reaching a server.
 #[derive(Debug, Args)]

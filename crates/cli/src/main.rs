@@ -79,6 +79,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
         CliCommand::Policy(args) => Box::pin(commands::policy::run(args, output)).await,
         CliCommand::Audit(args) => commands::audit::run(args, output).await,
+        CliCommand::Grants(args) => commands::grants::run(args.command, output).await,
         CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
         CliCommand::Serve(args) => Box::pin(commands::serve::run(args, output)).await,
     }

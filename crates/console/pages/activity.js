@@ -46,12 +46,13 @@ export const activity = {
     const { text, kind, server, decision } = wanted;
     const until = new Date();
     const filter = { text, kind, server, decision, since: new Date(until - seconds * 1000).toISOString() };
-    const [{ entries }, summary, status] = await Promise.all([
+    const [{ entries }, summary, status, digest] = await Promise.all([
       get(`activity${query({ ...filter, limit: Math.min(more, 500), gathered: true })}`, signal),
       get(`activity/summary${query({ ...filter, until: until.toISOString() })}`, signal),
       get("servers", signal),
+      get(`activity/digest${query({ since: filter.since, until: until.toISOString() })}`, signal),
     ]);
-    return { entries, summary, status, servers: status.servers.map((one) => one.name) };
+    return { entries, summary, status, digest, servers: status.servers.map((one) => one.name) };
   },
   view,
   keys: (data, _, app) => [
@@ -59,7 +60,7 @@ export const activity = {
   ],
 };
 
-function view({ entries, summary, status, servers }, _, app) {
+function view({ entries, summary, status, digest, servers }, _, app) {
   const isFiltered = wanted.text || wanted.kind || wanted.server || wanted.decision;
   return [
     head("Activity", h("div", { class: "segments", role: "group", "aria-label": "Time range" }, RANGES.map(([name, words]) => h("button", {
@@ -84,6 +85,7 @@ function view({ entries, summary, status, servers }, _, app) {
       tile("Failed", count((summary.endings.failed ?? 0) + (summary.endings.tool_error ?? 0)), "failed"),
       tile("Refused", count(summary.endings.refused ?? 0), "refused"),
       tile("Median", micros(summary.latency.p50)), tile("90th percentile", micros(summary.latency.p90)), tile("99th percentile", micros(summary.latency.p99))),
+    !isFiltered && digest.servers.length > 0 && digestOf(digest),
     summary.counted > 0 && h("div", { class: "charts", key: "charts" },
       figure("Entries over time", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
       figure("How long calls took", [["dot-p50", "median"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], summary.latency.p50 === null
@@ -95,6 +97,21 @@ function view({ entries, summary, status, servers }, _, app) {
     entries.length >= more && more < 500 && h("div", { class: "buttons", key: "more" },
       h("button", { type: "button", onclick: () => { more = Math.min(500, more + 200); app.refresh(); } }, "Show more")),
   ];
+}
+
+/** What was asked, what passed after text of others, and what was new. */
+function digestOf(digest) {
+  const list = (name, all, none) => h("div", { class: "digest-part", key: name }, h("h3", null, name),
+    all.length > 0 ? h("ul", { class: "chips" }, all.slice(0, 24).map((words) => h("li", { class: "chip mono" }, words))) : h("p", { class: "soft small" }, none),
+    all.length > 24 && h("p", { class: "soft small" }, `and ${count(all.length - 24)} more`));
+  return h("section", { class: "digest boxed", key: "digest", "data-digest": true },
+    h("div", { class: "scroll" }, h("table", null,
+      h("thead", null, h("tr", null, ["Server", "Calls", "Asked", "Allowed", "Denied"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", null, digest.servers.map((one) => h("tr", { key: one.server }, h("th", { scope: "row" }, one.server), [one.calls, one.asked, one.allowed, one.denied].map((number) => h("td", null, count(number)))))))),
+    h("div", { class: "digest-parts" },
+      list("Passed after text of others", digest.passed.map((one) => `${one.server} ${one.subject}${one.calls > 1 ? ` × ${count(one.calls)}` : ""}`), "Nothing: no call with an effect passed unasked after text that others wrote."),
+      list("New servers and first uses", [...digest.newServers, ...digest.firstUses.map(([server, name]) => `${server} ${name}`)], "Nothing new."),
+      list("Known targets used", digest.knownUsed.map((one) => one.values.join(", ")), "None.")));
 }
 
 const tile = (name, value, kind = "") => h("div", { class: `tile ${kind}` }, h("dt", null, name), h("dd", null, value));

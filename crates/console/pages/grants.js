@@ -19,31 +19,41 @@ export const grants = {
     return { all, rules };
   },
   view({ all, rules }, _, app) {
-    const shown = all.filter((one) => `${one.server} ${one.name} ${one.application ?? ""} ${one.principal ?? ""}`.toLowerCase().includes(search.toLowerCase()));
+    const shown = all.filter((one) => `${one.server} ${one.name} ${one.application ?? ""} ${one.principal ?? ""} ${(one.values ?? []).join(" ")}`.toLowerCase().includes(search.toLowerCase()));
     return [
       head("Grants and rules", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
         oninput: (event) => { search = event.target.value; app.render(); } })),
       h("p", { class: "lead", key: "lead" }, "Decisions that you made for more than one call. Revoked grants require approval again."),
       shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No matching grants." : "No lasting grants."),
-      h("ul", { class: "cards", key: "cards" }, shown.map((one) => grant(one, app))),
+      group("Known targets and values", "You approved these. The guard does not ask because they are new.", shown.filter((one) => one.effect === "known"), app),
+      group("Permissions and blocks", null, shown.filter((one) => one.effect !== "known"), app),
       h("section", { key: "rules" }, h("h2", null, "Rules"), written(rules)),
     ];
   },
 };
 
+const EFFECTS = { allow: ["allowed", "calm"], deny: ["denied", "sharp"], known: ["known", "wide"] };
+
+function group(name, words, all, app) {
+  return all.length > 0 && h("section", { key: name }, h("h2", null, name), words && h("p", { class: "soft small" }, words),
+    h("ul", { class: "cards" }, all.map((one) => grant(one, app))));
+}
+
 function grant(one, app) {
+  const [word, kind] = EFFECTS[one.effect] ?? [one.effect, ""];
+  const isKnown = one.effect === "known";
   const conditions = [
     ...Object.entries(one.arguments ?? {}).map(([name, condition]) => [name, words(condition)]),
     ...(one.destinations?.length ? [["points to", one.destinations.join(" or ")]] : []),
   ];
   return h("li", { class: `card grant-${one.effect}`, key: one.id, "data-row": true },
     h("div", { class: "card-head" },
-      h("span", { class: `chip ${one.effect === "deny" ? "sharp" : "calm"}` }, one.effect === "deny" ? "denied" : "allowed"),
-      h("h2", null, h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)),
-      h("div", { class: "card-side" }, h("button", { type: "button", class: "quiet", "data-focus": true, "data-revoke": one.name, "aria-label": `Revoke ${one.name} of ${one.server}`, onclick: () => revoke(one, app) }, "Revoke"))),
+      h("span", { class: `chip ${kind}` }, word),
+      h("h2", null, isKnown ? one.values.map((value, at) => [at > 0 && ", ", h("span", { class: "mono" }, value)]) : [h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)]),
+      h("div", { class: "card-side" }, h("button", { type: "button", class: "quiet", "data-focus": true, "data-revoke": one.name, "aria-label": `Revoke ${isKnown ? one.values.join(", ") : `${one.name} of ${one.server}`}`, onclick: () => revoke(one, app) }, "Revoke"))),
     conditions.length > 0 && h("dl", { class: "facts" }, conditions.map(([name, text]) => h("div", null, h("dt", null, h("span", { class: "mono" }, name)), h("dd", null, text)))),
     h("p", { class: "soft small" },
-      [one.application ? `for ${one.application}` : "for any application", one.principal && `as ${one.principal}`,
+      [isKnown && `first for ${one.name} of ${one.server}`, one.any_application ? "for any application" : one.application ? `for ${one.application}` : "for any application", one.principal && `as ${one.principal}`,
         one.until ? `until ${moment(new Date(one.until))} (${span(new Date(one.until) - Date.now())})` : one.effect === "deny" ? "until it is revoked" : "until the session ends",
         one.session && `in the session: ${one.session}`,
         one.uses > 0 ? `used ${many(one.uses, "time")}, last ${ago(new Date(one.used_at))}` : "not used yet",
@@ -60,7 +70,7 @@ function words(condition) {
 async function revoke(one, app) {
   try {
     await post(`grants/${path(one.id)}/revoke`);
-    toast(`Revoked: ${one.name} of ${one.server}.`);
+    toast(`Revoked: ${one.effect === "known" ? one.values.join(", ") : `${one.name} of ${one.server}`}.`);
     app.refresh();
   } catch (error) {
     toast(error.message, "bad");

@@ -63,6 +63,16 @@ async function look(server, item, app) {
 const lints = (all) => all?.length > 0 && h("ul", { class: "lints" }, all.map((one) => h("li", { class: "warn" },
   one.at && [h("span", { class: "mono" }, one.at), " "], one.text)));
 
+const NEW_MILLIS = 24 * 3600 * 1000;
+
+/** What a server that was accepted as it was first seen has brought, for a day or until a person accepts it; nothing otherwise. */
+export function firstSeen(pinned) {
+  if (!pinned || pinned.isBuiltin || pinned.decidedBy !== "first use" || Date.now() - fromMicros(pinned.decidedAt) > NEW_MILLIS) return null;
+  const tools = pinned.items.filter((item) => item.kind === "tool").length;
+  const found = pinned.items.reduce((sum, item) => sum + (item.lints?.length ?? 0), pinned.lints?.length ?? 0);
+  return { found, words: `New: accepted as it was first seen ${ago(fromMicros(pinned.decidedAt))}, with ${many(tools, "tool")} and ${found > 0 ? many(found, "warning") : "no warnings"}.` };
+}
+
 /** What waits for a person about a server, in few words; nothing where nothing does. */
 export function waits(pinned) {
   if (!pinned || pinned.isBuiltin) return null;

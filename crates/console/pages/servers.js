@@ -6,7 +6,7 @@ import { stringify } from "./json.js";
 import { head, inside, recordProblem } from "./parts.js";
 import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
-import { stand, trust, waits } from "./pins.js";
+import { firstSeen, stand, trust, waits } from "./pins.js";
 import { fields } from "./schema.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
@@ -81,10 +81,11 @@ function card(server, pinned, app) {
     h("div", { class: "card-head" },
       state(server),
       h("h2", null, inside(`/servers/${path(server.name)}`, { "data-focus": true, class: "name" }, server.name)),
-      pinned && !pinned.isBuiltin && stand(pinned.state),
+      pinned && !pinned.isBuiltin && stand(firstSeen(pinned) ? "new" : pinned.state),
       h("div", { class: "card-side" }, restartButton(server.name, app))),
     h("p", { class: "target" }, server.target),
     h("p", { class: "counts" }, counts(server), chips(server)),
+    firstSeen(pinned) && h("p", { class: firstSeen(pinned).found > 0 ? "warn" : "note", key: "new", "data-new": server.name }, firstSeen(pinned).words, " ", inside(`/servers/${path(server.name)}`, {}, "Look at it")),
     waits(pinned) && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", inside(`/servers/${path(server.name)}`, { "data-look": server.name }, "Review")),
     trouble(server, pinned));
 }

@@ -40,8 +40,9 @@ mod key;
 mod state;
 
 pub use audit::{
-    AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition, AuditQuery, DEFAULT_QUEUE_CAPACITY,
-    GatheredEntry, ParsePositionError, PendingWrite, RecordedEntry, TamperEvidence, VerifiedLog,
+    AFTER_UNTRUSTED, AuditDigest, AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition,
+    AuditQuery, DEFAULT_QUEUE_CAPACITY, GatheredEntry, ParsePositionError, PassedCalls, PendingWrite,
+    RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
 };
 pub use error::StoreError;
 pub use state::{StateStore, approvals, budgets, grants, pins, tasks};

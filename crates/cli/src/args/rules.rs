@@ -168,6 +168,8 @@ pub(super) fn unattended(text: &str) -> Result<UnattendedMode, String> {
 pub(crate) enum AuditCommand {
     /// Find entries, the newest first
     Search(AuditSearchArgs),
+    /// Summarize a day: calls of each server, what was asked, what passed after text of others, and what was new
+    Digest(AuditDigestArgs),
     /// Verify the integrity of the whole audit log
     Verify(AuditVerifyArgs),
     /// Print all entries in order, one JSON object a line
@@ -199,6 +201,13 @@ pub(crate) struct AuditSearchArgs {
     /// List each entry. Without this flag, consecutive identical failures of a server are one line
     #[arg(long)]
     pub(crate) each: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditDigestArgs {
+    /// Beginning: a timestamp (2026-06-01T12:00:00Z), a date, or a duration ago (2h, 3d) [default: 24h]
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) since: Option<jiff::Timestamp>,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,13 @@
-//! `hospes audit`: searches, verifies and exports the audit log.
+//! `hospes audit`: searches, summarizes, verifies and exports the audit log.
 
 use std::io::Write as _;
 
-use hospes_store::{AuditEntryKind, AuditLog as Record, AuditOutcome, AuditQuery, RecordedEntry};
-use jiff::Timestamp;
+use hospes_store::{
+    AuditDigest, AuditEntryKind, AuditLog as Record, AuditOutcome, AuditQuery, RecordedEntry,
+};
+use jiff::{SignedDuration, Timestamp};
 
-use crate::args::{AuditCommand, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs};
+use crate::args::{AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs};
 use crate::enforcement::{audit_error, open_audit};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable};
@@ -23,6 +25,7 @@ pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
     let Some(record) = open_audit()? else { return Ok(()) };
     match args {
         AuditCommand::Search(args) => search(&record, args, output).await,
+        AuditCommand::Digest(args) => digest(&record, &args, output).await,
         AuditCommand::Verify(args) => verify(&record, &args, output).await,
         AuditCommand::Export(args) => export(&record, &args).await,
     }
@@ -57,6 +60,67 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
     let lines: Vec<String> = found.iter().rev().map(|(one, times)| line(one, *times)).collect();
     output.result(lines.join("\n"));
     Ok(())
+}
+
+/// Default time range of a digest.
+const DIGEST_RANGE: SignedDuration = SignedDuration::from_hours(24);
+
+async fn digest(record: &Record, args: &AuditDigestArgs, output: CliOutput) -> CliResult {
+    let until = Timestamp::now();
+    let since = args.since.unwrap_or_else(|| until.saturating_sub(DIGEST_RANGE).unwrap_or(Timestamp::MIN));
+    let digest = record.digest(since, until).await.map_err(|error| audit_error(&error))?;
+    if output.json {
+        output.value(&digest);
+        return Ok(());
+    }
+    output.result(digest_text(&digest));
+    Ok(())
+}
+
+/// Formats a digest for people.
+fn digest_text(digest: &AuditDigest) -> String {
+    let mut lines = vec![paint(DIM, format!("since {}", moment(digest.since.as_microsecond())))];
+    if digest.servers.is_empty() {
+        lines.push("no calls".to_owned());
+    }
+    let width =
+        digest.servers.iter().map(|one| printable(&one.server).chars().count()).max().unwrap_or(0).max(6);
+    for (at, one) in digest.servers.iter().enumerate() {
+        if at == 0 {
+            let names = format!(
+                "{:<width$}  {:>6}  {:>6}  {:>7}  {:>6}",
+                "server", "calls", "asked", "allowed", "denied"
+            );
+            lines.push(paint(DIM, names));
+        }
+        let server = printable(&one.server);
+        lines.push(format!(
+            "{server:<width$}  {:>6}  {:>6}  {:>7}  {:>6}",
+            one.calls, one.asked, one.allowed, one.denied
+        ));
+    }
+    let mut part = |name: &str, all: Vec<String>| {
+        if !all.is_empty() {
+            lines.push(String::new());
+            lines.push(name.to_owned());
+            lines.extend(all.into_iter().map(|words| format!("  {words}")));
+        }
+    };
+    let passed = digest.passed.iter().map(|one| {
+        let times = if one.calls == 1 { String::new() } else { format!(", {} times", one.calls) };
+        format!("{} {}{times}", printable(&one.server), printable(&one.subject))
+    });
+    part("passed without a question after text that others wrote", passed.collect());
+    part("new servers", digest.new_servers.iter().map(|name| printable(name)).collect());
+    let firsts = digest.first_uses.iter();
+    part(
+        "first uses",
+        firsts.map(|(server, name)| format!("{} {}", printable(server), printable(name))).collect(),
+    );
+    if digest.is_cut {
+        lines.push(paint(DIM, "only the newest entries were counted"));
+    }
+    lines.join("\n")
 }
 
 fn moment(micros: i64) -> String {

@@ -15,7 +15,7 @@ use hospes_host::{Gateway, Host, RequestStateConfig, UpstreamAccounts};
 use hospes_policy::Preset;
 
 use super::serve::{listen, listen_error};
-use super::{InterruptListener, console, policy, waiting};
+use super::{InterruptListener, console, new_servers, policy, waiting};
 use crate::args::{HostOptions, UpArgs};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
@@ -75,6 +75,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = InterruptListener::new()?;
     let callers_rule = config.callers;
+    let begun = jiff::Timestamp::now();
     let host = start(&args.host, config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, output).await;
@@ -129,6 +130,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             served = server.serve_until(shutdown) => served,
             never = report(&host, output) => match never {},
             never = waiting::report(&host, output) => match never {},
+            never = new_servers::report(&host, begun, output) => match never {},
             never = policy::report(&host, output) => match never {},
         }
     };

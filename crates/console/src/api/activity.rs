@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use hospes_store::{AuditEntryKind, AuditLog, AuditQuery, GatheredEntry, RecordedEntry};
-use jiff::Timestamp;
+use hospes_host::approvals::{ApprovalGrant, ApprovalQueue, GrantEffect};
+use hospes_store::{AuditDigest, AuditEntryKind, AuditLog, AuditQuery, GatheredEntry, RecordedEntry};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,6 +14,9 @@ use crate::console::Console;
 
 /// Maximum number of entries in one response.
 const MAX_LIMIT: usize = 500;
+
+/// Default time range of a digest.
+const DIGEST_RANGE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Query of a search in the audit log.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -88,6 +92,40 @@ pub(super) async fn search(
         false => ActivityEntries::Each(record.search(search).await?),
     };
     Ok(Json(ActivityResponse { entries }))
+}
+
+/// Digest of a time range.
+#[derive(Serialize)]
+pub(super) struct DigestResponse {
+    #[serde(flatten)]
+    digest: AuditDigest,
+    /// Known targets and values that were used in the range.
+    #[serde(rename = "knownUsed")]
+    known_used: Vec<ApprovalGrant>,
+}
+
+/// Query of a digest.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DigestQuery {
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+}
+
+pub(super) async fn digest(
+    State(console): State<Console>,
+    asked: Result<Query<DigestQuery>, QueryRejection>,
+) -> ApiResult<DigestResponse> {
+    let Query(DigestQuery { since, until }) =
+        asked.map_err(|rejection| ApiError::Misread(rejection.body_text()))?;
+    let until = until.unwrap_or_else(Timestamp::now);
+    let since = since.unwrap_or_else(|| until.saturating_sub(DIGEST_RANGE).unwrap_or(Timestamp::MIN));
+    let digest = require_audit(&console)?.digest(since, until).await?;
+    let grants = console.queue().map(ApprovalQueue::grants).unwrap_or_default();
+    let is_used = |grant: &ApprovalGrant| {
+        grant.effect == GrantEffect::Known && grant.used_at.is_some_and(|at| at >= since)
+    };
+    Ok(Json(DigestResponse { digest, known_used: grants.into_iter().filter(is_used).collect() }))
 }
 
 #[derive(Serialize)]

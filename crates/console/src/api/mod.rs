@@ -82,6 +82,7 @@ fn api() -> Router<Console> {
         .route("/servers/{name}/restart", post(servers::restart))
         .route("/activity", get(activity::search))
         .route("/activity/summary", get(summary::summary))
+        .route("/activity/digest", get(activity::digest))
         .route("/activity/{number}/arguments", get(activity::arguments))
         .route("/sessions", get(sessions::list))
         .route("/sessions/{id}/end", post(sessions::end))

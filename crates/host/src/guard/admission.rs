@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 use hospes_policy::{CallArguments, DataFlowPolicy, Policy, PolicyDecision, PolicyRequest, PolicyVerdict};
+use hospes_store::AFTER_UNTRUSTED;
 use jiff::Timestamp;
 
 use super::admitted_call::AdmittedCall;
@@ -17,6 +18,14 @@ use super::denials::{UNASKED, UNREVIEWED, denial};
 use super::enforcer::PolicyEnforcer;
 use super::review::ResultReview;
 use crate::approvals::{GrantEffect, GrantQuery, GuardCard};
+
+/// A verdict in the light of what its session has read.
+struct WeighedVerdict {
+    verdict: PolicyVerdict,
+    guard: Option<GuardCard>,
+    /// True if the call, if it is allowed, changes or reaches something after text of others was read.
+    passes_after_untrusted: bool,
+}
 
 impl PolicyEnforcer {
     /// Decides whether a call may be sent. Continues with its entry of the audit log. Breaks if the call ends here: with a
@@ -66,7 +75,8 @@ impl PolicyEnforcer {
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
-        let (verdict, guard) = self.weigh(policy, &asked, going, &arguments, verdict, passage);
+        let WeighedVerdict { verdict, guard, passes_after_untrusted } =
+            self.weigh(policy, &asked, going, &arguments, verdict, passage);
         if verdict.decision != PolicyDecision::Deny
             && let Some(denial) = self.denial_before_asking(&asked, going, &verdict)
         {
@@ -81,8 +91,11 @@ impl PolicyEnforcer {
                 || call.context.round().steps.contains_key(APPROVED_STEP));
         match verdict.decision {
             PolicyDecision::Allow if !was_asked => {
-                let decision = CallDecision::Allow { by: verdict.because.to_string().into() };
-                passage.conclude(going, decision).await?;
+                let by = match passes_after_untrusted {
+                    true => format!("{}; {AFTER_UNTRUSTED}", verdict.because),
+                    false => verdict.because.to_string(),
+                };
+                passage.conclude(going, CallDecision::Allow { by: by.into() }).await?;
             }
             PolicyDecision::Deny => {
                 let (by, why) = (verdict.because.to_string().into(), denial(&verdict).into());
@@ -123,8 +136,9 @@ impl PolicyEnforcer {
         arguments: &CallArguments,
         mut verdict: PolicyVerdict,
         passage: &mut AdmittedCall,
-    ) -> (PolicyVerdict, Option<GuardCard>) {
+    ) -> WeighedVerdict {
         let mut guard = None;
+        let mut passes_after_untrusted = false;
         let labels = if let Some(preset) = policy.preset() {
             let assessed = self.assess((policy, preset), asked, going, arguments, passage.peer());
             if let Some(why) = assessed.refusal.filter(|_| verdict.decision != PolicyDecision::Deny) {
@@ -134,10 +148,11 @@ impl PolicyEnforcer {
                 verdict = policy.apply_guard(verdict, card.cause);
                 guard = Some(card);
             }
+            passes_after_untrusted = assessed.follows_reading;
             passage.remember_text(assessed.description);
             assessed.labels
         } else if policy.data_flow() == DataFlowPolicy::Off {
-            return (verdict, None);
+            return WeighedVerdict { verdict, guard, passes_after_untrusted };
         } else {
             policy.labels(asked, going.known)
         };
@@ -148,7 +163,7 @@ impl PolicyEnforcer {
         {
             verdict = policy.apply_data_flow(verdict, labels, flow);
         }
-        (verdict, guard)
+        WeighedVerdict { verdict, guard, passes_after_untrusted }
     }
 
     /// Returns the denial of a call that no rule can allow. This applies to items a person has blocked, and to calls

@@ -52,6 +52,8 @@ pub(super) struct CallAssessment {
     pub(super) card: Option<GuardCard>,
     /// Reason to refuse the call, if it may not even be asked about.
     pub(super) refusal: Option<String>,
+    /// True if the call changes or reaches something after its conversation has read text of others.
+    pub(super) follows_reading: bool,
 }
 
 /// A value with what is unusual about it.
@@ -73,12 +75,13 @@ impl PolicyEnforcer {
     ) -> CallAssessment {
         let labels = policy.labels(asked, going.known);
         let description = policy.describe(asked, going.known);
-        let mut assessment = CallAssessment { labels, description, card: None, refusal: None };
+        let mut assessment = CallAssessment { labels, description, card: None, refusal: None, follows_reading: false };
         if labels.effect == CallEffect::None && !labels.outbound {
             // The usual case costs no more than this.
             return assessment;
         }
         let reads = self.flows.reads(peer);
+        assessment.follows_reading = reads.has_untrusted && !assessment.description.claims_to_read;
         let mut situation = CallSituation {
             labels,
             is_described: assessment.description.is_described,

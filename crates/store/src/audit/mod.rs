@@ -1,6 +1,7 @@
 //! The audit log: a sequence of events that reveals changed or missing entries.
 
 mod chain;
+mod digest;
 mod entry;
 mod flush_signal;
 mod gathered;
@@ -32,6 +33,7 @@ use crate::hex::{KEY_BYTES, to_hex};
 use crate::key::AuditKeys;
 use chain::ChainError;
 pub use chain::VerifiedLog;
+pub use digest::{AFTER_UNTRUSTED, AuditDigest, PassedCalls, ServerDigest};
 pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome};
 use flush_signal::FlushSignal;
 pub use gathered::GatheredEntry;

@@ -161,3 +161,47 @@ async fn no_key_decides_within_a_second() {
     assert_eq!(said(sending).await, "Sent.");
     assert!(day.sent().contains("anna@corp.example"));
 }
+
+/// A target that the person has remembered is listed with since when and by whom until it is revoked. The day's digest and
+/// the page of the servers say what was new.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remembered_target_is_listed_until_it_is_revoked() {
+    let Some(day) = Newcomer::begin().await else { return };
+    let browser = &day.browser;
+    day.read("read_note", &json!({ "number": 1 })).await;
+    let sending = day.call("send_message", &json!({ "to": "anna@corp.example", "body": "Hello" }));
+    browser.wait_for_text("1 of 1").await;
+    browser.show_all().await;
+    browser.find("[data-targets][aria-disabled=false]").await;
+    browser.press("[data-targets]").await;
+    assert_eq!(said(sending).await, "Sent.");
+    browser.wait_for_text("Its target is remembered for 30 days").await;
+
+    browser.keys("4").await;
+    let page = browser.wait_for_text("anna@corp.example").await;
+    for words in ["Known targets and values", "known", "first for send_message of notes", "until", "given"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    browser.take_screenshot("newcomer-grants").await;
+    let listed = day.hospes.run(&["grants"]).await;
+    assert!(listed.said.contains("known    anna@corp.example"), "{listed:?}");
+    let id = listed.said.split_whitespace().next().unwrap().to_owned();
+
+    browser.keys("3").await;
+    let digest = browser.find("[data-digest]").await.text().await.unwrap();
+    for words in ["notes 2 1 2 0", "notes send_message", "New servers and first uses"] {
+        assert!(digest.contains(words), "{words}: {digest}");
+    }
+    browser.take_screenshot("newcomer-digest").await;
+    let printed = day.hospes.run(&["audit", "digest"]).await.said;
+    assert!(printed.contains("first uses") && printed.contains("notes send_message"), "{printed}");
+    browser.keys("2").await;
+    let new = browser.find("[data-new=notes]").await.text().await.unwrap();
+    assert!(new.contains("with 4 tools and no warnings"), "{new}");
+    browser.take_screenshot("newcomer-servers").await;
+
+    let revoked = day.hospes.run(&["grants", "revoke", &id]).await;
+    assert!(revoked.said.contains("revoked: anna@corp.example"), "{revoked:?}");
+    browser.keys("4").await;
+    browser.wait_for_text("No lasting grants").await;
+}

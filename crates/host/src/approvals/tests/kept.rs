@@ -390,3 +390,48 @@ async fn what_cannot_be_read_is_not_shown_and_allows_nothing() {
         Ok(Some(allowed("app")))
     );
 }
+
+/// A person who answers in the application makes a target known there for as long as at the console.
+#[tokio::test]
+async fn a_target_remembered_by_a_form_is_known_after_a_restart() {
+    let place = Place::new();
+    let card = json!({
+        "kind": "call", "what": "tool", "name": "send", "arguments": { "to": "Anna@corp.example" }, "because": "the guard",
+        "guard": { "cause": "unknown_target", "because": "new", "effect": "reversible", "outbound": true,
+            "targets": ["Anna@corp.example"] },
+    });
+    let card: ApprovalCard = serde_json::from_str(&card.to_string()).unwrap();
+    let offers = DecisionOptions { targets: true, ..DecisionOptions::default() };
+    let known = |queue: &ApprovalQueue, application| {
+        queue.is_known("anna@corp.example", (Some("alice"), Some(application)), &PEER)
+    };
+    let answer = || {
+        let decision = ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Targets };
+        Some((decision, "the person, through the application"))
+    };
+    let first = place.queue().await;
+    let id = first
+        .submit(NewApproval { card: card.clone(), offers, ..returning(1, 1) })
+        .unwrap()
+        .persist()
+        .await
+        .unwrap();
+    let settled = first.redeem(&id, &[1; 32], answer()).await.unwrap();
+    assert!(matches!(settled, Some(ApprovalOutcome::Allowed { lasts: true, .. })), "{settled:?}");
+    assert!(known(&first, "editor") && !known(&first, "other"));
+    drop(first);
+    let second = place.queue().await;
+    assert!(known(&second, "editor") && !known(&second, "other"));
+    let grant = second.grants().remove(0);
+    assert_eq!(
+        (grant.effect, &grant.values[..]),
+        (GrantEffect::Known, &["anna@corp.example".to_owned()][..])
+    );
+
+    // What was not offered was not meant.
+    second.revoke(&grant.id).await.unwrap();
+    let id = second.submit(NewApproval { card, ..asking(2, 1) }).unwrap().detach();
+    let settled = second.redeem(&id, &[2; 32], answer()).await.unwrap();
+    assert!(matches!(settled, Some(ApprovalOutcome::Allowed { lasts: false, .. })), "{settled:?}");
+    assert!(!known(&second, "editor"));
+}

@@ -62,7 +62,7 @@ pub(super) async fn answering(
         .revision(revision)
         .elicitation(move |params: ElicitParams| {
             let ElicitParams::Form(form) = params else { panic!("a form") };
-            let answer = if form.message.starts_with("May I") {
+            let answer = if form.message.contains("May I") {
                 seen.lock().push(form.message);
                 answers.lock().next().expect("no further question")
             } else {

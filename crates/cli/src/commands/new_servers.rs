@@ -1,0 +1,57 @@
+//! Notices about newly seen servers on the terminal of a running host.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+
+use hospes_host::Host;
+use hospes_host::pins::{ItemKind, PinnedServer};
+use jiff::Timestamp;
+
+use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
+
+/// Author of a pin that no person has decided about.
+const FIRST_USE: &str = "first use";
+
+/// Prints a line about each server that is accepted as it is seen for the first time since `begun`. Never returns.
+pub(super) async fn report(host: &Host, begun: Timestamp, output: CliOutput) -> Infallible {
+    let Some(pins) = host.pins() else { return std::future::pending().await };
+    let mut changes = pins.changes();
+    let mut told = HashSet::new();
+    loop {
+        // Before the list is read, so that every later change ends the wait below.
+        changes.mark_unchanged();
+        for server in pins.list().await.unwrap_or_default() {
+            if is_new(&server, begun) && told.insert(server.server.clone()) {
+                output.say(line(&server));
+            }
+        }
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+fn is_new(server: &PinnedServer, begun: Timestamp) -> bool {
+    !server.is_builtin
+        && server.decided_by.as_deref() == Some(FIRST_USE)
+        && server.decided_at.is_some_and(|at| at >= begun.as_microsecond())
+}
+
+/// Formats the line about a new server: the number of its tools, and what was found in its definitions.
+fn line(server: &PinnedServer) -> String {
+    let tools = server.items.iter().filter(|item| item.kind == ItemKind::Tool).count();
+    let found = server.lints.len() + server.items.iter().map(|item| item.lints.len()).sum::<usize>();
+    let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let found = match found {
+        0 => "no findings".to_owned(),
+        count => paint(YELLOW, many(count, "finding")),
+    };
+    let name = printable(&server.server);
+    let hint = paint(DIM, format!("`hospes pins show {name}` shows what it offers"));
+    format!(
+        "  {} {} {name}: {}, {found}  {hint}",
+        paint(YELLOW, "+"),
+        paint(BOLD, "new server"),
+        many(tools, "tool")
+    )
+}
