@@ -9,6 +9,7 @@ import { ago, many } from "./format.js";
 import { gist } from "./gist.js";
 import { go, head } from "./parts.js";
 import { editRule } from "./rule.js";
+import { stringify } from "./json.js";
 import { isSeen, lookSoon, onSeen, showNext } from "./seen.js";
 
 /** How long a card is shown before its buttons do anything: nobody presses what has just moved under the pointer. */
@@ -202,7 +203,7 @@ function card(matter, open, app) {
       h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)),
         h("span", { class: "soft small place" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`))),
     isCall && firstLook(matter),
-    h("div", { class: "matter-body" }, body(matter, draft, change)),
+    h("div", { class: "matter-body" }, body(matter, draft, change), suggestion(matter, draft, app, holds)),
     h("footer", { class: "matter-foot", "data-covers": true },
       !isShown && h("p", { class: "small unshown", key: "unshown" }, h("span", null, "Not fully shown yet. "), h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext([draft.region]) }, "Show the rest")),
       areKeysOff && h("p", { class: "small soft", key: "keys" }, "Keys are off after a decision. Choose this card first: ", h("kbd", null, "j"), " or a click on it."),
@@ -219,6 +220,28 @@ function card(matter, open, app) {
         h("input", { id: "reason", class: "reason", placeholder: "Reason for a denial, sent to the model", "aria-label": "Reason for a denial, sent to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
           oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
         block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies all such requests from now on" }, "Deny and block"))));
+}
+
+/** The values that a condition of a suggested permission allows. */
+const allowedValues = (condition) => (Array.isArray(condition) ? condition : [condition.is]);
+
+/** After like answers: a permission that is no wider than what was approved, and what it would have decided. */
+function suggestion(matter, draft, app, holds) {
+  const { repeated } = matter.card;
+  if (!repeated || !matter.offers.always || draft.value !== undefined) return null;
+  if (draft.counted === undefined) {
+    draft.counted = null;
+    get(`approvals/${path(matter.id)}/repeated`).then((counted) => { draft.counted = counted; app.render(); }, () => {});
+  }
+  const { counted } = draft;
+  const until = new Date(Date.now() + 30 * 86_400_000).toISOString();
+  return h("section", { class: "suggestion", key: "suggestion", "data-suggestion": true },
+    h("p", null, h("strong", null, `You allowed ${repeated.answers} calls like this one. `), "A permission for these values only, for 30 days, would ask less:"),
+    h("dl", { class: "facts" }, Object.entries(repeated.arguments).map(([name, condition]) => h("div", { key: name }, h("dt", null, h("span", { class: "mono" }, name)),
+      h("dd", null, allowedValues(condition).map((value, at) => [at > 0 && " or ", h("span", { class: "mono" }, typeof value === "string" ? value : stringify(value))]))))),
+    counted && h("p", { class: "soft small", key: "counted" }, `In the last 7 days it would have decided ${counted.isExact ? "" : "up to "}${counted.calls} of ${many(counted.of, "call")} of this tool.`, " What cannot be undone or carries private data after text of others is asked about nevertheless."),
+    h("div", { class: "buttons" }, h("button", { type: "button", "data-repeat": true, "aria-disabled": String(holds), onkeydown: (event) => event.key === "Enter" && event.preventDefault(),
+      onclick: () => canAllow(matter) && decide(matter, { decision: "allow", scope: { always: { arguments: repeated.arguments, until } } }, `${title(matter)[0]} is allowed with these values for 30 days.`, app).catch(() => {}) }, "Allow these values for 30 days")));
 }
 
 const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["pending", "other"] };

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use hospes_host::ApprovalQueue;
-use hospes_host::approvals::{Approval, ApprovalDecision, ApprovalGrant, DecideError};
-use hospes_store::{AuditEntry, AuditEntryKind};
-use jiff::Timestamp;
+use hospes_host::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalGrant, DecideError};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, AuditQuery};
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,6 +16,12 @@ use crate::console::Console;
 
 /// Maximum number of closed approvals in a response.
 const MAX_RECENT: usize = 50;
+
+/// Time range in which the calls are counted that a suggested permission would have decided.
+const REPEATED_RANGE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// Maximum number of these calls.
+const MAX_REPEATED_COUNTED: usize = 1000;
 
 pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, ApiError> {
     console
@@ -45,6 +51,59 @@ pub(super) async fn list(State(console): State<Console>) -> Json<ApprovalsRespon
 
 pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<Approval> {
     Ok(Json(require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?))
+}
+
+/// Calls of the last days that a suggested permission would have decided.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RepeatedResponse {
+    /// Calls that it would have allowed. If arguments are not recorded: calls that a person allowed.
+    calls: u64,
+    /// Calls of the tool for the application.
+    of: u64,
+    /// True if the arguments of all these calls are recorded.
+    is_exact: bool,
+}
+
+pub(super) async fn repeated(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+) -> ApiResult<RepeatedResponse> {
+    let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
+    let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(RepeatedResponse::default())) };
+    let (Some(repeated), Some(audit)) = (&card.repeated, console.audit()) else {
+        return Ok(Json(RepeatedResponse::default()));
+    };
+    let mut query = AuditQuery::new()
+        .with_kind(AuditEntryKind::Call)
+        .with_server(&*approval.server)
+        .with_limit(MAX_REPEATED_COUNTED);
+    query.subject = Some(card.name.clone());
+    query.since = Timestamp::now().checked_sub(REPEATED_RANGE).ok();
+    let mut found = RepeatedResponse { is_exact: true, ..RepeatedResponse::default() };
+    for recorded in audit.search(query).await? {
+        let entry = &recorded.entry;
+        // The recorded application is its name with its version and program.
+        let is_same = match (&entry.application, &approval.application) {
+            (Some(recorded), Some(name)) => recorded.starts_with(name.as_str()),
+            (_, name) => name.is_none(),
+        };
+        if !is_same || matches!(entry.ending, None | Some(AuditOutcome::Asked)) {
+            continue;
+        }
+        found.of += 1;
+        let arguments = audit.unseal(entry)?.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let is_allowed = match &arguments {
+            Some(arguments) => repeated.allows(arguments),
+            None => {
+                entry.ending != Some(AuditOutcome::Refused)
+                    && entry.by.as_deref().is_some_and(|by| by.contains("person"))
+            }
+        };
+        found.is_exact &= arguments.is_some();
+        found.calls += u64::from(is_allowed);
+    }
+    Ok(Json(found))
 }
 
 pub(super) async fn decide(

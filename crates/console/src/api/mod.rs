@@ -67,6 +67,7 @@ fn api() -> Router<Console> {
         .route("/events", get(events::stream))
         .route("/approvals", get(approvals::list))
         .route("/approvals/{id}", get(approvals::show).post(approvals::decide))
+        .route("/approvals/{id}/repeated", get(approvals::repeated))
         .route("/grants", get(approvals::grants))
         .route("/grants/{id}/revoke", post(approvals::revoke))
         .route("/rules", get(approvals::rules))

@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::decision::DecisionRecord;
+use super::repeated::RepeatedAnswers;
 
 /// An action that waits for a person's decision, in the form shown to the person.
 ///
@@ -178,6 +179,9 @@ pub struct CallCard {
     /// Suggested conditions on the arguments for a narrow lasting permission, with which the editor starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<RawJson>,
+    /// Suggested permission after like answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<RepeatedAnswers>,
 }
 
 /// Head of a card: what a call does, to whom, and what is unusual about it. It contains no words of a server except the

@@ -37,6 +37,7 @@ fn card(arguments: &str) -> ApprovalCard {
         data_flow: None,
         guard: None,
         suggestion: None,
+        repeated: None,
     }))
 }
 

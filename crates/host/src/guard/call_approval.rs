@@ -27,7 +27,7 @@ use super::waiting::wait_for_decision;
 use crate::approvals::{
     self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, CallCard,
     CallSummary, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession,
-    GuardCard, GuardFinding,
+    GuardCard, GuardFinding, RepeatedAnswers,
 };
 
 /// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
@@ -46,6 +46,12 @@ const MAX_LAST: usize = 256;
 
 /// Maximum length of such arguments, in bytes.
 const MAX_LAST_LENGTH: usize = 64 * 1024;
+
+/// Maximum number of allowed calls of one tool for one application from which a permission is suggested.
+const MAX_REPEATED: usize = 5;
+
+/// Maximum length of the arguments of such a call, in bytes.
+const MAX_REPEATED_LENGTH: usize = 4096;
 
 /// A call that a person is to decide about.
 pub(super) struct CallApproval<'a, 'g> {
@@ -303,7 +309,7 @@ impl PolicyEnforcer {
             _ => (None, false),
         };
         let last = self.last.lock();
-        let card = CallCard {
+        let mut card = CallCard {
             what: going.call_kind(),
             name: going.subject().to_owned(),
             summary: asking.summary(),
@@ -318,8 +324,11 @@ impl PolicyEnforcer {
             data_flow: verdict.flow.clone(),
             guard: guard.clone(),
             suggestion: is_tool.then(|| approval_form::suggestion(arguments)),
+            repeated: None,
         };
         let offers = asking.offers();
+        // What the guard asks about is not offered to be silenced.
+        card.repeated = offers.always.then(|| self.repeated_answers(asking, &card.arguments)).flatten();
         approvals::NewApproval {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
@@ -345,12 +354,33 @@ impl PolicyEnforcer {
             return;
         }
         let Ok(arguments) = RawJson::parse(text.to_owned()) else { return };
+        {
+            let mut allowed = self.allowed.lock();
+            if allowed.len() >= MAX_LAST {
+                // Only a suggestion comes later, so no order of use is kept.
+                allowed.clear();
+            }
+            let answers = allowed.entry(asking.last_key()).or_default();
+            // A call with other arguments than the ones before it begins anew only after as many as are kept.
+            if arguments.as_str().len() <= MAX_REPEATED_LENGTH {
+                answers.push_back(arguments.clone());
+                while answers.len() > MAX_REPEATED {
+                    answers.pop_front();
+                }
+            }
+        }
         let mut last = self.last.lock();
         if last.len() >= MAX_LAST {
             // Only the comparison on the card is lost, so no order of use is kept.
             last.clear();
         }
         last.insert(asking.last_key(), arguments);
+    }
+
+    /// Returns the permission that like answers suggest for a call with these arguments.
+    fn repeated_answers(&self, asking: &CallApproval<'_, '_>, now: &RawJson) -> Option<RepeatedAnswers> {
+        let allowed = self.allowed.lock();
+        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now)
     }
 }
 

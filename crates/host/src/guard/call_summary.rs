@@ -1,7 +1,7 @@
 //! Head of an approval card: what a call does, to whom, and what is unusual about it.
 
 use hospes_policy::{
-    CallArguments, CallEffect, CallVerb, FlowLabels, GuardCause, PolicyAction, PolicyRequest, SessionFlow,
+    CallArguments, CallDestinations, CallEffect, CallVerb, FlowLabels, GuardCause, PolicyAction, PolicyRequest, SessionFlow,
     ToolDescription,
 };
 
@@ -20,9 +20,10 @@ pub(super) fn summarize(
     flow: Option<&SessionFlow>,
 ) -> CallSummary {
     let (verb, mut targets) = match &asked.action {
-        PolicyAction::Tool { name, destinations, .. } => {
+        PolicyAction::Tool { name, .. } => {
             let mut targets = target_values(asked, arguments, description);
             if targets.is_empty() {
+                let destinations = CallDestinations::from_arguments(arguments);
                 targets.extend(destinations.found().iter().map(ToString::to_string));
             }
             (CallVerb::of_tool(name, labels), targets)

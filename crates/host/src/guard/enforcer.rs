@@ -1,6 +1,6 @@
 //! The enforcer of the policy: its rules, its approval queue and its audit log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +70,8 @@ pub struct PolicyEnforcer {
     pub(super) running: ApprovedRounds,
     /// Arguments approved last, by tool and application.
     pub(super) last: Mutex<HashMap<String, RawJson>>,
+    /// Arguments approved lately, by tool and application, from which a permission is suggested.
+    pub(super) allowed: Mutex<HashMap<String, VecDeque<RawJson>>>,
     /// Subscriptions that have already been recorded.
     pub(super) followers: RecordedSubscriptions,
     /// The problem that was found when the record was gone through.
@@ -99,6 +101,7 @@ impl PolicyEnforcer {
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
             running: ApprovedRounds::default(),
             last: Mutex::default(),
+            allowed: Mutex::default(),
             followers: RecordedSubscriptions::default(),
             record_problem: std::sync::OnceLock::new(),
             unattended: UnattendedMode::default(),

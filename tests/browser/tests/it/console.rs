@@ -140,6 +140,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     assert_eq!(browser.run("return document.activeElement.hasAttribute('data-deny')").await, true);
     browser.take_screenshot("console-approval").await;
     // What it is, in its server's words, which are told from ours.
+    browser.run("document.querySelector('.said-of').scrollIntoView({ block: 'center' })").await;
     browser.press(".said-of summary").await;
     browser.wait_for_text("The current date and time.").await;
     browser.fill("#reason", "it is late enough").await;

@@ -343,3 +343,52 @@ async fn what_was_missed_is_listed_for_whoever_looks_later() {
         browser.take_screenshot(&format!("missed-{width}")).await;
     }
 }
+
+/// After three like answers the card proposes a permission for the approved values and nothing wider.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_like_answers_suggest_a_permission_for_just_these_values() {
+    let Some(house) = House::build(&["--pins", "first-use", "--audit-arguments"]).await else { return };
+    let browser = &house.browser;
+    let mail = |to: &str| house.call("send_email", &json!({ "to": to, "body": "the report" }));
+    for to in ["ann@example.com", "bob@example.com", "ann@example.com"] {
+        let calling = mail(to);
+        browser.wait_for_text("1 of 1").await;
+        browser.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        assert_eq!(
+            browser.run("return document.querySelector('[data-suggestion]') === null").await,
+            true,
+            "{to}"
+        );
+        browser.press("[data-once]").await;
+        assert!(said(calling).await.contains(to));
+        browser.wait_for_text("No pending approvals.").await;
+    }
+    // One to somebody else is no like call.
+    let other = mail("eve@example.com");
+    browser.wait_for_text("1 of 1").await;
+    assert_eq!(browser.run("return document.querySelector('[data-suggestion]') === null").await, true);
+    browser.find("[data-deny][aria-disabled=false]").await;
+    browser.press("[data-deny]").await;
+    said(other).await;
+    browser.wait_for_text("No pending approvals.").await;
+
+    let calling = mail("bob@example.com");
+    browser.wait_for_text("it would have decided 3 of 4 calls").await;
+    let proposed = browser.find("[data-suggestion]").await.text().await.unwrap();
+    for words in ["You allowed 3 calls like this one", "ann@example.com or bob@example.com", "the report"] {
+        assert!(proposed.contains(words) && !proposed.contains("eve@"), "{words}: {proposed}");
+    }
+    browser.take_screenshot("suggestion").await;
+    browser.show_all().await;
+    browser.find("[data-repeat][aria-disabled=false]").await;
+    browser.press("[data-repeat]").await;
+    assert!(said(calling).await.contains("bob"));
+    // These values are allowed from now on, and no others.
+    assert!(said(mail("ann@example.com")).await.contains("ann"));
+    assert!(said(mail("bob@example.com")).await.contains("bob"));
+    browser.wait_for_text("No pending approvals.").await;
+    let other = mail("eve@example.com");
+    browser.wait_for_text("1 of 1").await;
+    assert!(!other.is_finished());
+}
