@@ -203,7 +203,7 @@ function card(matter, open, app) {
       h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)),
         h("span", { class: "soft small place" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`))),
     isCall && firstLook(matter),
-    h("div", { class: "matter-body" }, body(matter, draft, change), suggestion(matter, draft, app, holds)),
+    h("div", { class: "matter-body" }, withSuggestion(body(matter, draft, change), suggestion(matter, draft, app, holds))),
     h("footer", { class: "matter-foot", "data-covers": true },
       !isShown && h("p", { class: "small unshown", key: "unshown" }, h("span", null, "Not fully shown yet. "), h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext([draft.region]) }, "Show the rest")),
       areKeysOff && h("p", { class: "small soft", key: "keys" }, "Keys are off after a decision. Choose this card first: ", h("kbd", null, "j"), " or a click on it."),
@@ -221,6 +221,9 @@ function card(matter, open, app) {
           oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
         block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies all such requests from now on" }, "Deny and block"))));
 }
+
+/** The parts of a card with the suggestion behind the first, which are the arguments. */
+const withSuggestion = (parts, suggested) => (suggested ? [parts[0], suggested, ...parts.slice(1)] : parts);
 
 /** The values that a condition of a suggested permission allows. */
 const allowedValues = (condition) => (Array.isArray(condition) ? condition : [condition.is]);

@@ -25,7 +25,7 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 23] = [
+const LINES: [(&str, Means); 24] = [
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
@@ -37,6 +37,7 @@ const LINES: [(&str, Means); 23] = [
     ("hospes pins history", Means::Runs),
     ("hospes pins accept", Means::IsParsed("a person decides; tests/pins.rs runs it")),
     ("hospes pins reject", Means::IsParsed("a person decides; tests/pins.rs runs it")),
+    ("hospes grants", Means::IsParsed("it asks a running host; tests/browser runs it")),
     ("hospes approve", Means::IsParsed("what waits has other ids; tests/approve.rs runs it")),
     (
         "hospes list \"npx",

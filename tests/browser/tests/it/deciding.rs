@@ -379,9 +379,10 @@ async fn three_like_answers_suggest_a_permission_for_just_these_values() {
     for words in ["You allowed 3 calls like this one", "ann@example.com or bob@example.com", "the report"] {
         assert!(proposed.contains(words) && !proposed.contains("eve@"), "{words}: {proposed}");
     }
-    browser.take_screenshot("suggestion").await;
     browser.show_all().await;
     browser.find("[data-repeat][aria-disabled=false]").await;
+    browser.take_screenshot("suggestion").await;
+    browser.run("document.querySelector('[data-repeat]').scrollIntoView({ block: 'center' })").await;
     browser.press("[data-repeat]").await;
     assert!(said(calling).await.contains("bob"));
     // These values are allowed from now on, and no others.

@@ -93,7 +93,7 @@ impl CardPage {
         // Joined to one line first: a foreign line break must not start a line that looks like the host's.
         for (at, line) in text::lines(&visible_line(value), room).into_iter().enumerate() {
             let mut spans = vec![label(if at == 0 { name } else { "" })];
-            spans.extend(self.marked(line, style));
+            spans.extend(self.marked(&line, style));
             self.lines.push(Line::from(spans));
         }
     }
@@ -124,16 +124,16 @@ impl CardPage {
     pub(super) fn said(&mut self, words: &str) {
         for line in text::lines(words, self.width.saturating_sub(2)) {
             let mut spans = vec![Span::styled("│ ", dim())];
-            spans.extend(self.marked(line, Style::new()));
+            spans.extend(self.marked(&line, Style::new()));
             self.lines.push(Line::from(spans));
         }
     }
 
     /// Splits a line so that the values in it stand out. Of a value that is broken over lines, no part is marked.
-    fn marked(&self, line: String, style: Style) -> Vec<Span<'static>> {
+    fn marked(&self, line: &str, style: Style) -> Vec<Span<'static>> {
         let mark = style.fg(Color::Yellow).add_modifier(Modifier::BOLD | Modifier::REVERSED);
         let mut spans = Vec::new();
-        let mut rest = line.as_str();
+        let mut rest = line;
         let first = |rest: &str| {
             let found = self.marks.iter().filter(|mark| !mark.is_empty());
             found.filter_map(|mark| Some((rest.find(mark.as_str())?, mark.len()))).min()
