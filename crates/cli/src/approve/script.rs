@@ -223,3 +223,39 @@ fn failed(error: &ClientError) -> CliError {
         other => CliError::new(FailureCode::Unreachable, "the host does not answer").with_cause(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::args::{Cli, CliCommand};
+
+    fn decision(words: &[&str]) -> Result<Value, String> {
+        let words = [&["hospes", "approve"], words].concat();
+        let CliCommand::Approve(args) =
+            Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
+        else {
+            return Err("another command".to_owned());
+        };
+        let decided = ScriptedDecision::of(&args).map_err(|error| error.to_string())?;
+        Ok(serde_json::to_value(decided.map(|decided| decided.decision)).unwrap())
+    }
+
+    #[test]
+    fn each_flag_says_how_long_a_permission_lasts() {
+        let allow = |scope: &str| json!({ "decision": "allow", "scope": scope });
+        for (flag, scope) in
+            [("--session", "session"), ("--remember-targets", "targets"), ("--trust-values", "values")]
+        {
+            assert_eq!(decision(&["--allow", "3f9a", flag]), Ok(allow(scope)), "{flag}");
+            assert!(decision(&[flag]).is_err(), "{flag} belongs to a permission");
+        }
+        // Two of them would mean different things, and an edit is not what the card has shown.
+        for flags in [["--remember-targets", "--session"], ["--trust-values", "--remember-targets"]] {
+            assert!(decision(&[&["--allow", "3f9a"][..], &flags].concat()).is_err(), "{flags:?}");
+        }
+        assert!(decision(&["--allow", "3f9a", "--remember-targets", "--edit", "x.json"]).is_err());
+    }
+}

@@ -35,11 +35,15 @@ impl RepeatedAnswers {
         }
         let mut arguments = BTreeMap::new();
         for (name, value) in &now {
-            let mut values: Vec<&Value> = allowed.iter().filter_map(|one| one.get(name)).collect();
-            let answers = values.len();
-            values.dedup();
+            let answers: Vec<&Value> = allowed.iter().filter_map(|one| one.get(name)).collect();
+            let mut values: Vec<&Value> = Vec::new();
+            for answer in &answers {
+                if !values.contains(answer) {
+                    values.push(answer);
+                }
+            }
             // An argument that was sometimes missing, or a value that was never approved, is no like answer.
-            if answers < allowed.len() || !values.contains(&value) || !is_plain_name(name) {
+            if answers.len() < allowed.len() || !values.contains(&value) || !is_plain_name(name) {
                 return None;
             }
             arguments.insert(name.clone(), condition(&values)?);
@@ -104,7 +108,7 @@ mod tests {
         let allowed = [call("a@x.example"), call("b@x.example"), call("a@x.example")];
         assert_eq!(suggested(&allowed[..2], &allowed[0]), None, "two are too few");
         let found = suggested(&allowed, &allowed[1]).unwrap();
-        assert_eq!(json!(found)["urgent"], json!({ "is": false }));
+        assert_eq!(json!(found), json!({ "to": ["a@x.example", "b@x.example"], "urgent": { "is": false } }));
         let rule = RepeatedAnswers { answers: 3, arguments: found };
         assert!(GrantConditions::new(&rule.arguments, &[]).is_ok(), "it is a rule");
         assert!(rule.allows(&allowed[0]) && rule.allows(&allowed[1]));
