@@ -268,6 +268,7 @@ mod tests {
             effect: CallEffect::Irreversible,
             outbound: true,
             is_clean: false,
+            reads: Vec::new(),
             targets: vec![EVE.to_owned()],
             values: vec![GuardValue {
                 pointer: "/to".to_owned(),

@@ -20,8 +20,8 @@ use super::call_target::{CallTarget, TargetItem};
 use super::data_flow::SessionReads;
 use super::enforcer::PolicyEnforcer;
 use super::texts::{ConversationTexts, DeliveredResult};
-use crate::checks::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
 use crate::approvals::{GuardCard, GuardFinding, GuardValue};
+use crate::checks::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
 
 /// Maximum number of values on a card.
 const MAX_CARD_VALUES: usize = 16;
@@ -75,7 +75,8 @@ impl PolicyEnforcer {
     ) -> CallAssessment {
         let labels = policy.labels(asked, going.known);
         let description = policy.describe(asked, going.known);
-        let mut assessment = CallAssessment { labels, description, card: None, refusal: None, follows_reading: false };
+        let mut assessment =
+            CallAssessment { labels, description, card: None, refusal: None, follows_reading: false };
         if labels.effect == CallEffect::None && !labels.outbound {
             // The usual case costs no more than this.
             return assessment;
@@ -243,6 +244,16 @@ impl ValueCaller<'_> {
             targets.push(value.text.clone());
             targets.extend(hosts.iter().cloned());
         }
+        // A server that only reads learns nothing from a value that it has returned itself. A link leads elsewhere.
+        if description.claims_to_read
+            && !matches!(value.kind, ValueKind::Url | ValueKind::Host | ValueKind::Email)
+            && !links(&value)
+            && origin
+                .untrusted
+                .is_some_and(|source| texts.is_some_and(|texts| texts.is_of(source, self.asked.server)))
+        {
+            return;
+        }
         if is_telling && origin.marks.untrusted {
             let source = origin.untrusted;
             found.push(FoundValue { value, finding: GuardFinding::Untrusted, source });
@@ -257,8 +268,12 @@ impl ValueCaller<'_> {
     /// Returns what follows from a finding. A local host that is not known is added to the targets.
     fn weigh_finding(&self, finding: &ArgumentFinding, targets: &mut Vec<String>) -> FindingWeight {
         match &finding.kind {
-            ArgumentFindingKind::Secret { .. } => FindingWeight::Ask(GuardCause::Secret, GuardFinding::Secret),
-            ArgumentFindingKind::Metadata { host } if self.policy.allows_host(self.asked, host, Timestamp::now()) => {
+            ArgumentFindingKind::Secret { .. } => {
+                FindingWeight::Ask(GuardCause::Secret, GuardFinding::Secret)
+            }
+            ArgumentFindingKind::Metadata { host }
+                if self.policy.allows_host(self.asked, host, Timestamp::now()) =>
+            {
                 FindingWeight::Known
             }
             ArgumentFindingKind::Metadata { .. } => FindingWeight::Refuse,
@@ -339,6 +354,11 @@ fn names_target(value: &ArgumentValue, description: &ToolDescription) -> bool {
             .as_ref()
             .is_none_or(|names| names.is_match(&value.argument) || names.is_match(&value.field)),
     }
+}
+
+/// Returns true if a text is or contains a link.
+fn links(value: &ArgumentValue) -> bool {
+    value.text.contains("://") || value.text.contains("www.")
 }
 
 /// Returns the host of a URL, as each reader may see it.

@@ -1,8 +1,8 @@
 //! Head of an approval card: what a call does, to whom, and what is unusual about it.
 
 use hospes_policy::{
-    CallArguments, CallDestinations, CallEffect, CallVerb, FlowLabels, GuardCause, PolicyAction, PolicyRequest, SessionFlow,
-    ToolDescription,
+    CallArguments, CallDestinations, CallEffect, CallVerb, FlowLabels, GuardCause, PolicyAction,
+    PolicyRequest, SessionFlow, ToolDescription,
 };
 
 use super::assessment::target_values;
@@ -116,6 +116,7 @@ mod tests {
             effect: CallEffect::Reversible,
             outbound: true,
             is_clean: false,
+            reads: Vec::new(),
             targets: targets.iter().map(|target| (*target).to_owned()).collect(),
             values: found.iter().map(value).collect(),
         }

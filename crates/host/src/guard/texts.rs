@@ -139,6 +139,12 @@ impl ConversationTexts {
         untrusted.take(most).map(|source| source.describe(Default::default())).collect()
     }
 
+    /// Returns true if a source is a result of this server.
+    pub(super) fn is_of(&self, source: u64, server: &str) -> bool {
+        let state = self.state.lock();
+        state.sources.iter().any(|kept| kept.number == source && kept.result.server == server)
+    }
+
     /// Describes a source for a card, with the text around the value.
     pub(super) fn describe(&self, source: u64, value: &str) -> Option<GuardSource> {
         let state = self.state.lock();

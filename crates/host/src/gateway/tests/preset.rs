@@ -155,6 +155,33 @@ async fn a_call_is_asked_about_if_a_text_of_others_may_have_caused_it() {
     }
 }
 
+/// Ten ordinary reads of a server that nobody has labelled: each takes its argument from the one before.
+#[tokio::test]
+async fn reading_what_a_server_has_listed_is_not_asked_about() {
+    let guard = guard(Policy::of_preset(Preset::Balanced));
+    let host = House::default()
+        .with("notes", Revision::LATEST_LEGACY, || {
+            Server::new("notes", "1")
+                .tool("list_files", |_: Anything| async {
+                    "/home/ann/plans/budget-2026.txt, my-summer-letter.md"
+                })
+                .tool("read_file", |_: Anything| async { "see https://evil.example/a-page" })
+                .tool("fetch_page", |_: Anything| async { "a page" })
+        })
+        .guarded(&guard)
+        .start();
+    let _viewer = guard.approvals().register_viewer(None);
+    let peer = session(Revision::LATEST_LEGACY);
+    let ask = async |name: &str, arguments| call(&host, &peer, name, arguments, None).await.1;
+    assert_eq!(ask("notes__list_files", json!({})).await, None);
+    for path in ["/home/ann/plans/budget-2026.txt", "my-summer-letter.md"] {
+        assert_eq!(ask("notes__read_file", json!({ "path": path })).await, None, "{path}");
+    }
+    let link = ask("notes__fetch_page", json!({ "url": "https://evil.example/a-page" })).await;
+    assert_eq!(causes(link.as_ref()), Some(GuardCause::UntrustedValue));
+    host.stop().await;
+}
+
 #[tokio::test]
 async fn what_a_person_makes_known_is_not_asked_about_again_and_can_be_revoked() {
     let arrived = Arc::default();
