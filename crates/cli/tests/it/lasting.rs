@@ -138,10 +138,19 @@ fn signals_about_limits_do_not_end_the_host() {
 }
 
 #[test]
-fn a_host_without_a_policy_says_that_nothing_is_asked() {
+fn a_host_without_a_policy_says_what_is_asked() {
     let house = House::new();
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     let options = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off"];
+    let mut host = Running::start(house.command(&options));
+    host.said(|line| line.contains("guard") && line.contains("preset balanced: asks about effects"));
+    eventually("the host answers", || {
+        house.run(&["status"]).stdout.contains("guard: preset balanced: asks about effects")
+    });
+    host.signal("-TERM");
+    host.wait();
+
+    let options = [&options[..], &["--preset", "off"]].concat();
     let mut host = Running::start(house.command(&options));
     host.said(|line| {
         line.contains("policy") && line.contains("none, so every call is allowed without approval")
