@@ -10,10 +10,14 @@ use hospes_store::AuditEntryKind;
 
 /// Measured figures of the presets (docs/guard.md), for the help of `hospes policy init`.
 const PRESETS_HELP: &str = "\
-Presets, measured on AgentDojo with an agent that follows every injected text (docs/guard.md):
-  cautious   asks about every effect
-  balanced   asks about effects that a text of others may have caused
-  open       asks about values that stand in such a text";
+Measured on AgentDojo (97 tasks, 609 attacks) with an agent that follows every
+injected text and a person who answers each question rightly (docs/guard.md):
+  cautious  asks about every effect:
+            no attack succeeds, 1.0 questions a task
+  balanced  asks about effects that a text of others may have caused:
+            no attack succeeds, 0.8 questions a task, 0.4 once targets are known
+  open      asks about values that stand in such a text:
+            fewest questions; an attack that needs no such value succeeds";
 
 /// Subcommands of `hospes policy`.
 #[derive(Debug, Subcommand)]
