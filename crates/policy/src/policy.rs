@@ -239,11 +239,14 @@ impl Policy {
     pub fn describe(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> ToolDescription {
         let mut description = describe_tool(&self.labels, asked);
         let is_believed = known.is_some() || self.trusts(asked.server);
-        if let PolicyAction::Tool { name, effects, .. } = asked.action {
-            // Once it is described, what it claims does not matter.
-            description.claims_to_read =
-                !is_believed && !description.is_described && effects.claims_to_read(name);
-        }
+        let claims_to_read = match asked.action {
+            PolicyAction::Tool { name, effects, .. } => effects.claims_to_read(name),
+            // Fetching one changes nothing.
+            PolicyAction::Prompt { .. } | PolicyAction::Resource { .. } => true,
+            _ => false,
+        };
+        // Once it is described, what it claims does not matter.
+        description.claims_to_read = claims_to_read && !is_believed && !description.is_described;
         description.is_described |= is_believed;
         description
     }

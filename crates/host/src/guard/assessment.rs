@@ -244,10 +244,12 @@ impl ValueCaller<'_> {
             targets.push(value.text.clone());
             targets.extend(hosts.iter().cloned());
         }
-        // A server that only reads learns nothing from a value that it has returned itself. A link leads elsewhere.
+        // A server that only reads learns nothing from a value that it has returned itself. A link leads elsewhere, unless
+        // it is the URI of a resource, which is read at its own server.
+        let leads_elsewhere = !matches!(self.asked.action, PolicyAction::Resource { .. })
+            && (matches!(value.kind, ValueKind::Url | ValueKind::Host | ValueKind::Email) || links(&value));
         if description.claims_to_read
-            && !matches!(value.kind, ValueKind::Url | ValueKind::Host | ValueKind::Email)
-            && !links(&value)
+            && !leads_elsewhere
             && origin
                 .untrusted
                 .is_some_and(|source| texts.is_some_and(|texts| texts.is_of(source, self.asked.server)))
@@ -300,12 +302,16 @@ impl ValueCaller<'_> {
     /// Returns true if the value is the person's own by the policy.
     fn is_own(&self, value: &ArgumentValue) -> bool {
         let text = value.text.trim().to_lowercase();
+        // A link to elsewhere can end with an address of the person's domain.
+        let is_address = || {
+            let of_address =
+                |ch: char| ch.is_alphanumeric() || matches!(ch, '.' | '_' | '%' | '+' | '-' | '@');
+            text.chars().filter(|ch| *ch == '@').count() == 1 && text.chars().all(of_address)
+        };
         self.policy.own().iter().any(|own| {
             let own = own.to_lowercase();
             match own.strip_prefix('@') {
-                Some(domain) => {
-                    text.strip_suffix(&*own).is_some_and(|user| !user.is_empty()) || text == domain
-                }
+                Some(domain) => (text.ends_with(&own) && is_address()) || text == domain,
                 None => text == own,
             }
         })
