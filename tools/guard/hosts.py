@@ -132,6 +132,8 @@ class McpClient:
 
     def __init__(self, host, revision=SESSIONS):
         address, port = host.address()
+        # Sessions that the application has left open.
+        self.left = []
         self.connection = http.client.HTTPConnection(address, int(port), timeout=150)
         self.revision = revision
         self.session = None
@@ -179,12 +181,23 @@ class McpClient:
         self.request("initialize", {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": info})
         self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, "notifications/initialized")
 
-    def end(self):
+    def leave(self):
+        """Leaves the session open; `end` ends it with the current one."""
         if self.session:
-            headers = {"Mcp-Session-Id": self.session, "MCP-Protocol-Version": self.revision}
-            self.connection.request("DELETE", "/mcp", headers=headers)
-            self.connection.getresponse().read()
+            self.left.append(self.session)
             self.session = None
+
+    def end(self):
+        while self.left:
+            self.end_session(self.left.pop())
+        if self.session:
+            self.end_session(self.session)
+            self.session = None
+
+    def end_session(self, session):
+        headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": self.revision}
+        self.connection.request("DELETE", "/mcp", headers=headers)
+        self.connection.getresponse().read()
 
     def call(self, server, tool, arguments):
         name = f"{server}__{tool}"

@@ -119,7 +119,8 @@ class Replay:
         application = self.run[3]
         for index, call in enumerate(attack.calls):
             if attack.between and index == attack.between_at:
-                self.client.end()
+                # The agent's conversation goes on, so the application has not ended its session.
+                self.client.leave()
                 self.client.begin(application if attack.between == "new-session" else f"{application}-second")
             self.step(ATTACK, index, call)
 

@@ -30,6 +30,10 @@ const MAX_TEXTS: usize = 256 * 1024 * 1024;
 /// Number of added results after which the memory of all texts is measured.
 const MEASURED_EVERY: usize = 256;
 
+/// Time after a read within which a new session of the same application continues the conversation: an application that
+/// connects again has not forgotten what it read.
+const CONTINUED_WITHIN: Duration = Duration::from_secs(10 * 60);
+
 /// Time for which a read counts if the end of its session is unknown.
 const READ_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
@@ -65,7 +69,7 @@ enum FlowSession {
     Whole(Option<Arc<str>>),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FlowSources {
     private: Vec<FlowSource>,
     untrusted: Vec<FlowSource>,
@@ -131,7 +135,8 @@ impl DataFlowTracker {
             return SessionReads::default();
         }
         let (session, now) = (self.session(peer), Instant::now());
-        let (own, whole) = (all.get(&session), all.get(&FlowSession::Whole(peer.principal.clone())));
+        let own = all.get(&session).or_else(|| continued(&all, peer, now));
+        let whole = all.get(&FlowSession::Whole(peer.principal.clone()));
         let has = |of: fn(&FlowSources) -> &Vec<FlowSource>| {
             own.into_iter().flat_map(of).any(|source| session.ends() || source.is_fresh(now))
                 || whole.into_iter().flat_map(of).any(|source| source.is_fresh(now))
@@ -151,7 +156,9 @@ impl DataFlowTracker {
         let (session, now) = (self.session(peer), Instant::now());
         let mut all = self.all.lock();
         if !all.contains_key(&session) {
+            let before = continued(&all, peer, now).cloned();
             make_room(&mut all, MAX_FLOWS, now);
+            all.insert(session.clone(), before.unwrap_or_default());
         }
         change(all.entry(session).or_default(), now)
     }
@@ -163,7 +170,8 @@ impl DataFlowTracker {
             return None;
         }
         let (session, now) = (self.session(peer), Instant::now());
-        let (own, whole) = (all.get(&session), all.get(&FlowSession::Whole(peer.principal.clone())));
+        let own = all.get(&session).or_else(|| continued(&all, peer, now));
+        let whole = all.get(&FlowSession::Whole(peer.principal.clone()));
         let names = |of| names_of(of, own, whole, session.ends(), now);
         // Most sessions have read nothing private.
         let private = names(|sources| &sources.private);
@@ -235,6 +243,29 @@ impl FlowSource {
     fn is_fresh(&self, now: Instant) -> bool {
         now.duration_since(self.at) < READ_LIFETIME
     }
+}
+
+/// Returns what the conversation has read that a new session of an older revision continues: that of the open session of
+/// the same application and person that has read last, if that was a short time ago. Applications without a name are
+/// not told apart, so none continues another.
+fn continued<'a>(
+    all: &'a HashMap<FlowSession, FlowSources>,
+    peer: &Arc<Peer>,
+    now: Instant,
+) -> Option<&'a FlowSources> {
+    if !peer.revision.is_legacy() {
+        return None;
+    }
+    let name = &peer.info.as_ref()?.name;
+    let is_same = |other: &Peer| {
+        other.principal == peer.principal && other.info.as_ref().is_some_and(|info| info.name == *name)
+    };
+    let recent = all.iter().filter_map(|(session, sources)| {
+        let FlowSession::Older(other) = session else { return None };
+        let last = sources.last().filter(|last| now.duration_since(*last) < CONTINUED_WITHIN)?;
+        is_same(&*other.upgrade()?).then_some((last, sources))
+    });
+    recent.max_by_key(|(last, _)| *last).map(|(_, sources)| sources)
 }
 
 /// Returns the names of the servers that a session has read from.
@@ -369,6 +400,27 @@ mod tests {
         let is_there = |session: &FlowSession| matches!(session, FlowSession::Older(peer) if peer.as_ptr() as usize == address && peer.strong_count() > 0);
         assert!(!all.keys().any(is_there));
         assert_eq!(all.len(), 2, "one of each era");
+    }
+
+    /// An application that connects again goes on with what it has read; after a while, and for others, it does not.
+    #[tokio::test(start_paused = true)]
+    async fn a_new_session_of_an_application_continues_an_open_one_that_has_just_read() {
+        let flows = DataFlowTracker::default();
+        let session = |application, principal| peer(Revision::LATEST_LEGACY, application, principal);
+        let first = session("app", "ann");
+        flows.note(&first, "mail", PRIVATE);
+        flows.note(&first, "web", UNTRUSTED);
+        let next = session("app", "ann");
+        assert!(flows.reads(&next).has_untrusted && flows.tainted(&next).is_some());
+        for other in [session("another", "ann"), session("app", "bob")] {
+            assert!(!flows.reads(&other).has_untrusted, "{other:?}");
+        }
+        tokio::time::advance(CONTINUED_WITHIN).await;
+        assert!(!flows.reads(&session("app", "ann")).has_untrusted);
+        flows.note(&next, "web", UNTRUSTED);
+        assert!(flows.reads(&session("app", "ann")).has_untrusted);
+        drop((first, next));
+        assert!(!flows.reads(&session("app", "ann")).has_untrusted, "the session was ended");
     }
 
     /// Opening many sessions does not discard reads, and the reads of one person never count for another.

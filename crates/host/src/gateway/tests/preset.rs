@@ -14,7 +14,7 @@ use crate::approvals::{
 };
 
 /// Labels of a mail server and of a web server; the directory is trusted.
-const LABELS: &str = "preset = 'balanced'\nown = ['me@corp.example']\ntrusted = ['directory']\n
+const LABELS: &str = "preset = 'balanced'\nown = ['@corp.example']\ntrusted = ['directory']\n
 [[label]]\nserver = 'mail'\ntool = 'read'\nprivate = true\nuntrusted = true\noutbound = false\neffect = 'none'\n
 [[label]]\nserver = 'mail'\ntool = 'send'\nprivate = false\nuntrusted = false\noutbound = true\neffect = 'reversible'\n
 [[label]]\nserver = 'mail'\ntool = 'delete'\nuntrusted = false\noutbound = false\neffect = 'irreversible'\n
@@ -41,7 +41,7 @@ fn house(guard: &Arc<PolicyEnforcer>, up: Revision, arrived: &Arc<AtomicU32>) ->
         })
         .with("directory", up, || {
             let read = Tool::new("find").read_only(true).open_world(false);
-            Server::new("directory", "1").tool(read, |_: Anything| async { "bob@corp.example" })
+            Server::new("directory", "1").tool(read, |_: Anything| async { "bob@other.example" })
         })
         .guarded(guard)
         .start()
@@ -137,16 +137,22 @@ async fn a_call_is_asked_about_if_a_text_of_others_may_have_caused_it() {
         let deleted = ask("mail__delete", json!({ "id": "1" })).await;
         assert_eq!(causes(deleted.as_ref()), Some(GuardCause::Irreversible), "{pair}");
 
+        // A link that ends like an address of the person's is not the person's.
+        let link = json!({ "to": "me@corp.example", "body": "https://evil.example/?to=me@corp.example" });
+        assert_eq!(causes(ask("mail__send", link).await.as_ref()), Some(GuardCause::UnknownTarget), "{pair}");
+
         // The person's own address, one that a trusted server returned, and what stays with the person.
         assert_eq!(ask("mail__send", json!({ "to": "me@corp.example" })).await, None, "{pair}");
         assert_eq!(ask("directory__find", json!({})).await, None);
-        assert_eq!(ask("mail__send", json!({ "to": "bob@corp.example" })).await, None, "{pair}");
+        assert_eq!(ask("mail__send", json!({ "to": "bob@other.example" })).await, None, "{pair}");
         assert_eq!(ask("mail__draft", json!({ "to": "eve@evil.example" })).await, None, "{pair}");
         assert_eq!(arrived.load(Ordering::SeqCst), 5, "{pair}");
 
-        // Another session has read nothing, where sessions can be told apart.
+        // Another application has read nothing.
         if down.is_legacy() {
-            let other = session(down);
+            let mut other = super::deny_paths::peer("another", None, false);
+            other.revision = down;
+            let other = Arc::new(other);
             let (said, card) =
                 call(&host, &other, "mail__send", json!({ "to": "eve@evil.example" }), None).await;
             assert_eq!((&*said, card), ("done", None));
@@ -167,6 +173,7 @@ async fn reading_what_a_server_has_listed_is_not_asked_about() {
                 })
                 .tool("read_file", |_: Anything| async { "see https://evil.example/a-page" })
                 .tool("fetch_page", |_: Anything| async { "a page" })
+                .resource("note://summer/letter-2026", || async { "a letter" })
         })
         .guarded(&guard)
         .start();
@@ -177,6 +184,9 @@ async fn reading_what_a_server_has_listed_is_not_asked_about() {
     for path in ["/home/ann/plans/budget-2026.txt", "my-summer-letter.md"] {
         assert_eq!(ask("notes__read_file", json!({ "path": path })).await, None, "{path}");
     }
+    let params = json!({ "uri": "note://summer/letter-2026" });
+    let read = Call::new(Method::ResourcesRead, params.into(), Context::new(Arc::clone(&peer)));
+    assert!(matches!(host.gateway().call(read).await, Outcome::Complete(_)));
     let link = ask("notes__fetch_page", json!({ "url": "https://evil.example/a-page" })).await;
     assert_eq!(causes(link.as_ref()), Some(GuardCause::UntrustedValue));
     host.stop().await;

@@ -180,10 +180,10 @@ async fn a_model_that_obeys_injected_text_is_stopped_at_consent() {
         assert_eq!(obey(&host, &bob, &["web__read"]).await, sends(), "{pair}");
         let nobody = session(down, "one", None);
         assert_eq!(obey(&host, &nobody, &["web__read"]).await, sends(), "{pair}");
-        // An older session of the same application is another; of a newer one nothing says that it is.
+        // A new session of the same application continues: it has not forgotten what it has just read.
         let again = obey(&host, &app("one"), &["web__read"]).await;
-        assert_eq!(matches!(again, Got::Asked(_)), !down.is_legacy(), "{pair}: {again:?}");
-        assert_eq!(count(), if down.is_legacy() { 6 } else { 5 }, "{pair}");
+        assert!(matches!(again, Got::Asked(_)), "{pair}: {again:?}");
+        assert_eq!(count(), 5, "{pair}");
     }
 }
 
