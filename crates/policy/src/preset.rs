@@ -33,6 +33,8 @@ pub struct CallSituation {
     pub is_described: bool,
     /// True if a server that is not trusted says that the tool only reads, by its annotations or its name.
     pub claims_to_read: bool,
+    /// True if a prompt or a resource is fetched, which changes nothing and reaches its own server alone.
+    pub fetches: bool,
     /// True if the conversation has read untrusted text.
     pub has_untrusted: bool,
     /// True if the conversation has read private data.
@@ -90,6 +92,7 @@ impl Preset {
             return None;
         }
         match self {
+            Self::Cautious if call.fetches => call.cause_in_untrusted(),
             Self::Cautious => {
                 let is_first_read = call.claims_to_read && !call.has_untrusted;
                 (!is_first_read).then(|| call.cause_in_untrusted().unwrap_or(GuardCause::Effect))
@@ -115,10 +118,12 @@ impl CallSituation {
         match effect {
             _ if leaves => Some(GuardCause::PrivateValue),
             CallEffect::Irreversible => Some(GuardCause::Irreversible),
-            _ if self.has_forgotten => Some(GuardCause::Forgotten),
+            _ if self.has_forgotten && !self.fetches => Some(GuardCause::Forgotten),
             _ if is_local => None,
             _ if self.follows_untrusted => Some(GuardCause::UntrustedValue),
-            _ if self.has_unknown_target && !self.claims_to_read => Some(GuardCause::UnknownTarget),
+            _ if self.has_unknown_target && !self.claims_to_read && !self.fetches => {
+                Some(GuardCause::UnknownTarget)
+            }
             _ => None,
         }
     }
@@ -194,6 +199,7 @@ mod tests {
             labels: FlowLabels { private: false, untrusted: false, outbound, effect },
             is_described: !has("unlabelled"),
             claims_to_read: has("claims"),
+            fetches: has("fetches"),
             has_untrusted: has("untrusted"),
             has_private: has("private"),
             has_forgotten: has("forgotten"),
@@ -232,6 +238,7 @@ mod tests {
                 ("untrusted unknown claims", [None, None, None, None, i]),
                 ("untrusted hit", [None, h, None, h, i]),
                 ("untrusted hit claims", [None, h, None, h, i]),
+                ("untrusted forgotten fetches unknown", [None, None, None, None, i]),
                 ("untrusted carries", [None, None, None, None, i]),
                 ("untrusted private carries", {
                     let p = Some(PrivateValue);

@@ -26,6 +26,9 @@ use crate::checks::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
 /// Maximum number of values on a card.
 const MAX_CARD_VALUES: usize = 16;
 
+/// Scheme of the pages of MCP Apps.
+const APP_PAGE_SCHEME: &str = "ui://";
+
 /// Maximum number of untrusted results on a card.
 const MAX_CARD_READS: usize = 3;
 
@@ -87,6 +90,7 @@ impl PolicyEnforcer {
             labels,
             is_described: assessment.description.is_described,
             claims_to_read: assessment.description.claims_to_read,
+            fetches: matches!(asked.action, PolicyAction::Prompt { .. } | PolicyAction::Resource { .. }),
             has_untrusted: reads.has_untrusted,
             has_private: reads.has_private,
             has_forgotten: false,
@@ -112,6 +116,12 @@ impl PolicyEnforcer {
             situation.follows_untrusted = has(GuardFinding::Untrusted);
             situation.has_unknown_target = has(GuardFinding::Unknown);
             situation.carries_private = has(GuardFinding::Private);
+            // What is missing can hardly steer a tool that reads, unless it is given an address to reach.
+            let reaches_out = found.iter().any(|value| {
+                value.finding == GuardFinding::Unknown
+                    && matches!(value.value.kind, ValueKind::Url | ValueKind::Email)
+            });
+            situation.has_forgotten &= !assessment.description.claims_to_read || reaches_out;
         }
         let mut cause = preset.cause_to_ask(&situation);
         let mut values = Vec::new();
@@ -181,6 +191,10 @@ impl PolicyEnforcer {
         text: impl FnOnce() -> Option<RawJson>,
     ) {
         let FlowLabels { private, untrusted, effect, .. } = labels;
+        // Pages of MCP Apps are shown by the application and not read by the model. They are as large as programs.
+        if name.starts_with(APP_PAGE_SCHEME) {
+            return;
+        }
         // What a described read returns is the word of the person or of somebody they trust.
         let trusted = !untrusted && description.is_described && effect == CallEffect::None;
         if !private && !untrusted && !trusted {

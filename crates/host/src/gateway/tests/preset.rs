@@ -172,8 +172,10 @@ async fn reading_what_a_server_has_listed_is_not_asked_about() {
                     "/home/ann/plans/budget-2026.txt, my-summer-letter.md"
                 })
                 .tool("read_file", |_: Anything| async { "see https://evil.example/a-page" })
+                .tool("write_file", |_: Anything| async { "written" })
                 .tool("fetch_page", |_: Anything| async { "a page" })
                 .resource("note://summer/letter-2026", || async { "a letter" })
+                .tool("read_all", |_: Anything| async { "so many words ".repeat(200_000) })
         })
         .guarded(&guard)
         .start();
@@ -189,6 +191,13 @@ async fn reading_what_a_server_has_listed_is_not_asked_about() {
     assert!(matches!(host.gateway().call(read).await, Outcome::Complete(_)));
     let link = ask("notes__fetch_page", json!({ "url": "https://evil.example/a-page" })).await;
     assert_eq!(causes(link.as_ref()), Some(GuardCause::UntrustedValue));
+    // After more than can be remembered, reading goes on; what reaches out does not.
+    assert_eq!(ask("notes__read_all", json!({})).await, None);
+    assert_eq!(ask("notes__read_file", json!({ "path": "/home/ann/a/b.txt" })).await, None);
+    let elsewhere = ask("notes__fetch_page", json!({ "url": "https://other.example/" })).await;
+    assert_eq!(causes(elsewhere.as_ref()), Some(GuardCause::Forgotten));
+    let written = ask("notes__write_file", json!({ "path": "/home/ann/a/b.txt" })).await;
+    assert_eq!(causes(written.as_ref()), Some(GuardCause::Forgotten));
     host.stop().await;
 }
 
