@@ -149,7 +149,9 @@ impl PolicyEnforcer {
                 guard = Some(card);
             }
             passes_after_untrusted = assessed.follows_reading;
-            passage.remember_text(assessed.description);
+            if !going.is_app_page() {
+                passage.remember_text(assessed.description);
+            }
             assessed.labels
         } else if policy.data_flow() == DataFlowPolicy::Off {
             return WeighedVerdict { verdict, guard, passes_after_untrusted };

@@ -26,9 +26,6 @@ use crate::checks::{ArgumentFinding, ArgumentFindingKind, InspectedCall};
 /// Maximum number of values on a card.
 const MAX_CARD_VALUES: usize = 16;
 
-/// Scheme of the pages of MCP Apps.
-const APP_PAGE_SCHEME: &str = "ui://";
-
 /// Maximum number of untrusted results on a card.
 const MAX_CARD_READS: usize = 3;
 
@@ -171,7 +168,7 @@ impl PolicyEnforcer {
     }
 }
 
-/// What follows from a finding.
+/// Consequence of a finding.
 enum FindingWeight {
     /// A person is asked for this cause.
     Ask(GuardCause, GuardFinding),
@@ -191,10 +188,6 @@ impl PolicyEnforcer {
         text: impl FnOnce() -> Option<RawJson>,
     ) {
         let FlowLabels { private, untrusted, effect, .. } = labels;
-        // Pages of MCP Apps are shown by the application and not read by the model. They are as large as programs.
-        if name.starts_with(APP_PAGE_SCHEME) {
-            return;
-        }
         // What a described read returns is the word of the person or of somebody they trust.
         let trusted = !untrusted && description.is_described && effect == CallEffect::None;
         if !private && !untrusted && !trusted {
@@ -212,7 +205,7 @@ impl PolicyEnforcer {
     }
 }
 
-/// Who calls, when a value is looked at.
+/// Caller for whom a value is looked at.
 struct ValueCaller<'a> {
     guard: &'a PolicyEnforcer,
     policy: &'a Policy,

@@ -124,6 +124,12 @@ impl<'a> CallTarget<'a> {
         }
     }
 
+    /// Returns true for a page of an MCP App. The application shows it and the model does not read it, and it is as large
+    /// as a program, so its text is not remembered.
+    pub(super) fn is_app_page(&self) -> bool {
+        matches!(self.what, TargetItem::Resource(uri) if uri.starts_with("ui://"))
+    }
+
     /// Returns true if a person can be asked about the target. Completions and subscriptions are too frequent for that, and no
     /// application waits for the result of a notification.
     pub(super) fn can_be_asked_about(&self) -> bool {
@@ -168,6 +174,25 @@ impl<'a> CallTarget<'a> {
                 "`{uri}` of the server `{server}` was not subscribed to: {why}"
             ))
             .into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server may give a tool any name; what it returns is read by the model.
+    #[test]
+    fn only_a_resource_is_a_page_of_an_app() {
+        let is_page = |what| CallTarget { server: "s", target: "t", known: None, what }.is_app_page();
+        assert!(is_page(TargetItem::Resource("ui://clock/page.html")));
+        for what in [
+            TargetItem::Tool("ui://clock", None),
+            TargetItem::Prompt("ui://clock"),
+            TargetItem::Resource("file:///ui://x"),
+        ] {
+            assert!(!is_page(what), "{what:?}");
         }
     }
 }
