@@ -128,7 +128,7 @@ pub(crate) struct HostOptions {
     /// [default: balanced without a policy file, else the key `preset` of the file]
     #[arg(long, value_name = "PRESET", env = "HOSPES_PRESET", value_parser = preset)]
     pub(crate) preset: Option<PresetChoice>,
-    /// What happens to a call that needs a decision while nobody can be asked: refuse, queue (it waits for
+    /// Treatment of a call that needs a decision while nobody can be asked: refuse, queue (it waits for
     /// --approval-timeout) or allow-clean (the guard's question is dropped if no text of others was read before)
     /// [default: refuse]
     #[arg(long, value_name = "MODE", value_parser = unattended)]

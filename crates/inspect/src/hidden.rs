@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use hospes_policy::is_hidden;
+
 /// Returns the number of hidden characters.
 #[must_use]
 pub fn count_hidden(text: &str) -> usize {
@@ -57,26 +59,9 @@ pub(crate) fn without_shapeless(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns true for characters without a shape of their own, and marks of direction.
-const fn is_shapeless(character: char) -> bool {
-    matches!(
-        character,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{2800}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+fn is_shapeless(character: char) -> bool {
+    // Line and paragraph separators are seen as line ends, and control characters are weighed elsewhere.
+    is_hidden(character) && !character.is_control() && !matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 /// Hidden characters with their places.

@@ -8,11 +8,13 @@
 //! | Module | Content |
 //! |---|---|
 //! | `secrets` | secrets in texts: known formats of tokens, and random values beside a telling name |
+//! | `encoding` | decoders of Base64 and hexadecimal digits |
 //! | `hidden` | characters that a reader does not see: found, counted and stripped |
 //! | `shell` | shell metacharacters in values that name a host, a file or an identifier |
 //! | `provenance` | origin of values: which results an argument stands in |
 //! | `lints` | lints of results: instructions to a model, other servers' tools, look-alike hosts, encoded instructions |
 
+mod encoding;
 pub mod hidden;
 pub mod lints;
 pub mod provenance;

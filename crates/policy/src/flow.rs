@@ -45,7 +45,7 @@ impl CallEffect {
         &[("none", Self::None), ("reversible", Self::Reversible), ("irreversible", Self::Irreversible)];
 }
 
-/// What is known about a tool, beyond its labels.
+/// Description of a tool, beyond its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolDescription {

@@ -23,7 +23,7 @@ pub enum Preset {
     Open,
 }
 
-/// What is known about a call and its conversation when a preset decides.
+/// Facts about a call and its conversation on which a preset decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever describes a call must not overlook anything")]
 pub struct CallSituation {

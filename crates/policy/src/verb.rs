@@ -3,7 +3,7 @@
 use crate::effects::name_words;
 use crate::flow::{CallEffect, FlowLabels};
 
-/// What a call does, in Hospes' own words. The name of a tool only chooses among them.
+/// Effect of a call, in Hospes' own words. The name of a tool only chooses among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallVerb {

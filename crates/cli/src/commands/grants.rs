@@ -76,7 +76,7 @@ fn find<'a>(id: &str, grants: &'a [ApprovalGrant]) -> CliResult<&'a ApprovalGran
     }
 }
 
-/// What a grant is about: the known values, or a tool of a server.
+/// Subject of a grant: the known values, or a tool of a server.
 fn subject(grant: &ApprovalGrant) -> String {
     match grant.values.is_empty() {
         false => grant.values.iter().map(|value| visible_line(value)).collect::<Vec<_>>().join(", "),

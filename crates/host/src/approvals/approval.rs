@@ -189,19 +189,19 @@ pub struct CallCard {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallSummary {
-    /// What the call does: "Send a message". Empty for an approval that an older version has stored.
+    /// Effect of the call in words: "Send a message". Empty for an approval that an older version has stored.
     #[serde(default)]
     pub verb: String,
     /// Word between the verb and the targets, such as "to". Empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preposition: String,
-    /// Whom or what the call reaches, as it stands in the arguments.
+    /// Targets of the call, as they stand in the arguments.
     #[serde(default)]
     pub targets: Vec<String>,
     /// True if the change cannot be undone.
     #[serde(default)]
     pub irreversible: bool,
-    /// What is unusual about the call, as a sentence. Empty if only a rule asks.
+    /// Description of what is unusual about the call, as a sentence. Empty if only a rule asks.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unusual: String,
 }
@@ -221,7 +221,7 @@ pub struct GuardCard {
     /// True if the conversation has read no untrusted text.
     #[serde(default)]
     pub is_clean: bool,
-    /// Whom or what the call reaches, as far as that is not known yet. They are remembered if the decision says so.
+    /// Targets of the call that are not known yet. They are remembered if the decision says so.
     #[serde(default)]
     pub targets: Vec<String>,
     /// Results of untrusted text that the conversation has read, the latest first; at most three.
@@ -240,14 +240,14 @@ pub struct GuardValue {
     pub pointer: String,
     /// The value as it stands in the arguments.
     pub value: String,
-    /// What is unusual.
+    /// Finding about the value.
     pub finding: GuardFinding,
     /// Result in which the value stands, if it was found in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<GuardSource>,
 }
 
-/// What is unusual about a value.
+/// Finding about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

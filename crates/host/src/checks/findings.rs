@@ -66,7 +66,7 @@ pub(crate) enum ArgumentFindingKind {
     Shell {
         /// The characters: `;`, `$(`.
         characters: &'static str,
-        /// What the argument should be.
+        /// Use that the argument should have.
         used: ArgumentUse,
     },
 }

@@ -28,7 +28,7 @@ pub(crate) struct AdmittedCall {
     peer: Arc<Peer>,
     /// Labels of the result for the session's data flow. `None` if data flow is not tracked.
     labels: Option<FlowLabels>,
-    /// What is known about the tool, if the text of the result is remembered.
+    /// Description of the tool, if the text of the result is remembered.
     description: Option<ToolDescription>,
     /// Tool, prompt or URI that is asked.
     name: String,

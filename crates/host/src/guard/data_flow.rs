@@ -46,7 +46,7 @@ pub(super) struct DataFlowTracker {
     added: AtomicUsize,
 }
 
-/// What a session has read, as far as the guard needs it.
+/// Reads of a session, as far as the guard needs it.
 #[derive(Debug, Default)]
 pub(super) struct SessionReads {
     pub(super) has_private: bool,

@@ -20,7 +20,7 @@ use crate::checks::{CallChecks, CheckSettings};
 /// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What happens to a call that needs a person's decision while nobody can be asked: the option `--unattended`.
+/// Treatment of a call that needs a person's decision while nobody can be asked: the option `--unattended`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnattendedMode {

@@ -1,6 +1,7 @@
 //! Encoded instructions: base 64 and hexadecimal.
 
 use super::instructions;
+use crate::encoding::{decode_base64, decode_hexadecimal};
 
 /// Minimum length of an encoded text, in bytes.
 const MIN_ENCODED: usize = 40;
@@ -57,41 +58,16 @@ const fn is_encoded(byte: u8) -> bool {
 fn decode(run: &str) -> Option<String> {
     let bytes = run.as_bytes();
     let decoded = if bytes.iter().all(u8::is_ascii_hexdigit) && bytes.len().is_multiple_of(2) {
-        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        bytes
-            .chunks(2)
-            .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
-            .collect::<Option<Vec<u8>>>()?
+        decode_hexadecimal(run.chars())?
     } else {
+        // What does not begin as text is a file.
+        let begin = decode_base64(bytes.get(..16)?)?;
+        if !begin.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace()) {
+            return None;
+        }
         decode_base64(bytes)?
     };
     let text = String::from_utf8(decoded).ok()?;
     let printable = text.chars().filter(|one| !one.is_control() || one.is_whitespace()).count();
     (printable * 100 >= text.chars().count() * 95 && text.contains(' ')).then_some(text)
-}
-
-/// Decodes base 64 of either alphabet, with or without padding.
-fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    let (mut all, mut bits, mut count) = (Vec::with_capacity(text.len()), 0_u32, 0);
-    for byte in text.iter().take_while(|byte| **byte != b'=') {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            all.push((bits >> count & 0xff) as u8);
-            // What does not begin as text is a file.
-            if all.len() == 12 && !all.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace()) {
-                return None;
-            }
-        }
-    }
-    Some(all)
 }

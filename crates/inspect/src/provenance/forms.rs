@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::encoding::{decode_base64, decode_hexadecimal};
+
 /// Depth to which encodings within encodings are followed.
 const MAX_DEPTH: usize = 2;
 
@@ -85,7 +87,7 @@ fn add_forms(text: &str, depth: usize, room: &mut usize, forms: &mut Vec<String>
 /// Adds what Base64, hexadecimal digits, and escapes stand for.
 fn add_decoded(text: &str, forms: &mut Vec<String>) {
     for word in matches(&BASE64, text) {
-        forms.extend(base64(word).and_then(printable));
+        forms.extend(decode_base64(word.as_bytes()).and_then(printable));
     }
     for word in matches(&HEX, text) {
         forms.extend(hexadecimal(word).and_then(printable));
@@ -155,39 +157,9 @@ fn printable(bytes: Vec<u8>) -> Option<String> {
     (all > 0 && good * 100 >= all * MIN_PRINTABLE_PERCENT).then_some(text)
 }
 
-/// Decodes Base64 in either alphabet, with or without padding.
-fn base64(word: &str) -> Option<Vec<u8>> {
-    let digits = word.trim_end_matches('=').as_bytes();
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut bits, mut count) = (0_u32, 0_u32);
-    for digit in digits {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 0xff).ok()?);
-        }
-    }
-    (digits.len() % 4 != 1).then_some(bytes)
-}
-
 /// Decodes hexadecimal digits with an optional `0x` and separators between bytes.
 fn hexadecimal(word: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = word
-        .trim_start_matches("0x")
-        .chars()
-        .filter(|ch| !matches!(ch, ' ' | ':'))
-        .map(|ch| ch.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect::<Option<_>>()?;
-    Some(digits.chunks_exact(2).map(|pair| (pair[0] << 4) | pair[1]).collect())
+    decode_hexadecimal(word.trim_start_matches("0x").chars().filter(|ch| !matches!(ch, ' ' | ':')))
 }
 
 /// Replaces an escape sign and two hexadecimal digits by their byte.

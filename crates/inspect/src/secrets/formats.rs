@@ -19,7 +19,7 @@ pub(super) struct SecretFormat {
     body: TokenBody,
 }
 
-/// What follows the prefix.
+/// Form of the text after the prefix.
 #[derive(Clone, Copy, Debug)]
 enum TokenBody {
     /// Characters of an alphabet: at least the first number, at most the second.
