@@ -5,9 +5,10 @@ usage: dojo_server.py SUITE CONTROL_PORT [--wording marker|information|plain] [-
 The control connection (TCP on loopback, one JSON value a line, not seen by the host) takes `{"do": ...}`:
 
     tasks                          {"tasks": [id], "injections": [id]}
-    load {"user", "injection"}     a fresh environment; {"calls": [[server, tool, arguments]], "prompt"}
+    load {"user", "injection"}     a fresh environment; {"calls": [[server, tool, arguments]], "prompt", "text", "marker"}
     attack                         the attacker's part begins; {"calls": [[server, tool, arguments]]}
     count                          {"arrived": number of calls of this pair that arrived}
+    last                           {"result": the result of the last call, as the server sent it}
     judge                          {"utility", "attacked", "reached", "arrived", "times": [ns of each arrived call]}
 """
 import argparse
@@ -32,6 +33,7 @@ class ToolServer:
         self.suite = suite
         self.results = results
         self.lock = threading.Lock()
+        self.last = None
 
     def result(self, value):
         """A tool's result: JSON text with `structuredContent`, as current SDKs send it, or one of the other forms."""
@@ -51,11 +53,12 @@ class ToolServer:
         begun = time.perf_counter_ns()
         with self.lock:
             try:
-                return self.result(self.suite.call(params["name"], params.get("arguments") or {}))
+                self.last = self.result(self.suite.call(params["name"], params.get("arguments") or {}))
             except Exception as error:
-                return {"content": [{"type": "text", "text": repr(error)}], "isError": True}
+                self.last = {"content": [{"type": "text", "text": repr(error)}], "isError": True}
             finally:
                 self.suite.times.append(time.perf_counter_ns() - begun)
+            return self.last
 
     def tools(self):
         tools = self.suite.suite.tools
@@ -79,6 +82,8 @@ class ToolServer:
         with self.lock:
             if do == "count":
                 return {"arrived": len(self.suite.times)}
+            if do == "last":
+                return {"result": self.last}
             answer = {name: getattr(self.suite, name) for name in ("tasks", "load", "attack", "judge")}[do](**message)
             if do == "judge":
                 answer |= {"arrived": len(self.suite.times), "times": self.suite.times}

@@ -130,6 +130,8 @@ def help_text(program):
 class McpClient:
     """An application. `begin` starts a conversation: a session, or in 2026-07-28 only a name of the application."""
 
+    path, headers = "/mcp", {}
+
     def __init__(self, host, revision=SESSIONS):
         address, port = host.address()
         # Sessions that the application has left open.
@@ -149,7 +151,7 @@ class McpClient:
             headers["Mcp-Method"] = method
             if name:
                 headers["Mcp-Name"] = name
-        self.connection.request("POST", "/mcp", json.dumps(message).encode(), headers)
+        self.connection.request("POST", self.path, json.dumps(message).encode(), headers | self.headers)
         response = self.connection.getresponse()
         body = response.read().decode()
         self.session = response.getheader("Mcp-Session-Id") or self.session
@@ -196,11 +198,14 @@ class McpClient:
 
     def end_session(self, session):
         headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": self.revision}
-        self.connection.request("DELETE", "/mcp", headers=headers)
+        self.connection.request("DELETE", self.path, headers=headers | self.headers)
         self.connection.getresponse().read()
 
+    def tool_name(self, server, tool):
+        return f"{server}__{tool}"
+
     def call(self, server, tool, arguments):
-        name = f"{server}__{tool}"
+        name = self.tool_name(server, tool)
         return self.request("tools/call", {"name": name, "arguments": arguments}, name)
 
     def tools(self):

@@ -63,9 +63,9 @@ class Count:
 class Replay:
     """Plays pairs through one running host."""
 
-    def __init__(self, host, control, suite, labels, options, attended):
+    def __init__(self, host, control, suite, labels, options, attended, client=None):
         self.host, self.control, self.suite, self.labels = host, control, suite, labels
-        self.client = McpClient(host, options.protocol)
+        self.client = client or McpClient(host, options.protocol)
         self.attendant = Attendant(host.console_socket()) if attended else None
         self.memory = RememberedTargets(host.console_socket()) if attended else None
         self.remembered = None
@@ -89,7 +89,7 @@ class Replay:
             application = f"{application}-{injection}"
         self.count, self.latencies, self.arrivals = Count(self.labels), [], 0
         self.run = (task, injection, person, application)
-        loaded = self.control.load(task, injection)
+        self.loaded = loaded = self.control.load(task, injection)
         calls = loaded["calls"]
         self.client.begin(application)
         made = self.play_own(calls, 0, bool(injection) and self.control.attacks_when_reached)

@@ -1,18 +1,27 @@
 """Other gateways that a person can install today, in front of any server that speaks MCP over stdio.
 
-    gateways.py NAME --program PATH [--port PORT] -- COMMAND [ARGUMENT ...]
+    gateways.py NAME --program PATH [--setting SETTING] [--port PORT] -- COMMAND [ARGUMENT ...]
 
 starts the server and the gateway and prints the address of an endpoint (Streamable HTTP, plain JSON answers). In Python,
 `start(server_command, port, name, program)` returns the address; `stop(address)` ends everything. Tools have their own names.
 
-Each gateway runs with the strictest setting that it ships, and with nobody there to answer it. The server is started once. Each
-session of the endpoint (`initialize`) has a gateway process of its own with an empty home, so that nothing that the gateway
-remembers goes from one conversation to the next; the session before it is ended. Every gateway below is a program that wraps the
-command of a server, so a relay stands for the command, which hands its streams to the server that is running.
+Each gateway runs with nobody there to answer it, and with one of its settings:
+
+    strictest    the strictest one that it ships and with which tools can still be used
+    default      what its own `init`, or its shipped file, sets
+    labelled     the strictest, and the labels of the benchmark's label file (sluice)
+    deny         what no rule names is denied (mcp-firewall)
+    unmasked     the strictest, without the plugin that masks addresses (contextforge, see contextforge.py)
+
+The server is started once. Each session of the endpoint (`initialize`) has a gateway process of its own with an empty home, so
+that nothing that the gateway remembers goes from one conversation to the next; the session before it is ended. Every gateway
+below is a program that wraps the command of a server, so a relay stands for the command, which hands its streams to the server
+that is running. `none` is the relay alone, to check the figures without a gateway.
 """
 
 import argparse
 import atexit
+import functools
 import http.server
 import json
 import os
@@ -28,26 +37,62 @@ import time
 
 SECONDS = 60
 
-def sluice(program, work):
-    """The policy of `sluice init`. What it would only warn about is blocked."""
-    home = {"HOME": str(work / "home"), "PATH": os.environ.get("PATH", os.defpath)}
-    subprocess.run([program, "init"], env=home, check=True, capture_output=True)
-    policy = (work / "home" / ".sluice" / "policy.toml").read_text()
-    (work / "policy.toml").write_text(policy.replace('= "warn"', '= "block"'))
+
+class GatewayError(Exception):
+    """A gateway is not installed as it has to be, or did not start."""
+
+
+@functools.cache
+def initial(program, file, *arguments):
+    """Returns the policy file that the gateway's own command writes."""
+    with tempfile.TemporaryDirectory(prefix="gateway-") as home:
+        environment = {"HOME": home, "PATH": os.environ.get("PATH", os.defpath)}
+        done = subprocess.run([program, *arguments], cwd=home, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise GatewayError(f"`{program} {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return (pathlib.Path(home) / file).read_text()
+
+
+def sluice(program, work, setting="strictest", labels=()):
+    """The policy of `sluice init`. What it would only warn about is blocked, unless the setting is `default`."""
+    policy = initial(program, ".sluice/policy.toml", "init")
+    if setting != "default":
+        policy = policy.replace('= "warn"', '= "block"')
+    if setting == "labelled":
+        policy += "".join(map(sluice_label, labels))
+    (work / "policy.toml").write_text(policy)
     return [program, "run", "--policy", str(work / "policy.toml"), "--name", "server", "--"], {"SLUICE_SESSION": secrets.token_hex(8)}
 
 
-def tessera(program, work):
-    """Its strictest mode; what it would ask a person is denied, which is its default."""
-    return [program, "run", "--strictness", "paranoid", "--approve", "deny", "--ledger", str(work / "ledger.jsonl"), "--"], {}
+def sluice_label(row):
+    """A row of the benchmark's label file as sluice has it; none means that the tool has no label."""
+    tools = row["tool"] if isinstance(row["tool"], list) else [row["tool"]]
+    names = {"private": "private", "untrusted": "untrusted", "outbound": "sink"}
+    labels = json.dumps([names[key] for key in names if row.get(key)])
+    return "".join(f"\n[[tools]]\nmatch = {json.dumps(tool)}\nlabels = {labels}\n" for tool in tools)
 
 
-def mcp_firewall(program, work):
-    """The configuration of `mcp-firewall init` with the highest sensitivity. Without a terminal it approves what it would ask."""
-    subprocess.run([program, "init", "--output", "mcp-firewall.yaml"], cwd=work, check=True, capture_output=True)
+def tessera(program, work, setting="strictest", labels=()):
+    """What it would ask a person is denied, which is its default. Its default strictness is `balanced`."""
+    strictness = [] if setting == "default" else ["--strictness", "paranoid"]
+    return [program, "run", *strictness, "--approve", "deny", "--ledger", str(work / "ledger.jsonl"), "--"], {}
+
+
+def mcp_firewall(program, work, setting="strictest", labels=()):
+    """The configuration of `mcp-firewall init`, with the highest sensitivity. Without a terminal it approves what it would ask."""
+    text = initial(program, "mcp-firewall.yaml", "init", "--output", "mcp-firewall.yaml")
+    if setting != "default":
+        text = text.replace("sensitivity: medium", "sensitivity: high").replace("detectPII: false", "detectPII: true")
+    if setting == "deny":
+        text = text.replace("defaultAction: prompt", "defaultAction: deny")
     config = work / "mcp-firewall.yaml"
-    config.write_text(config.read_text().replace("sensitivity: medium", "sensitivity: high").replace("detectPII: false", "detectPII: true"))
+    config.write_text(text)
     return [program, "wrap", "--config", str(config), "--"], {}
+
+
+def none(program, work, setting="default", labels=()):
+    """No gateway: the relay alone."""
+    return [], {}
 
 
 # By name: how the command that wraps a server begins, and lines of standard error by which it warns.
@@ -55,14 +100,23 @@ GATEWAYS = {
     "sluice": (sluice, r"^\[sluice\] .*(warn|findings|changed|injection|BLOCKED| output: )"),
     "tessera": (tessera, r"(?i)\b(warn|blocked|denied)"),
     "mcp-firewall": (mcp_firewall, r"(?i)(alert|denied|blocked|redact|inject)"),
+    "none": (none, r"$^"),
+}
+# Settings by name; that of the gateway on the command line is `strictest` by default.
+SETTINGS = {
+    "sluice": ("strictest", "labelled", "default"),
+    "tessera": ("strictest", "default"),
+    "mcp-firewall": ("strictest", "default", "deny"),
+    "none": ("default",),
+    "contextforge": ("strictest", "default", "unmasked"),
 }
 
 
-def wrapped(name, program, command, work):
+def wrapped(name, program, command, work, setting="strictest", labels=()):
     """The command with the gateway before it, and its environment."""
     work = pathlib.Path(work)
     (work / "home").mkdir(exist_ok=True)
-    prefix, environment = GATEWAYS[name][0](program, work)
+    prefix, environment = GATEWAYS[name][0](program, work, setting, labels)
     return [*prefix, *command], {"HOME": str(work / "home"), "PATH": os.environ.get("PATH", os.defpath), **environment}
 
 
@@ -126,12 +180,13 @@ while data := peer.recv(65536):
 class Session:
     """One conversation: a process of the gateway."""
 
-    def __init__(self, name, program, server):
+    def __init__(self, gateway, server):
         self.id = secrets.token_hex(16)
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="gateway-"))
         (self.work / "relay.py").write_text(RELAY)
         relay = [sys.executable, "-S", "-E", str(self.work / "relay.py"), server.path]
-        command, environment = wrapped(name, program, relay, self.work)
+        name, program, setting, labels = gateway
+        command, environment = wrapped(name, program, relay, self.work, setting, labels)
         self.log = open(self.work / "log", "wb")
         self.process = subprocess.Popen(
             command, cwd=self.work, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log
@@ -177,7 +232,14 @@ class Session:
 
 
 class Endpoint:
-    def __init__(self, server_command, port, name, program):
+    # What a request needs, and the name of a tool.
+    headers, tool_name = {}, staticmethod(lambda tool: tool)
+
+    def __init__(self, server_command, port, *gateway):
+        name, program, *setting = gateway
+        with tempfile.TemporaryDirectory(prefix="gateway-") as work:
+            # A program that does not work is told before anything is started.
+            wrapped(name, program, [], work, *setting)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="server-"))
         self.server = Server(server_command, self.folder)
         self.session, self.lock = None, threading.Lock()
@@ -214,7 +276,7 @@ class Endpoint:
                 if message.get("method") == "initialize":
                     with endpoint.lock:
                         endpoint.end()
-                        endpoint.session = Session(name, program, endpoint.server)
+                        endpoint.session = Session(gateway, endpoint.server)
                     session = endpoint.session
                 else:
                     session = endpoint.session
@@ -244,11 +306,22 @@ class Endpoint:
 RUNNING = {}
 
 
-def start(server_command, port=0, name="sluice", program=None):
-    """Starts the server and the gateway. Returns the address of the endpoint."""
-    endpoint = Endpoint(server_command, port, name, program or shutil.which(name) or name)
+def open_endpoint(server_command, port=0, name="sluice", program=None, setting="strictest", labels=()):
+    """Starts the server and the gateway. Returns the endpoint: `url`, `headers`, `tool_name(tool)`."""
+    program = program or shutil.which(name) or name
+    if name == "contextforge":
+        import contextforge
+
+        endpoint = contextforge.ContextForge(server_command, port, program, setting)
+    else:
+        endpoint = Endpoint(server_command, port, name, program, setting, labels)
     RUNNING[endpoint.url] = endpoint
-    return endpoint.url
+    return endpoint
+
+
+def start(server_command, port=0, name="sluice", program=None, setting="strictest"):
+    """Starts the server and the gateway. Returns the address of the endpoint."""
+    return open_endpoint(server_command, port, name, program, setting).url
 
 
 def stop(url):
@@ -265,10 +338,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=sorted(GATEWAYS))
     parser.add_argument("--program", help="the gateway's program; found by its name by default")
+    parser.add_argument("--setting", default="strictest", help="see above")
     parser.add_argument("--port", type=int, default=0)
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     asked = parser.parse_args(sys.argv[1:split])
-    print(start(sys.argv[split + 1 :], asked.port, asked.name, asked.program), flush=True)
+    print(start(sys.argv[split + 1 :], asked.port, asked.name, asked.program, asked.setting), flush=True)
     try:
         while True:
             time.sleep(3600)
