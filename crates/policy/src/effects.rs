@@ -63,6 +63,12 @@ impl ToolEffectSet {
         }
     }
 
+    /// Returns true if a tool of this name is irreversible only because it sends something.
+    pub(crate) fn only_sends(self, name: &str) -> bool {
+        let is_other = |word: &&str| *word != "send" && has_word(name, &[*word]);
+        !self.says_destructive && has_word(name, &["send"]) && !IRREVERSIBLE_WORDS.iter().any(is_other)
+    }
+
     /// Returns true if a tool of this name only reads by its own account.
     pub(crate) fn claims_to_read(self, name: &str) -> bool {
         let begins = name_words(name).next().is_some_and(|word| READING_WORDS.contains(&&*word));
@@ -99,6 +105,19 @@ const IRREVERSIBLE_WORDS: [&str; 26] = [
     "forward",
     "wipe",
 ];
+
+/// Further words that tell somebody to do something, in a text of few words.
+const TELLING_WORDS: [&str; 24] = [
+    "accept", "add", "approve", "buy", "call", "cancel", "close", "confirm", "create", "email", "erase",
+    "grant", "ignore", "mail", "must", "order", "please", "post", "reset", "set", "sign", "unlock", "update",
+    "write",
+];
+
+/// Returns true if a text has a word that may tell a model to do something: `delete`, `send`, `approve`.
+#[must_use]
+pub fn has_telling_word(text: &str) -> bool {
+    has_word(text, &IRREVERSIBLE_WORDS) || has_word(text, &TELLING_WORDS)
+}
 
 /// Words with which the names of tools begin that only read.
 const READING_WORDS: [&str; 22] = [

@@ -57,6 +57,8 @@ pub struct ToolDescription {
     pub is_described: bool,
     /// True if a server that is not trusted says that the tool only reads, by its annotations or its name.
     pub claims_to_read: bool,
+    /// True if the tool cannot be undone only because its name says that it sends something.
+    pub only_sends: bool,
 }
 
 /// Sources of the data that a session has read, as names of servers.
@@ -248,6 +250,7 @@ pub(crate) fn describe_tool(labels: &[LabelRule], asked: &PolicyRequest<'_>) -> 
         targets: first_label(labels, asked, |label| label.targets.clone()),
         is_described: first_label(labels, asked, |label| label.effect).is_some(),
         claims_to_read: false,
+        only_sends: false,
     }
 }
 

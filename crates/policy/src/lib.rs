@@ -148,7 +148,7 @@ pub use arguments::{CallArguments, CallArgumentsError};
 pub use call_destinations::{CallDestinations, MAX_DESTINATIONS};
 pub use condition::ArgumentCondition;
 pub use destination::Destination;
-pub use effects::ToolEffectSet;
+pub use effects::{ToolEffectSet, has_telling_word};
 pub use file::{LinkResolver, PolicyEnvironment, PolicyError, PolicyMistake};
 pub use flow::{CallEffect, DataFlowPolicy, FlowLabels, SessionFlow, ToolDescription};
 pub use known_servers::{KnownOffers, KnownServer, KnownTool, UnmatchedPart};

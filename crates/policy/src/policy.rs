@@ -245,6 +245,9 @@ impl Policy {
             PolicyAction::Prompt { .. } | PolicyAction::Resource { .. } => true,
             _ => false,
         };
+        if let PolicyAction::Tool { name, effects, .. } = asked.action {
+            description.only_sends = effects.only_sends(name);
+        }
         // Once it is described, what it claims does not matter.
         description.claims_to_read = claims_to_read && !is_believed && !description.is_described;
         description.is_described |= is_believed;

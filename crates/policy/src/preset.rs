@@ -33,6 +33,8 @@ pub struct CallSituation {
     pub is_described: bool,
     /// True if a server that is not trusted says that the tool only reads, by its annotations or its name.
     pub claims_to_read: bool,
+    /// True if the call cannot be undone only because the name of its tool says that it sends something.
+    pub only_sends: bool,
     /// True if a prompt or a resource is fetched, which changes nothing and reaches its own server alone.
     pub fetches: bool,
     /// True if the conversation has read untrusted text.
@@ -98,7 +100,8 @@ impl Preset {
                 (!is_first_read).then(|| call.cause_in_untrusted().unwrap_or(GuardCause::Effect))
             }
             Self::Balanced if call.has_untrusted => call.cause_in_untrusted(),
-            Self::Balanced => (effect == CallEffect::Irreversible && !call.is_described)
+            // Nobody but the person can have said what to send to whom.
+            Self::Balanced => (effect == CallEffect::Irreversible && !call.is_described && !call.only_sends)
                 .then_some(GuardCause::UnlabelledIrreversible),
             Self::Open => (call.has_untrusted && call.follows_untrusted && effect != CallEffect::None)
                 .then_some(GuardCause::UntrustedValue),
@@ -199,6 +202,7 @@ mod tests {
             labels: FlowLabels { private: false, untrusted: false, outbound, effect },
             is_described: !has("unlabelled"),
             claims_to_read: has("claims"),
+            only_sends: has("sends"),
             fetches: has("fetches"),
             has_untrusted: has("untrusted"),
             has_private: has("private"),
@@ -233,7 +237,9 @@ mod tests {
                 ("", [None; 5]),
                 ("private hit unknown carries forgotten", [None; 5]),
                 ("unlabelled", [None, None, None, None, Some(UnlabelledIrreversible)]),
+                ("unlabelled sends", [None; 5]),
                 ("untrusted", [None, None, None, None, i]),
+                ("untrusted unlabelled sends", [None, None, None, None, i]),
                 ("untrusted unknown", [None, u, None, u, i]),
                 ("untrusted unknown claims", [None, None, None, None, i]),
                 ("untrusted hit", [None, h, None, h, i]),

@@ -136,9 +136,10 @@ impl AdmittedCall {
 
     /// Its server's answer is delivered.
     fn deliver(&self, is_whole: bool, text: impl FnOnce() -> Option<RawJson>) {
-        let Some(labels) = self.labels else { return };
+        let Some(mut labels) = self.labels else { return };
         if let Some(description) = self.description.as_ref().filter(|_| is_whole) {
-            self.guard.remember_text((&self.peer, &self.server, &self.name), labels, description, text);
+            let of = (&self.peer, &*self.server, &*self.name);
+            labels = self.guard.remember_text(of, labels, description, text);
         }
         // What is private comes with the result of its task.
         let labels = FlowLabels { private: labels.private && is_whole, ..labels };

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use hospes::Peer;
+use hospes_inspect::provenance::bare::bare_words;
 use hospes_inspect::provenance::normal::normal_form;
 use hospes_inspect::provenance::{ArgumentValue, MAX_VALUES, TextMarks, ValueKind, argument_values};
 use hospes_model::RawJson;
@@ -87,6 +88,7 @@ impl PolicyEnforcer {
             labels,
             is_described: assessment.description.is_described,
             claims_to_read: assessment.description.claims_to_read,
+            only_sends: assessment.description.only_sends,
             fetches: matches!(asked.action, PolicyAction::Prompt { .. } | PolicyAction::Resource { .. }),
             has_untrusted: reads.has_untrusted,
             has_private: reads.has_private,
@@ -123,6 +125,13 @@ impl PolicyEnforcer {
         let mut cause = preset.cause_to_ask(&situation);
         let mut values = Vec::new();
         for finding in findings {
+            // In a conversation that has read nothing, only the person can have named an address.
+            let is_own_choice = !reads.has_untrusted
+                && preset != Preset::Cautious
+                && matches!(finding.kind, ArgumentFindingKind::PrivateAddress { .. });
+            if is_own_choice {
+                continue;
+            }
             match caller.weigh_finding(&finding, &mut targets) {
                 FindingWeight::Ask(serious, kind) => {
                     // A secret is the most serious cause; of the others, what was read comes first.
@@ -179,21 +188,22 @@ enum FindingWeight {
 }
 
 impl PolicyEnforcer {
-    /// Remembers the text of a delivered result.
+    /// Remembers the text of a delivered result. Returns its labels: what says no more than a value is not untrusted.
     pub(super) fn remember_text(
         &self,
         (peer, server, name): (&Arc<Peer>, &str, &str),
         labels: FlowLabels,
         description: &ToolDescription,
         text: impl FnOnce() -> Option<RawJson>,
-    ) {
+    ) -> FlowLabels {
         let FlowLabels { private, untrusted, effect, .. } = labels;
         // What a described read returns is the word of the person or of somebody they trust.
         let trusted = !untrusted && description.is_described && effect == CallEffect::None;
         if !private && !untrusted && !trusted {
-            return;
+            return labels;
         }
-        let Some(json) = text() else { return };
+        let Some(json) = text() else { return labels };
+        let bare = if untrusted { bare_words(json.as_str()) } else { None };
         let result = DeliveredResult {
             server: server.to_owned(),
             name: name.to_owned(),
@@ -201,7 +211,8 @@ impl PolicyEnforcer {
             untrusted_fields: description.untrusted_fields.clone(),
             json,
         };
-        self.flows.add_text(peer, result);
+        let is_bare = self.flows.add_text(peer, result, bare);
+        FlowLabels { untrusted: untrusted && !is_bare, ..labels }
     }
 }
 

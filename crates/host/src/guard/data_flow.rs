@@ -94,9 +94,11 @@ impl DataFlowTracker {
         }
     }
 
-    /// Records the text of a result that is delivered.
-    pub(super) fn add_text(&self, peer: &Arc<Peer>, result: DeliveredResult) {
+    /// Records the text of a result that is delivered. Returns true if it is bare, with this many words, and the session
+    /// has read few others like it.
+    pub(super) fn add_text(&self, peer: &Arc<Peer>, result: DeliveredResult, bare: Option<usize>) -> bool {
         let texts = self.entry(peer, |sources, _| Arc::clone(sources.texts.get_or_insert_default()));
+        let is_bare = bare.is_some_and(|words| texts.add_bare(words));
         if texts.add(result) {
             // Off the path of the call.
             match tokio::runtime::Handle::try_current() {
@@ -107,6 +109,7 @@ impl DataFlowTracker {
         if self.added.fetch_add(1, Ordering::Relaxed) % MEASURED_EVERY == MEASURED_EVERY - 1 {
             self.bound_texts();
         }
+        is_bare
     }
 
     /// Drops the texts of the longest silent sessions until all others fit.

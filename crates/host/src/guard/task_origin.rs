@@ -165,10 +165,11 @@ impl PolicyEnforcer {
         let arguments = CallArguments::none();
         let asked =
             PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
-        let labels = policy.labels(&asked, server.known);
+        let mut labels = policy.labels(&asked, server.known);
         if policy.preset().is_some() {
             let description = policy.describe(&asked, server.known);
-            self.remember_text((context.peer(), &server.name, &origin.tool), labels, &description, text);
+            labels =
+                self.remember_text((context.peer(), &server.name, &origin.tool), labels, &description, text);
         }
         self.flows.note(context.peer(), &server.name, labels);
     }

@@ -39,6 +39,9 @@ const MAX_KEPT: usize = 1024 * 1024;
 /// Number of characters that an excerpt shows before and after a value.
 const EXCERPT_CHARACTERS: usize = 80;
 
+/// Maximum number of words of all bare results of a conversation. More could tell a model what to do, bit by bit.
+const MAX_BARE: usize = 9;
+
 /// A result that was delivered to an application.
 #[derive(Debug)]
 pub(super) struct DeliveredResult {
@@ -71,6 +74,8 @@ struct TextState {
     known: HashMap<u64, u64>,
     hasher: RandomState,
     next: u64,
+    /// Number of words of all bare results.
+    bare: usize,
     /// Time until which something that was read may be missing.
     forgotten_until: Option<Instant>,
 }
@@ -101,6 +106,13 @@ impl ConversationTexts {
         is_many
     }
 
+    /// Counts a bare result of this many words. Returns false if there were too many.
+    pub(super) fn add_bare(&self, words: usize) -> bool {
+        let mut state = self.state.lock();
+        state.bare = state.bare.saturating_add(words);
+        state.bare <= MAX_BARE
+    }
+
     /// Indexes the queue.
     pub(super) fn drain(&self) {
         self.state.lock().drain(Instant::now());
@@ -109,7 +121,7 @@ impl ConversationTexts {
     /// Removes all texts. What they said may be missing from now on.
     pub(super) fn clear(&self) {
         let mut state = self.state.lock();
-        *state = TextState::default();
+        *state = TextState { bare: state.bare, ..TextState::default() };
         state.forget(Instant::now());
     }
 

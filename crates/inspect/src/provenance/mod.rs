@@ -4,6 +4,7 @@
 //! comes from the text, or at least could. One that is not found may still come from it, in a spelling that is not
 //! known here: that it is not found is therefore never a reason to allow something.
 
+pub mod bare;
 pub mod fields;
 pub mod forms;
 pub mod index;

@@ -161,6 +161,48 @@ async fn a_call_is_asked_about_if_a_text_of_others_may_have_caused_it() {
     }
 }
 
+/// A value is no text that could tell a model what to do, until there are many of them.
+#[tokio::test]
+async fn results_of_a_few_words_do_not_make_a_conversation_untrusted() {
+    let guard = guard(Policy::of_preset(Preset::Balanced));
+    let host = House::default()
+        .with("weather", Revision::LATEST, || {
+            Server::new("weather", "1")
+                .tool("get_now", |_: Anything| async { "21 °C, clear" })
+                .tool("get_story", |_: Anything| async { "It is a fine day in the whole of the country." })
+                .tool("post_message", |_: Anything| async { "ok" })
+                .tool("fetch_page", |_: Anything| async { "ok" })
+        })
+        .guarded(&guard)
+        .start();
+    let _viewer = guard.approvals().register_viewer(None);
+    let post = async |peer: &Arc<Peer>| {
+        let asked = json!({ "channel": "general", "text": "Seattle: 21 °C, clear" });
+        causes(call(&host, peer, "weather__post_message", asked, None).await.1.as_ref())
+    };
+    let local = async |peer: &Arc<Peer>| {
+        let asked = json!({ "url": "http://localhost:3000/health" });
+        causes(call(&host, peer, "weather__fetch_page", asked, None).await.1.as_ref())
+    };
+    let peer = session(Revision::LATEST_LEGACY);
+    let now = async || call(&host, &peer, "weather__get_now", json!({}), None).await;
+    assert_eq!(now().await.1, None);
+    assert_eq!(post(&peer).await, None, "two words were read");
+    // Only the person can have named an address so far.
+    assert_eq!(local(&peer).await, None);
+    for _ in 0..4 {
+        now().await;
+    }
+    assert_eq!(post(&peer).await, Some(GuardCause::UnknownTarget), "a message bit by bit");
+    assert_eq!(local(&peer).await, Some(GuardCause::PrivateAddress));
+    let mut other = super::deny_paths::peer("another", None, false);
+    other.revision = Revision::LATEST_LEGACY;
+    let other = Arc::new(other);
+    call(&host, &other, "weather__get_story", json!({}), None).await;
+    assert_eq!(post(&other).await, Some(GuardCause::UnknownTarget));
+    host.stop().await;
+}
+
 /// Ten ordinary reads of a server that nobody has labelled: each takes its argument from the one before.
 #[tokio::test]
 async fn reading_what_a_server_has_listed_is_not_asked_about() {
