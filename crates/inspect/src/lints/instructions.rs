@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::Regex;
 
+use crate::secrets::find_secrets;
+
 /// Words without which no pattern matches, with their groups. A pattern needs a word of each of its groups.
 const WORDS: &[(&str, u16)] = &[
     ("ignore", OVERRIDE),
@@ -59,6 +61,21 @@ const WORDS: &[(&str, u16)] = &[
     ("pre-authori", APPROVAL),
     ("://", ADDRESS),
     ("@", ADDRESS),
+    ("send", SEND),
+    ("forward", SEND),
+    ("post", SEND),
+    ("upload", SEND),
+    ("email", SEND),
+    ("e-mail", SEND),
+    ("submit", SEND),
+    ("retry", RETRY),
+    ("try again", RETRY),
+    ("rerun", RETRY),
+    ("repeat", RETRY),
+    (" server", SERVER),
+    ("reply", ANSWER),
+    ("response", ANSWER),
+    ("answer", ANSWER),
 ];
 
 const OVERRIDE: u16 = 1;
@@ -71,6 +88,10 @@ const DATA: u16 = 1 << 6;
 const ROLE: u16 = 1 << 7;
 const APPROVAL: u16 = 1 << 8;
 const ADDRESS: u16 = 1 << 9;
+const SEND: u16 = 1 << 10;
+const RETRY: u16 = 1 << 11;
+const SERVER: u16 = 1 << 12;
+const ANSWER: u16 = 1 << 13;
 
 /// Patterns with the groups of words that they need.
 const PATTERNS: &[(u16, &str)] = &[
@@ -134,12 +155,41 @@ const PATTERNS: &[(u16, &str)] = &[
         DATA | ADDRESS,
         r"\b(send|forward|post|upload|transmit|e-?mail|exfiltrate|bcc)\s+(all\s+|the\s+|this\s+|your\s+|any\s+|its\s+|their\s+|every\s+|of\s+|full\s+|entire\s+|whole\s+|user's\s+)*(conversation|chat\s+history|credentials?|passwords?|private\s+keys?|secrets|api\s+keys|access\s+tokens|environment\s+variables|previous\s+messages)\b[^.\n]{0,60}?\b(to|at)\s+(https?://|[\w.+-]+@[\w-]+\.)",
     ),
+    (
+        DATA | ADDRESS | SEND,
+        r"\byour\s+([\w-]+\s+){0,4}(token|password|passphrase|api\s+key|credential|private\s+key|secret)s?\b[^\n]{0,40}?\b(and|then)\s+(send|forward|post|upload|e-?mail|submit)\s+(it|them|this|these)\s+to\s+(https?://|[\w.+-]+@[\w-]+\.)",
+    ),
+    // They are to stand in the answer.
+    (
+        DATA | ANSWER,
+        r"\b(include|repeat|quote|copy|put|append)\s+(all\s+|the\s+|this\s+|your\s+|any\s+|every\s+|of\s+|full\s+|entire\s+|whole\s+|prior\s+|previous\s+|user's\s+)*(conversation|chat\s+history|credentials?|passwords?|private\s+keys?|secrets|api\s+keys|access\s+tokens|environment\s+variables|previous\s+messages)\b[^.\n]{0,80}?\b(in|into|to)\s+(your|the|each|every)\s+(reply|response|answer)",
+    ),
+    // Another tool is to be called, in the form of a call or at another server.
+    (
+        RETRY,
+        r"\b(retry|try\s+again|rerun|repeat\s+(it|this|the\s+(call|request)))\s*,?\s+(with|using|via|by\s+(calling|running|using))\s+(the\s+)?[`'\x22]?\w*[a-z]_[a-z]\w*[`'\x22]?\s*\(",
+    ),
+    (
+        SERVER,
+        r"\b(please|must|should|now|then|immediately)\s+(also\s+)?(run|call|invoke|execute|trigger|use)\s+[`'\x22]?\w*[a-z]_[a-z]\w*[`'\x22]?\s+(on|via|from|through)\s+(the\s+)?[\w-]+\s+(mcp\s+)?server\b",
+    ),
     // The model is to be another one.
     (
         ROLE,
         r"\byou\s+are\s+now\s+(no\s+longer\s+(bound|restricted|an?\s+\w+\s+assistant)|(in|entering)\s+(developer|debug|god|admin|unrestricted|jailbreak|dan)\s+mode|(an?|the)\s+(unrestricted|uncensored|unfiltered|different|evil|new)\s+(ai|assistant|model|agent|persona))",
     ),
 ];
+
+/// An address that something is to be sent to.
+static SENDING: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)\b(send|forward|post|upload|e-?mail|submit)\s+((it|them|this|these|those|(the|all)\s+\w+)\s+)?to\s+(https?://|[\w.+-]+@[\w-]+\.)",
+    )
+    .ok()
+});
+
+/// Distance at which a secret counts that is to be sent somewhere, in bytes.
+const SECRET_DISTANCE: usize = 200;
 
 /// Words around a quoted instruction that show that the text is about instructions.
 const ABOUT: &[&str] = &[
@@ -187,18 +237,30 @@ fn groups_of(text: &str) -> u16 {
 /// Returns true if a pattern may match. The text may be JSON.
 pub(super) fn may_instruct(text: &str) -> bool {
     let groups = groups_of(text);
-    PATTERNS.iter().any(|(needed, _)| groups & needed == *needed)
+    PATTERNS.iter().any(|(needed, _)| groups & needed == *needed) || groups & SENT == SENT
+}
+
+/// Groups of a text in which something is to be sent to an address.
+const SENT: u16 = SEND | ADDRESS;
+
+/// Finds a secret that is to be sent to an address.
+fn find_sent_secret(text: &str) -> Option<Range<usize>> {
+    let sending = SENDING.as_ref()?.find(text)?;
+    let near = find_secrets(text).into_iter().rev().find(|secret| {
+        secret.range.end <= sending.start() && sending.start() - secret.range.end <= SECRET_DISTANCE
+    });
+    near.map(|_| sending.range())
 }
 
 /// Finds the first text that reads like an instruction to a model.
 pub(super) fn find_instruction(text: &str) -> Option<Range<usize>> {
     let groups = groups_of(text);
     let needed = REGEXES.iter().filter(|(needed, _)| groups & needed == *needed);
-    needed
-        .filter_map(|(_, pattern)| {
-            pattern.find_iter(text).map(|found| found.range()).find(|found| !is_quoted(text, found))
-        })
-        .min_by_key(|found| found.start)
+    let sent = (groups & SENT == SENT).then(|| find_sent_secret(text)).flatten();
+    let instructions = needed.filter_map(|(_, pattern)| {
+        pattern.find_iter(text).map(|found| found.range()).find(|found| !is_quoted(text, found))
+    });
+    instructions.chain(sent).min_by_key(|found| found.start)
 }
 
 /// Returns true if an instruction is quoted by a text about instructions.

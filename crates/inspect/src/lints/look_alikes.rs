@@ -55,7 +55,13 @@ pub(super) fn fold(text: &str) -> Cow<'_, str> {
     for word in plain.split_inclusive(|one: char| !one.is_alphanumeric()) {
         let is_mixed = word.bytes().any(|byte| byte.is_ascii_alphabetic()) && word.chars().any(is_odd);
         if is_mixed {
-            folded.extend(skeleton(word));
+            // Letter by letter: the skeleton of `I` is `l`, which no reader takes it for.
+            for letter in word.chars() {
+                match is_odd(letter) {
+                    true => folded.extend(skeleton(letter.encode_utf8(&mut [0; 4]))),
+                    false => folded.push(letter),
+                }
+            }
         } else {
             folded.push_str(word);
         }
