@@ -197,6 +197,7 @@ impl ServerTransport {
             url: ServerUrl::new(url),
             headers: Vec::new(),
             flavour: HttpFlavour::Any,
+            plain_http: true,
             account: AccountChoice::Shared,
             client: None,
         })
@@ -318,10 +319,25 @@ pub struct HttpTransport {
     pub headers: Vec<(String, Secret)>,
     /// HTTP transport that the server supports.
     pub flavour: HttpFlavour,
+    /// True if the server may be reached without encryption. Loopback addresses always may. A URL that was typed as a
+    /// target may, too: whoever typed it has seen its scheme.
+    pub plain_http: bool,
     /// Account with which the server is used.
     pub account: AccountChoice,
     /// Client that is registered with its authorization server, if there is one.
     pub client: Option<Box<PreregisteredClient>>,
+}
+
+/// Returns true if what is sent to a URL, and every answer, can be read and changed on the way: it has no encryption
+/// and leads to another machine.
+pub(crate) fn is_exposed(url: &url::Url) -> bool {
+    let is_loopback = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && !is_loopback
 }
 
 /// Client that was registered in advance with a server's authorization server.

@@ -30,10 +30,12 @@ impl ServerEntryReader<'_, '_, '_> {
         };
         let account = self.account(&headers);
         let client = self.client(&headers);
+        let plain_http = self.table.boolean("plain_http", self.report).unwrap_or(false);
         Some(HttpTransport {
             url: ServerUrl::expanded(text.written().to_owned(), url),
             headers,
             flavour,
+            plain_http,
             account,
             client,
         })

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::definition::has_other_readings;
 use super::packages::PackageRun;
+use crate::config::is_exposed;
 use crate::server::confusables;
 
 /// Maximum number of lints of one item.
@@ -190,22 +191,13 @@ pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
     if let Some(package) = package {
         found.add(LintKind::Command, "package", visible_line(&package.message()));
     }
-    if shown.starts_with("http://") && !is_loopback(shown) {
+    if url::Url::parse(shown).is_ok_and(|url| is_exposed(&url)) {
         found.add(LintKind::Command, "url", "the connection is not encrypted".to_owned());
     }
     if shown.chars().any(is_hidden) {
         found.add(LintKind::Hidden, "command", format!("hidden characters: {}", excerpt(shown, 0)));
     }
     found.lints
-}
-
-fn is_loopback(url: &str) -> bool {
-    url::Url::parse(url).ok().is_some_and(|url| match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    })
 }
 
 #[derive(Default)]

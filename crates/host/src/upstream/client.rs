@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::roots::RootsPolicy;
-use crate::config::HostSettings;
 use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
+use crate::config::{HostSettings, is_exposed};
 use crate::server::{
     AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, ServerProcess,
     SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
@@ -46,6 +46,8 @@ struct ClientConnector {
 enum ConnectTarget {
     /// The same target for each connection.
     Target(Target),
+    /// None, for this reason.
+    Refused(UpstreamConnectError),
     /// A child process, whose program and sandbox are resolved for each connection.
     Process {
         config: Box<ServerConfig>,
@@ -65,10 +67,13 @@ impl ConnectTarget {
                 let (config, helper) = (Box::new(config.clone()), settings.helper.clone());
                 Self::Process { config, helper, last: Mutex::default() }
             }
-            (ServerTransport::Http(http), Some(account)) => {
-                Self::Target(at_url(http).authorizer(Arc::clone(account) as _).into())
-            }
-            (ServerTransport::Http(http), None) => Self::Target(at_url(http).into()),
+            (ServerTransport::Http(http), account) => match (unencrypted(http), account) {
+                (Some(refusal), _) => Self::Refused(refusal),
+                (None, Some(account)) => {
+                    Self::Target(at_url(http).authorizer(Arc::clone(account) as _).into())
+                }
+                (None, None) => Self::Target(at_url(http).into()),
+            },
             (ServerTransport::Builtin(builtin), _) => Self::Target(part_of_us(builtin)),
         }
     }
@@ -76,6 +81,7 @@ impl ConnectTarget {
     async fn target(&self) -> Result<Target, UpstreamConnectError> {
         let (config, helper, last) = match self {
             Self::Target(target) => return Ok(target.clone()),
+            Self::Refused(refusal) => return Err(refusal.clone()),
             Self::Process { config, helper, last } => (config.clone(), helper.clone(), last),
         };
         // It looks at files, and may start a program to find out what works here.
@@ -132,9 +138,24 @@ fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
 pub fn target(config: &ServerConfig, helper: Option<&SandboxHelper>) -> Result<Target, UpstreamConnectError> {
     Ok(match &config.transport {
         ServerTransport::Stdio(stdio) => super::process::start(config, stdio, helper)?.0,
-        ServerTransport::Http(http) => at_url(http).into(),
+        ServerTransport::Http(http) => match unencrypted(http) {
+            Some(refusal) => return Err(refusal),
+            None => at_url(http).into(),
+        },
         ServerTransport::Builtin(builtin) => part_of_us(builtin),
     })
+}
+
+/// Returns why a server is not connected to: its URL has no encryption and leads to another machine.
+fn unencrypted(http: &HttpTransport) -> Option<UpstreamConnectError> {
+    if http.plain_http || !is_exposed(http.url.reveal()) {
+        return None;
+    }
+    let why =
+        format!("not connected: {} is not encrypted, so anybody on the way can read and change it", http.url);
+    Some(UpstreamConnectError::new(why).with_hint(Some(
+        "use an `https://` URL, or set `plain_http = true` for this server if the network is yours",
+    )))
 }
 
 fn at_url(http: &HttpTransport) -> hospes::client::UrlTarget {
@@ -149,7 +170,7 @@ fn part_of_us(builtin: &BuiltinTransport) -> Target {
 impl UpstreamConnector for ClientConnector {
     fn process(&self) -> Option<Arc<ServerProcess>> {
         match &self.start {
-            ConnectTarget::Target(_) => None,
+            ConnectTarget::Target(_) | ConnectTarget::Refused(_) => None,
             ConnectTarget::Process { last, .. } => last.lock().clone(),
         }
     }
@@ -335,7 +356,7 @@ pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ConfigLoader;
+    use crate::config::{ConfigLoader, ConfigSource};
 
     #[tokio::test]
     async fn what_a_failed_connection_says_holds_no_secret() {
@@ -361,6 +382,28 @@ mod tests {
                 texts.iter().all(|text| !text.contains("hunter2")) && texts[0].contains("KEY"),
                 "{texts:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_server_elsewhere_needs_encryption_unless_the_operator_does_without() {
+        let refusal = |url: &str, plain_http: bool| {
+            let mut transport = ServerTransport::http(url.parse().unwrap());
+            if let ServerTransport::Http(http) = &mut transport {
+                http.plain_http = plain_http;
+            }
+            let config = ServerConfig::new("one", transport, ConfigSource::unwritten("a test"));
+            target(&config, None).err()
+        };
+        for url in ["http://mcp.example/mcp", "http://10.0.0.7:8000/", "http://[2001:db8::1]/"] {
+            let refused = refusal(url, false).unwrap();
+            assert!(refused.message.contains("is not encrypted"), "{refused:?}");
+            assert!(refused.hint.unwrap().contains("plain_http = true"));
+            assert!(refusal(url, true).is_none(), "{url}");
+        }
+        for url in ["https://mcp.example/", "http://localhost:8000/", "http://127.0.0.1/", "http://[::1]:9/"]
+        {
+            assert!(refusal(url, false).is_none(), "{url}");
         }
     }
 }

@@ -93,6 +93,12 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
             "bearer_token_env",
         ]),
         Key::new(
+            "plain_http",
+            Boolean,
+            "false",
+            "An `http://` URL that does not lead to this machine may be used.",
+        ),
+        Key::new(
             "account",
             OneOf(&["shared", "per-user"]),
             "shared",
