@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hospes_inspect::lints::ToolNames;
 use hospes_store::pins::{
-    ItemDefinition, ItemKind, ServerFingerprint, ServerPinState, ServerSighting, TrustMode,
+    ItemDefinition, ItemKind, ItemPinState, RecordedDefinition, SMALL_CHANGE, ServerFingerprint,
+    ServerPinState, ServerSighting, TrustMode,
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
@@ -15,6 +17,7 @@ use super::fingerprint::fingerprint;
 use super::lint::needs_review;
 use super::pin_store::PinStore;
 use super::redacted_listing::redact_listing;
+use super::small_change::is_small_change;
 use super::status::PinStatus;
 use crate::config::{PinMode, ServerConfig, ServerTransport, ToolFilter};
 use crate::server::{
@@ -31,6 +34,8 @@ pub(crate) struct PinGate {
     transport: ServerTransport,
     filter: ToolFilter,
     trust: TrustMode,
+    /// True if the server has been accepted at another address and not yet at this one.
+    has_moved: AtomicBool,
     book: Arc<PinStore>,
     /// Fingerprint of the last start.
     fingerprint: Mutex<Option<ServerFingerprint>>,
@@ -53,6 +58,7 @@ impl PinGate {
             transport: config.transport.clone(),
             filter: config.tools.clone(),
             trust,
+            has_moved: AtomicBool::new(false),
             book: Arc::clone(book),
             fingerprint: Mutex::default(),
             standing: RwLock::new(Arc::new(PinStatus::unseen())),
@@ -75,16 +81,17 @@ impl PinGate {
         *self.fingerprint.lock() = Some(found.clone());
         let known = self.book.store.server(&self.server, found.target).await;
         let mut known = known.map_err(|error| self.unreadable(&error))?;
+        let is_accepted = known.as_ref().is_some_and(|known| known.state == ServerPinState::Accepted);
+        let has_moved = self.trust == TrustMode::FirstUse && !is_accepted && self.has_moved(&found).await?;
+        self.has_moved.store(has_moved, Ordering::Relaxed);
+        let trust = self.trust_now();
         if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
             // What it is started with now is what a person has to decide about.
             let mut sighting = ServerSighting::new(&*self.server, found.clone(), "");
             // Nothing is listed yet, which must not look as if all that was offered before were gone.
             sighting.is_whole = false;
-            let seen = self
-                .book
-                .record_sighting(sighting, self.trust)
-                .await
-                .map_err(|error| self.unreadable(&error))?;
+            let seen =
+                self.book.record_sighting(sighting, trust).await.map_err(|error| self.unreadable(&error))?;
             known = Some(seen.server);
         }
         let standing = PinStatus::of(known.as_ref(), &found);
@@ -94,7 +101,7 @@ impl PinGate {
         // Taken as it is when it is first seen.
         let is_new = known.is_none_or(|known| known.state == ServerPinState::New);
         match whole {
-            Some(BlockReason::NewServer) if is_new => Ok(self.trust == TrustMode::Ask),
+            Some(BlockReason::NewServer) if is_new => Ok(trust == TrustMode::Ask),
             None => Ok(false),
             Some(why) => Err(UpstreamConnectError::new(format!("not started: {}", why.as_str()))
                 .with_hint(Some(REVIEW_INSTRUCTION))
@@ -118,16 +125,22 @@ impl PinGate {
         let (instructions, listing, filter) =
             (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
         let is_whole = listing.lost() == 0;
-        let standing = self.standing();
+        let (standing, trust) = (self.standing(), self.trust_now());
         // A person accepts each definition in the other mode, and sees its lints.
-        let names = (self.trust == TrustMode::FirstUse).then(|| self.tool_names(&listing));
+        let names = (trust == TrustMode::FirstUse).then(|| self.tool_names(&listing));
+        let accepted = self.accepted_definitions(trust, &fingerprint, &standing).await?;
         let server = Arc::clone(&self.server);
         let work = move || {
             let mut all: Vec<ItemDefinition> = definitions(instructions.as_deref(), &listing, &filter);
             let hashes = Arc::new(DefinitionHashes::of(&all));
             if let Some(names) = names.filter(|_| !standing.accepts_all(hashes.all())) {
-                for one in all.iter_mut().filter(|one| needs_review(&one.text, &server, &names)) {
-                    one.needs_review = true;
+                for one in &mut all {
+                    one.needs_review = needs_review(&one.text, &server, &names);
+                    let mut same = accepted.iter().filter(|known| known.item.name == one.name);
+                    one.is_small_change = one.kind == ItemKind::Tool
+                        && same.any(|known| {
+                            known.definition.as_deref().is_some_and(|text| is_small_change(text, &one.text))
+                        });
                 }
             }
             (all, hashes)
@@ -139,9 +152,55 @@ impl PinGate {
         let mut sighting = ServerSighting::new(&*self.server, fingerprint.clone(), sight);
         (sighting.definitions, sighting.is_whole) = (definitions, is_whole);
         let seen =
-            self.book.record_sighting(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
+            self.book.record_sighting(sighting, trust).await.map_err(|error| self.unreadable(&error))?;
         self.set(PinStatus::of(Some(&seen.server), &fingerprint));
         Ok(hashes)
+    }
+
+    /// Returns the definitions of tools that a person accepted, or the first use. Without the small changes since then, so
+    /// that many of them do not add up to a large one.
+    async fn accepted_definitions(
+        &self,
+        trust: TrustMode,
+        fingerprint: &ServerFingerprint,
+        standing: &PinStatus,
+    ) -> Result<Vec<RecordedDefinition>, UpstreamConnectError> {
+        if trust != TrustMode::FirstUse || standing.server_block_reason().is_some() {
+            return Ok(Vec::new());
+        }
+        let all = self.book.store.history(&self.server, fingerprint.target, None).await;
+        let mut all = all.map_err(|error| self.unreadable(&error))?;
+        all.retain(|known| {
+            known.item.kind == ItemKind::Tool
+                && known.item.state == ItemPinState::Accepted
+                && known.item.decided_by.as_deref() != Some(SMALL_CHANGE)
+        });
+        Ok(all)
+    }
+
+    /// Returns how definitions that were not seen before are treated. A server that moved to another address is not
+    /// accepted because its name was seen before.
+    fn trust_now(&self) -> TrustMode {
+        if self.has_moved.load(Ordering::Relaxed) { TrustMode::Ask } else { self.trust }
+    }
+
+    /// Returns true if a server of this name was accepted at another address, and none at this one.
+    async fn has_moved(&self, found: &ServerFingerprint) -> Result<bool, UpstreamConnectError> {
+        let ServerTransport::Http(http) = &self.transport else { return Ok(false) };
+        let here = http.url.reveal().origin();
+        let all = self.book.store.servers().await.map_err(|error| self.unreadable(&error))?;
+        let accepted = all.iter().filter(|one| {
+            *one.name == *self.server
+                && one.state == ServerPinState::Accepted
+                && one.fingerprint.target != found.target
+        });
+        let mut addresses =
+            accepted.filter_map(|one| url::Url::parse(&one.fingerprint.shown).ok()).peekable();
+        let is_elsewhere = addresses.peek().is_some() && addresses.all(|address| address.origin() != here);
+        if is_elsewhere {
+            tracing::warn!(server = %self.server, "suspicious: this server was accepted at another address");
+        }
+        Ok(is_elsewhere)
     }
 
     /// Returns the tools of the other servers that were seen, and of this listing.
@@ -220,7 +279,7 @@ impl DefinitionGate for PinGate {
     fn needs_reconnect(&self, is_quarantined: bool) -> bool {
         match self.standing().server_block_reason() {
             None => is_quarantined,
-            Some(BlockReason::NewServer) => !is_quarantined && self.trust == TrustMode::Ask,
+            Some(BlockReason::NewServer) => !is_quarantined && self.trust_now() == TrustMode::Ask,
             Some(BlockReason::RejectedServer | BlockReason::Replaced) => true,
             Some(_) => false,
         }

@@ -19,6 +19,7 @@ mod pin_store;
 mod pinning_config;
 mod redacted_listing;
 mod scripts;
+mod small_change;
 mod status;
 mod view;
 

@@ -16,8 +16,9 @@ use crate::error::StoreError;
 pub use decide::{TrustDecision, TrustDecisionError, TrustDecisionOutcome};
 pub use sightings::{MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT};
 pub use types::{
-    ItemDefinition, ItemKind, ItemPinState, ParseDigestError, RecordedDefinition, ServerFingerprint,
-    ServerPinState, ServerSighting, Sha256Digest, SightingReport, StoredItem, StoredServer, TrustMode,
+    ItemDefinition, ItemKind, ItemPinState, ParseDigestError, RecordedDefinition, SMALL_CHANGE,
+    ServerFingerprint, ServerPinState, ServerSighting, Sha256Digest, SightingReport, StoredItem,
+    StoredServer, TrustMode,
 };
 
 /// Migration steps, each run once in order. Never change a step; add one.

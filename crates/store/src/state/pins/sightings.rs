@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::with_id;
 use super::{
-    ItemDefinition, ItemKind, ItemPinState, ServerPinState, ServerSighting, Sha256Digest, SightingReport,
-    TrustMode,
+    ItemDefinition, ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, ServerSighting, Sha256Digest,
+    SightingReport, TrustMode,
 };
 
 /// Maximum number of definitions kept of one item, besides the accepted ones.
@@ -136,6 +136,7 @@ pub(super) fn record_sighting(
             let is_resource = one.kind == ItemKind::Resource;
             let is_trusted = !one.needs_review
                 && (trusts_all
+                    || trusts && one.is_small_change
                     || hashes.is_none() && (trusts && is_new_sight || accepts_resources && is_resource));
             insert(change, id, sighting, one, is_trusted, now, &mut texts)?;
             news.push((one.kind, one.name.clone(), hashes.is_some()));
@@ -222,6 +223,7 @@ fn insert(
         *texts += length;
     }
     let (state, decided_at, by) = match is_trusted {
+        true if one.is_small_change => (ItemPinState::Accepted, Some(now), Some(SMALL_CHANGE)),
         true => (ItemPinState::Accepted, Some(now), Some(FIRST_USE)),
         false => (ItemPinState::Waiting, None, None),
     };

@@ -168,12 +168,25 @@ pub struct ItemDefinition {
     pub earlier: Option<Sha256Digest>,
     /// True if only a person may accept the definition, also in [`TrustMode::FirstUse`].
     pub needs_review: bool,
+    /// True if the definition differs from one that was accepted in details alone. [`TrustMode::FirstUse`] accepts it.
+    pub is_small_change: bool,
 }
+
+/// Author of the acceptance of a definition that differs from an accepted one in details alone.
+pub const SMALL_CHANGE: &str = "small change";
 
 impl ItemDefinition {
     /// Creates a definition with its hash.
     pub fn new(kind: ItemKind, name: impl Into<String>, hash: Sha256Digest, text: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), hash, text: text.into(), earlier: None, needs_review: false }
+        Self {
+            kind,
+            name: name.into(),
+            hash,
+            text: text.into(),
+            earlier: None,
+            needs_review: false,
+            is_small_change: false,
+        }
     }
 
     /// Sets the hash that an earlier version computed.
