@@ -11,12 +11,14 @@
 //! | `encoding` | decoders of Base64 and hexadecimal digits |
 //! | `hidden` | characters that a reader does not see: found, counted and stripped |
 //! | `shell` | shell metacharacters in values that name a host, a file or an identifier |
+//! | `pages` | pages of MCP Apps that send a password to a place that they do not declare |
 //! | `provenance` | origin of values: which results an argument stands in |
 //! | `lints` | lints of results: instructions to a model, other servers' tools, look-alike hosts, encoded instructions |
 
 mod encoding;
 pub mod hidden;
 pub mod lints;
+pub mod pages;
 pub mod provenance;
 pub mod secrets;
 pub mod shell;

@@ -1,16 +1,22 @@
 //! Checks of results before they are recorded and delivered.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hospes::{Outcome, Peer};
 use hospes_inspect::lints::ToolNames;
-use hospes_model::{Method, Reply};
+use hospes_inspect::pages::find_password_leak;
+use hospes_model::{Meta, Method, Reply, ResourceBody, RpcError};
+use hospes_policy::visible_line;
 use parking_lot::Mutex;
 
 use super::handle::Gateway;
 use crate::catalogue::MergedCatalogue;
 use crate::checks::ResultSource;
 use crate::guard::TargetItem;
+use crate::server::decoded;
 
 /// Maximum number of catalogues whose names are kept.
 const MAX_CATALOGUES: usize = 16;
@@ -43,6 +49,16 @@ impl CatalogueToolNames {
     }
 }
 
+/// Returns the origins that a page declares to send something to.
+fn declared_origins(meta: &Meta) -> Vec<String> {
+    let origins = || {
+        let ui = meta.get("ui")?.to_value().ok()?;
+        let origins = ui.get("csp")?.get("connectDomains")?.as_array()?.clone();
+        Some(origins.iter().filter_map(|origin| origin.as_str().map(str::to_owned)).collect())
+    };
+    origins().unwrap_or_default()
+}
+
 impl Gateway {
     /// Checks the outcome of a call to an item. Nearly always this is the outcome itself, undecoded.
     pub(super) fn check_outcome(
@@ -54,11 +70,49 @@ impl Gateway {
         outcome: Outcome,
     ) -> Outcome {
         let Outcome::Complete(reply) = outcome else { return outcome };
+        if let Some(why) = self.withheld_page(method, (server, item), &reply) {
+            return Outcome::Failed(RpcError::invalid_request(why));
+        }
         let tool = match item {
             TargetItem::Tool(_, tool) => *tool,
             _ => None,
         };
         Outcome::Complete(self.check_reply(peer, method, (server, tool), catalogue, reply))
+    }
+
+    /// Returns the reason that a page of an app is not delivered: it asks for a password and sends it to a place that it
+    /// does not declare, which the policy that an application gives to the page does not prevent.
+    fn withheld_page(
+        &self,
+        method: &Method,
+        (server, item): (usize, &TargetItem<'_>),
+        reply: &Reply,
+    ) -> Option<String> {
+        let TargetItem::Resource(uri) = item else { return None };
+        let guard = self.shared.guard.as_ref()?;
+        let server = &self.shared.upstreams[server].server;
+        if !uri.starts_with("ui://") || !guard.checks().destinations || server.known.is_some() {
+            return None;
+        }
+        let Ok(Reply::ReadResource(result)) = decoded(method, reply.clone()) else { return None };
+        let host = result.contents.iter().find_map(|contents| {
+            let page = match &contents.body {
+                ResourceBody::Text(text) => Cow::Borrowed(&**text),
+                ResourceBody::Blob(blob) => {
+                    let bytes = STANDARD.decode(blob).ok()?;
+                    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+                }
+            };
+            find_password_leak(&page, &declared_origins(&contents.meta))
+        })?;
+        tracing::warn!(server = %server.name, uri, "suspicious: a page sends a password to {}", visible_line(&host));
+        Some(format!(
+            "the page `{}` of the server `{}` was not delivered: it asks for a password and sends it to `{}`, which it \
+             does not declare in `_meta.ui.csp.connectDomains`",
+            visible_line(uri),
+            server.name,
+            visible_line(&host)
+        ))
     }
 
     /// Checks the result of a method.
