@@ -145,7 +145,8 @@ const READING_WORDS: [&str; 22] = [
     "info",
 ];
 
-fn has_word(name: &str, of: &[&str]) -> bool {
+/// Returns true if a name has one of the words, in the singular or the plural.
+pub(crate) fn has_word(name: &str, of: &[&str]) -> bool {
     name_words(name).any(|word| {
         of.iter().any(|known| word == *known || word.strip_suffix('s').is_some_and(|word| word == *known))
     })

@@ -114,6 +114,7 @@
 //! | `paths`, `folders`, `wildcard_paths` | paths, also behind symbolic links and with wildcards |
 //! | `flow` | labels of tools, and the data flow of a session |
 //! | `preset` | presets of the guard |
+//! | `plan_exclusion` | calls that are never part of a plan |
 //! | `known_servers`, `nearest` | warnings about names that no server has, with suggestions |
 
 mod action;
@@ -133,6 +134,7 @@ mod nearest;
 mod paths;
 mod pattern;
 mod policy;
+mod plan_exclusion;
 mod preset;
 mod readings;
 mod rule;
@@ -155,6 +157,7 @@ pub use known_servers::{KnownOffers, KnownServer, KnownTool, UnmatchedPart};
 pub use nearest::nearest;
 pub use paths::{is_hidden, visible, visible_line};
 pub use policy::{Policy, PolicyExplanation, RuleEvaluation};
+pub use plan_exclusion::PlanExclusion;
 pub use preset::{CallSituation, GuardCause, Preset};
 pub use rule::{PolicyRule, UnmetCondition};
 pub use strings::ArgumentStrings;

@@ -40,6 +40,8 @@ pub struct Policy {
     data_flow: DataFlowPolicy,
     /// Preset of the guard. `None` if the file names none: its rules and `data_flow` decide alone.
     preset: Option<Preset>,
+    /// True if several calls can be approved as one plan.
+    plans: bool,
     /// The person's own addresses, domains and accounts.
     own: Vec<String>,
     labels: Vec<LabelRule>,
@@ -76,18 +78,20 @@ impl Policy {
             trusted_line: 0,
             data_flow: DataFlowPolicy::default(),
             preset: None,
+            plans: false,
             own: Vec::new(),
             labels: Vec::new(),
             version: Sha256::digest([]).into(),
         }
     }
 
-    /// Creates the policy that applies without a policy file: this preset, no rules and no labels.
+    /// Creates the policy that applies without a policy file: this preset and plans, no rules and no labels.
     #[must_use]
     pub fn of_preset(preset: Preset) -> Self {
         Self {
             data_flow: DataFlowPolicy::Off,
             preset: Some(preset),
+            plans: true,
             version: Sha256::digest(preset.to_string()).into(),
             ..Self::without_rules()
         }
@@ -125,6 +129,7 @@ impl Policy {
         let trusted = top.names("trusted", &mut report).unwrap_or_default();
         let trusted_line = top.value("trusted").map_or(0, |value| line_of(text, value.span().start));
         let preset = top.word("preset", Preset::WORDS, &mut report);
+        let plans = top.boolean("plans", &mut report).unwrap_or_default();
         let own = top.names("own", &mut report).unwrap_or_default();
         // A preset weighs what a session has read by itself.
         let data_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report);
@@ -144,7 +149,7 @@ impl Policy {
         top.reject_unknown_keys(&MISPLACED_RULE_KEYS, &mut report);
         report.finish()?;
         let version = Sha256::digest(text).into();
-        Ok(Self { rules, trusted, trusted_line, data_flow, preset, own, labels, version })
+        Ok(Self { rules, trusted, trusted_line, data_flow, preset, plans, own, labels, version })
     }
 
     /// Returns the rules in order.
@@ -226,6 +231,12 @@ impl Policy {
     #[must_use]
     pub fn preset(&self) -> Option<Preset> {
         self.preset
+    }
+
+    /// Returns true if several calls can be approved as one plan: with the key `plans` and a preset.
+    #[must_use]
+    pub fn allows_plans(&self) -> bool {
+        self.plans && self.preset.is_some()
     }
 
     /// The person's own addresses (`me@x.example`), domains (`@x.example`) and accounts.

@@ -81,6 +81,9 @@ const POLICY_TEMPLATE: &str = r#"# Rules for the calls of your applications. `ho
 # open: asks about values that stand in such a text.
 preset = "PRESET"
 
+# An application may ask for the approval of several calls at once, as a plan.
+plans = true
+
 # Servers whose annotations (read-only, destructive) are believed.
 # trusted = ["git"]
 

@@ -312,7 +312,7 @@ fn all_mistakes_are_reported_at_once() {
     let error = Policy::read(text, &PolicyEnvironment::default()).unwrap_err();
     let said: Vec<String> = error.mistakes().iter().map(ToString::to_string).collect();
     let expected = [
-        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `preset`, `own`, `data_flow`, `rule`, `label`",
+        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `preset`, `plans`, `own`, `data_flow`, `rule`, `label`",
         "line 4, column 10: rule 1: `decide`: unknown value `alow`; did you mean `allow`? Expected one of `allow`, `ask`, `deny`",
         "line 5, column 1: rule 1: unknown key `tol`; did you mean `tool`?",
         "line 6, column 13: rule 1: unknown key `effects.readonly`; did you mean `read_only`? Known here: `read_only`, \
@@ -392,4 +392,18 @@ fn a_host_is_named_by_the_deciding_rule_and_not_by_a_wildcard() {
         let policy = policy(&format!("[[rule]]\n{rule}"));
         assert_eq!(policy.allows_host(&asked, host, now()), named, "{rule}");
     }
+}
+
+#[test]
+fn plans_need_the_key_and_a_preset() {
+    let allows = |text: &str| Policy::read(text, &PolicyEnvironment::default()).unwrap().allows_plans();
+    assert!(allows("preset = 'balanced'\nplans = true\n"));
+    assert!(!allows("preset = 'balanced'\n"));
+    assert!(!allows("preset = 'balanced'\nplans = false\n"));
+    assert!(!allows("plans = true\n"));
+    assert!(Policy::of_preset(Preset::Open).allows_plans());
+    assert!(!Policy::of_preset(Preset::Open).without_preset().allows_plans());
+    assert!(!Policy::without_rules().allows_plans());
+    let error = Policy::read("preset = 'open'\nplans = 'yes'\n", &PolicyEnvironment::default()).unwrap_err();
+    assert!(error.to_string().contains("`plans`: expected true or false"), "{error}");
 }

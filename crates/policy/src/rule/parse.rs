@@ -26,8 +26,9 @@ const UNTIL: &str =
     "an unquoted date (`until = 2026-12-31`) or date-time with offset (`until = 2026-12-31T18:00:00Z`)";
 
 /// Keys of the file's top level, and where they belong.
-const TOP_LEVEL_KEYS: [(&str, &str); 4] = [
+const TOP_LEVEL_KEYS: [(&str, &str); 5] = [
     ("preset", "at the top of the file, above the first `[[rule]]`"),
+    ("plans", "at the top of the file, above the first `[[rule]]`"),
     ("own", "at the top of the file, above the first `[[rule]]`"),
     ("trusted", "at the top of the file, above the first `[[rule]]`"),
     ("data_flow", "at the top of the file, above the first `[[rule]]`"),
