@@ -4,7 +4,7 @@ import { get, path, post } from "./api.js";
 import { body, done, original, risk, title, yes } from "./card.js";
 import { isEqual } from "./diff.js";
 import { announce, h, toast } from "./dom.js";
-import { callHeading, firstLook, isIrreversible, remembered } from "./first_look.js";
+import { callHeading, firstLook, isIrreversible, remembered, targetsOf } from "./first_look.js";
 import { ago, many } from "./format.js";
 import { gist } from "./gist.js";
 import { go, head } from "./parts.js";
@@ -72,6 +72,7 @@ export const approvals = {
     return [
       { keys: ["d"], show: "d", does: "deny", run: on(null, (one) => deny(one, app, false, true)) },
       { keys: ["o"], show: "o", does: "allow once", run: on(null, (one) => allow(one, app, undefined, true)) },
+      { keys: ["n"], show: "n", does: "deny a plan, and be asked about its calls one by one", run: on(null, (one) => one.card.kind === "plan" && oneByOne(one, app, true)) },
       { keys: ["t"], show: "t", does: "allow and remember the target", run: on("targets", (one) => allow(one, app, "targets", true)) },
       { keys: ["V"], show: "V", does: "allow: the value is right, for this session", run: on("values", (one) => allow(one, app, "values", true)) },
       { keys: ["s"], show: "s", does: "allow for this session", run: on("session", (one) => allow(one, app, "session", true)) },
@@ -192,6 +193,7 @@ function card(matter, open, app) {
   const holds = waits || !isShown;
   const noEnter = (event) => event.key === "Enter" && event.preventDefault();
   const isCall = matter.card.kind === "call";
+  const isPlan = matter.card.kind === "plan";
   const isFinal = isIrreversible(matter);
   const choice = (name, key, words, run, title) => h("button", {
     type: "button", [`data-${name}`]: true, key: name, title, "aria-disabled": String(holds), "aria-keyshortcuts": key.length === 1 && key !== key.toLowerCase() ? `Shift+${key}` : key, onkeydown: noEnter, onclick: run,
@@ -199,7 +201,7 @@ function card(matter, open, app) {
   return h("article", { class: `matter ${risk(matter)} ${isFinal ? "final" : ""}`, key: matter.id, "aria-labelledby": "matter-title" },
     h("header", { class: "matter-head" },
       h("div", null, isFinal && h("p", { class: "final-mark", key: "final" }, "Cannot be undone"),
-        h("h2", { id: "matter-title", class: isCall ? "call-heading" : "" }, isCall ? callHeading(matter) : [h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)])),
+        h("h2", { id: "matter-title", class: isCall ? "call-heading" : "" }, isCall ? callHeading(matter) : isPlan ? what : [h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)])),
       h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)),
         h("span", { class: "soft small place" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`))),
     isCall && firstLook(matter),
@@ -211,7 +213,8 @@ function card(matter, open, app) {
       h("div", { class: "choices", key: "choices" },
         h("button", { type: "button", "data-deny": true, "data-focus": true, key: "deny", disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
         choice("once", "o", yes(matter), () => allow(matter, app)),
-        targets && choice("targets", "t", ["Allow and remember ", h("span", { class: "mono" }, remembered(matter.card)), " for 30 days"], () => allow(matter, app, "targets"), `You are not asked again because this target is new: ${matter.card.guard.targets.join(", ")}`),
+        isPlan && h("button", { type: "button", "data-one-by-one": true, key: "one-by-one", disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "n", onkeydown: noEnter, onclick: () => oneByOne(matter, app) }, "Ask one by one ", h("kbd", null, "n")),
+        targets && choice("targets", "t", ["Allow and remember ", h("span", { class: "mono" }, remembered(matter.card)), " for 30 days"], () => allow(matter, app, "targets"), `You are not asked again because this target is new: ${targetsOf(matter.card).join(", ")}`),
         session && choice("session", "s", "Allow for this session", () => allow(matter, app, "session"), `For ${matter.session ?? "this session"}, with any arguments, unless the rules change`),
         lasting && choice("always", "A", "Always …", () => always(matter, app)),
         // The weakest choice comes last.
@@ -319,6 +322,14 @@ function deny(matter, app, block = false, isByKey = false) {
   const reason = draftOf(matter).reason.trim();
   const [what] = title(matter);
   return decide(matter, { decision: "deny", ...(reason && { reason }), ...(block && { block }) }, block ? `${what} is denied from now on.` : `Denied: ${what}.`, app, isByKey).catch(() => {});
+}
+
+/** Told to the model when the person wants to decide about each call of a plan by itself. */
+const ONE_BY_ONE = "make the calls one by one; the person decides about each";
+
+/** Denies a plan, so that each of its calls is asked about. */
+function oneByOne(matter, app, isByKey = false) {
+  return decide(matter, { decision: "deny", reason: ONE_BY_ONE }, "You are asked about each call.", app, isByKey).catch(() => {});
 }
 
 const SCOPE_WORDS = {

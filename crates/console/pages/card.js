@@ -6,6 +6,7 @@ import { clone, parse, stringify } from "./json.js";
 import { isEqual, objectDiff } from "./diff.js";
 import { findings } from "./first_look.js";
 import { fields } from "./schema.js";
+import { plan } from "./plan.js";
 import { effects } from "./servers.js";
 import { edit, shown, shownJson, view } from "./values.js";
 
@@ -20,18 +21,20 @@ export function title({ server, card }) {
     case "sampling_result": return ["Answer from the model", server];
     case "form": return ["Fill in a form", server];
     case "url": return ["Open a URL", server];
+    case "plan": return [card.heading, server];
     default: return [card.kind, server];
   }
 }
 
 /** What happens if it is allowed, in a word. */
 export function yes({ card }) {
-  return { sampling_request: "Send once", sampling_result: "Deliver", result: "Deliver", form: "Send the form", url: "I will open it" }[card.kind] ?? "Allow once";
+  return { sampling_request: "Send once", sampling_result: "Deliver", result: "Deliver", form: "Send the form", url: "I will open it", plan: "Allow the plan" }[card.kind] ?? "Allow once";
 }
 
 /** What has happened once it was allowed. */
 export function done({ card }) {
   const words = { sampling_request: "It is sent to the model.", sampling_result: "The server gets the answer.", result: "The result is delivered.", form: "The form is sent.", url: "The server is notified that you open the URL." };
+  if (card.kind === "plan") return `Allowed: ${card.heading}.`;
   return words[card.kind] ?? `Allowed once: ${card.name}.`;
 }
 
@@ -46,6 +49,7 @@ export function risk({ card }) {
     if (said.read_only && !said.open_world) return "calm";
     return said.destructive && !said.read_only ? "sharp" : "wide";
   }
+  if (card.kind === "plan") return card.calls.some((one) => one.data_flow || one.guard || one.summary.irreversible) ? "sharp" : "wide";
   if (card.kind === "form" && card.secrets.length > 0) return "sharp";
   if (card.kind === "sampling_result" && card.findings.length > 0) return "sharp";
   return "wide";
@@ -71,7 +75,7 @@ const fact = (name, ...value) => h("div", null, h("dt", null, name), h("dd", nul
 
 /** The body of a card. `draft` is what would happen instead, and how it is looked at; `change` is told of every edit. */
 export function body(matter, draft, change) {
-  const make = { call, result, sampling_request: samplingRequest, sampling_result: samplingResult, form, url }[matter.card.kind];
+  const make = { call, result, sampling_request: samplingRequest, sampling_result: samplingResult, form, url, plan }[matter.card.kind];
   return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code whole" }, stringify(matter.card, 2));
 }
 

@@ -34,7 +34,7 @@ export function marksOf(marks, name) {
 }
 
 /** Whether what the card is about cannot be undone. */
-export const isIrreversible = ({ card }) => card.kind === "call" && card.summary?.irreversible === true;
+export const isIrreversible = ({ card }) => (card.kind === "plan" ? card.calls.some((one) => one.summary.irreversible) : card.kind === "call" && card.summary?.irreversible === true);
 
 /** The heading: the verb in words of ours, and the targets in full. */
 export function callHeading({ card }) {
@@ -57,7 +57,7 @@ export function firstLook({ card, server, application }) {
 }
 
 /** A value in the text in which it stands. */
-function source({ value, source: from, pointer }) {
+export function source({ value, source: from, pointer }) {
   const { server, name, at, before = "", found = "", after = "" } = from;
   return h("figure", { class: "origin", key: `${pointer} ${value}`, "data-origin": value },
     h("blockquote", null, found === "" ? [h("mark", null, value), h("span", { class: "soft" }, " in an encoded form")] : ["… ", before, h("mark", null, found), after, " …"]),
@@ -71,8 +71,11 @@ export function findings({ guard }) {
     h("mark", { class: "mono" }, one.value), h("span", { class: "soft" }, ` at ${one.pointer}: ${FINDINGS[one.finding] ?? one.finding}`, one.source && `, from ${one.source.server} · ${one.source.name}`)))));
 }
 
+/** The targets that "remember" would remember. */
+export const targetsOf = (card) => (card.kind === "plan" ? [...new Set(card.calls.flatMap((one) => one.guard?.targets ?? []))] : card.guard?.targets ?? []);
+
 /** What "remember" would remember, in full where it is one. */
-export function remembered({ guard }) {
-  const targets = guard?.targets ?? [];
+export function remembered(card) {
+  const targets = targetsOf(card);
   return targets.length === 1 ? targets[0] : `these ${targets.length} targets`;
 }

@@ -11,6 +11,7 @@ const MAX_GIST = 120;
 export function gist({ card }) {
   if (card.kind === "url") return visible(card.url).slice(0, MAX_GIST);
   if (card.kind === "form") return visible(card.message ?? "").slice(0, MAX_GIST);
+  if (card.kind === "plan") return visible(card.groups.map(({ summary }) => [summary.verb, summary.preposition, summary.targets.join(", ")].filter(Boolean).join(" ")).join("; ")).slice(0, MAX_GIST);
   const given = card.kind === "call" || card.kind === "result" ? Object.entries(card.arguments ?? {}) : [];
   const rank = ([name]) => { const at = TELLING.indexOf(name.toLowerCase()); return at < 0 ? TELLING.length : at; };
   const plain = given.filter(([, value]) => typeof value !== "object" || value === null);

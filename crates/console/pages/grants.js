@@ -32,7 +32,7 @@ export const grants = {
   },
 };
 
-const EFFECTS = { allow: ["allowed", "calm"], deny: ["denied", "sharp"], known: ["known", "wide"] };
+const EFFECTS = { allow: ["allowed", "calm"], deny: ["denied", "sharp"], known: ["known", "wide"], plan: ["plan", "wide"] };
 
 function group(name, words, all, app) {
   return all.length > 0 && h("section", { key: name }, h("h2", null, name), words && h("p", { class: "soft small" }, words),
@@ -42,6 +42,7 @@ function group(name, words, all, app) {
 function grant(one, app) {
   const [word, kind] = EFFECTS[one.effect] ?? [one.effect, ""];
   const isKnown = one.effect === "known";
+  const subject = isKnown ? one.values.join(", ") : one.effect === "plan" ? one.name : `${one.name} of ${one.server}`;
   const conditions = [
     ...Object.entries(one.arguments ?? {}).map(([name, condition]) => [name, words(condition)]),
     ...(one.destinations?.length ? [["points to", one.destinations.join(" or ")]] : []),
@@ -49,8 +50,8 @@ function grant(one, app) {
   return h("li", { class: `card grant-${one.effect}`, key: one.id, "data-row": true },
     h("div", { class: "card-head" },
       h("span", { class: `chip ${kind}` }, word),
-      h("h2", null, isKnown ? one.values.map((value, at) => [at > 0 && ", ", h("span", { class: "mono" }, value)]) : [h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)]),
-      h("div", { class: "card-side" }, h("button", { type: "button", class: "quiet", "data-focus": true, "data-revoke": one.name, "aria-label": `Revoke ${isKnown ? one.values.join(", ") : `${one.name} of ${one.server}`}`, onclick: () => revoke(one, app) }, "Revoke"))),
+      h("h2", null, isKnown ? one.values.map((value, at) => [at > 0 && ", ", h("span", { class: "mono" }, value)]) : [h("span", { class: "mono" }, one.name), one.effect !== "plan" && h("span", { class: "soft" }, ` · ${one.server}`)]),
+      h("div", { class: "card-side" }, h("button", { type: "button", class: "quiet", "data-focus": true, "data-revoke": one.name, "aria-label": `Revoke ${subject}`, onclick: () => revoke(one, app) }, "Revoke"))),
     conditions.length > 0 && h("dl", { class: "facts" }, conditions.map(([name, text]) => h("div", null, h("dt", null, h("span", { class: "mono" }, name)), h("dd", null, text)))),
     h("p", { class: "soft small" },
       [isKnown && `first for ${one.name} of ${one.server}`, one.any_application ? "for any application" : one.application ? `for ${one.application}` : "for any application", one.principal && `as ${one.principal}`,
@@ -70,7 +71,7 @@ function words(condition) {
 async function revoke(one, app) {
   try {
     await post(`grants/${path(one.id)}/revoke`);
-    toast(`Revoked: ${one.effect === "known" ? one.values.join(", ") : `${one.name} of ${one.server}`}.`);
+    toast(`Revoked: ${one.effect === "known" ? one.values.join(", ") : one.effect === "plan" ? one.name : `${one.name} of ${one.server}`}.`);
     app.refresh();
   } catch (error) {
     toast(error.message, "bad");

@@ -28,9 +28,9 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// JavaScript modules of the pages.
-const MODULES: [(&str, &str, &str); 24] = modules! {
+const MODULES: [(&str, &str, &str); 25] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
-    "values.js" "diff.js" "card.js" "first_look.js" "rule.js" "pins.js" "seen.js" "gist.js"
+    "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "gist.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js"
 };
 

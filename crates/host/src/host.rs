@@ -198,7 +198,10 @@ impl HostBuilder {
         }
         (shared.sampler, shared.tasks) = (sampler, tasks);
         let shared = Arc::new(shared);
-        let mut tasks = vec![tokio::spawn(Arc::clone(&shared).close_idle_connections())];
+        let mut tasks = vec![
+            tokio::spawn(Arc::clone(&shared).close_idle_connections()),
+            tokio::spawn(Arc::clone(&shared).follow_policy()),
+        ];
         let pins = pins.map(|pins| {
             tasks.push(pins.watch());
             pins.into_manager()

@@ -3,7 +3,7 @@
     shim.py PROGRAM WORK [OPTION ...] -- COMMAND [ARGUMENT ...]
 
 The bench compares names with and without the gateway, and the gateway puts the server's name before them. This takes it off, and
-changes nothing else. When the application has gone, what the gateway recorded is read with `hospes audit search`, and each
+leaves out the gateway's own tool. When the application has gone, what the gateway recorded is read with `hospes audit search`, and each
 finding is printed to standard error, where the bench looks for warnings.
 """
 
@@ -30,9 +30,10 @@ def to_gateway(line: bytes) -> bytes:
 def to_application(line: bytes) -> bytes:
     try:
         message = json.loads(line)
-        tools = message["result"]["tools"]
+        tools = [tool for tool in message["result"]["tools"] if tool["name"].startswith(PREFIX)]
         for tool in tools:
             tool["name"] = tool["name"].removeprefix(PREFIX)
+        message["result"]["tools"] = tools
         return json.dumps(message).encode() + b"\n"
     except (ValueError, KeyError, TypeError, AttributeError):
         return line

@@ -3,6 +3,7 @@
 
 mod call;
 mod page;
+mod plan;
 
 use hospes_host::approvals::{
     Approval, ApprovalCallKind, ApprovalCard, FormCard, ResultCard, SamplingRequestCard, SamplingResultCard,
@@ -15,6 +16,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use self::page::{CardPage, edited};
+pub(crate) use self::plan::reach;
 use super::draft::{self, ApprovalDraft, FormField};
 use super::{json, text};
 
@@ -47,6 +49,13 @@ impl ApprovalRisk {
                 }
                 _ => Self::Wide,
             },
+            ApprovalCard::Plan(card)
+                if card.calls.iter().any(|call| {
+                    call.data_flow.is_some() || call.guard.is_some() || call.summary.irreversible
+                }) =>
+            {
+                Self::Sharp
+            }
             ApprovalCard::Form(card) if !card.secrets.is_empty() => Self::Sharp,
             ApprovalCard::SamplingResult(card) if !card.findings.is_empty() => Self::Sharp,
             ApprovalCard::Url(card) if !card.warnings.is_empty() => Self::Sharp,
@@ -72,6 +81,7 @@ pub(crate) fn title(approval: &Approval) -> (String, String) {
         ApprovalCard::SamplingResult(_) => "answer of the model".to_owned(),
         ApprovalCard::Form(_) => "fill in a form".to_owned(),
         ApprovalCard::Url(_) => "open a URL".to_owned(),
+        ApprovalCard::Plan(card) => card.heading.clone(),
         _ => "unknown request".to_owned(),
     };
     (what, text::line(&approval.server, 120))
@@ -103,6 +113,7 @@ pub(super) fn layout_card(
         ApprovalCard::SamplingResult(card) => page.sampling_result(card, approval, draft, pins),
         ApprovalCard::Form(card) => page.form(card, approval, draft, pins),
         ApprovalCard::Url(card) => page.url(card, approval, pins),
+        ApprovalCard::Plan(card) => page.plan(card, approval, draft, pins),
         // The enum is non-exhaustive: a kind that this version does not know is shown in full before it can be allowed.
         other => page.said(&format!("{other:?}")),
     }

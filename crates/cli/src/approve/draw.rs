@@ -195,6 +195,9 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
                     keys.push(("f", "fill in", true));
                 }
                 keys.push(("o", approve_label(approval), armed));
+                if matches!(approval.card, hospes_host::approvals::ApprovalCard::Plan(_)) {
+                    keys.push(("n", "one by one", true));
+                }
                 if offers.targets {
                     keys.push(("t", "once, remember target", armed));
                 }
@@ -247,6 +250,7 @@ fn approve_label(approval: &hospes_host::approvals::Approval) -> &'static str {
         ApprovalCard::Form(_) => "send the form",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
         ApprovalCard::Url(_) => "visited",
+        ApprovalCard::Plan(_) => "allow the plan",
         _ => "once",
     }
 }
@@ -366,7 +370,7 @@ fn draw_entry(frame: &mut Frame<'_>, entry: &LineEditor, area: Rect) {
 }
 
 fn draw_help(frame: &mut Frame<'_>, body: Rect) {
-    const KEYS: [(&str, &str); 16] = [
+    const KEYS: [(&str, &str); 17] = [
         ("d", "deny, with an optional reason for the model"),
         ("b", "deny this and all future calls"),
         ("o", "allow once"),
@@ -374,6 +378,7 @@ fn draw_help(frame: &mut Frame<'_>, body: Rect) {
         ("s", "allow for the session shown on the card"),
         ("A", "allow always, by a rule that you review first"),
         ("V", "allow once; the value is right, for this session"),
+        ("n", "deny a plan, and be asked about its calls one by one"),
         ("e", "edit the request in $VISUAL or $EDITOR"),
         ("f", "fill in the form here"),
         ("u", "discard your changes"),

@@ -4,6 +4,7 @@ use hospes::model::RawJson;
 use hospes_host::approvals::{Approval, ApprovalCard};
 use serde_json::Value;
 
+use super::card::reach;
 use super::text;
 
 /// Names of arguments that identify a call, most specific first.
@@ -33,6 +34,10 @@ pub(crate) fn key_argument(approval: &Approval, width: usize) -> Option<String> 
         ApprovalCard::Result(card) => &card.arguments,
         ApprovalCard::Form(card) => return Some(text::line(&card.message, width)),
         ApprovalCard::Url(card) => return Some(text::line(&card.url, width)),
+        ApprovalCard::Plan(card) => {
+            let groups: Vec<String> = card.groups.iter().map(|group| reach(&group.summary)).collect();
+            return Some(text::line(&groups.join(", "), width));
+        }
         _ => return None,
     };
     let Ok(Value::Object(members)) = arguments.decode::<Value>() else { return None };

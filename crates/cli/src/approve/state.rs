@@ -20,6 +20,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hospes::model::RawJson;
 use hospes_host::approvals::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalScope, ApprovalState, MAX_REASON_BYTES,
+    ONE_BY_ONE_REASON,
 };
 use hospes_host::pins::PinnedServer;
 use jiff::{SignedDuration, Timestamp};
@@ -347,6 +348,11 @@ impl ScreenState {
             'd' => {
                 self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON_BYTES), block: false }
             }
+            'n' if matches!(approval.card, ApprovalCard::Plan(_)) => {
+                let decision = ApprovalDecision::deny_because(ONE_BY_ONE_REASON);
+                let words = format!("asked one by one: {}", title(&approval).0);
+                return self.decide(approval.id, decision, words);
+            }
             'b' if offers.block => {
                 self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON_BYTES), block: true };
             }
@@ -535,6 +541,7 @@ pub(crate) fn done(approval: &Approval) -> &'static str {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "sent",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "delivered",
         ApprovalCard::Url(_) => "confirmed as visited",
+        ApprovalCard::Plan(_) => "allowed",
         _ => "allowed once",
     }
 }

@@ -17,7 +17,9 @@ injected text and a person who answers each question rightly (docs/guard.md):
   balanced  asks about effects that a text of others may have caused:
             no attack succeeds, 0.8 questions a task, 0.4 once targets are known
   open      asks about values that stand in such a text:
-            fewest questions; an attack that needs no such value succeeds";
+            fewest questions; an attack that needs no such value succeeds
+The file allows plans: an application may ask for the approval of several calls
+at once.";
 
 /// Subcommands of `hospes policy`.
 #[derive(Debug, Subcommand)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hospes::model::{ElicitAction, ElicitFormParams, ElicitResult};
 use hospes_host::approvals::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope, ApprovalState, DecideError,
+    ONE_BY_ONE_REASON,
 };
 use hospes_policy::visible;
 use ratatui::style::{Color, Modifier, Style};
@@ -54,6 +55,9 @@ impl ApprovalReply {
         let offers = approval.offers;
         match (letter, rest) {
             ("d", _) => Self::Decide(ApprovalDecision::Deny { reason, block: false }),
+            ("n", "") if matches!(approval.card, ApprovalCard::Plan(_)) => {
+                Self::Decide(ApprovalDecision::deny_because(ONE_BY_ONE_REASON))
+            }
             ("b", _) if offers.block => Self::Decide(ApprovalDecision::Deny { reason, block: true }),
             // A letter that allows must stand alone, because the words after it could contradict it.
             ("o", "") => allow(ApprovalScope::Once),
@@ -306,6 +310,7 @@ fn keys(approval: &Approval, draft: &ApprovalDraft) -> String {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "send",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
         ApprovalCard::Url(_) => "visited",
+        ApprovalCard::Plan(_) => "allow the plan",
         _ => "once",
     };
     let is_changed = draft.edited.is_some() || draft.broken.is_some();
@@ -314,6 +319,7 @@ fn keys(approval: &Approval, draft: &ApprovalDraft) -> String {
         ("b", "deny always", offers.block),
         ("f", "fill in", matches!(approval.card, ApprovalCard::Form(_))),
         ("o", allows, true),
+        ("n", "ask one by one", matches!(approval.card, ApprovalCard::Plan(_))),
         ("t", "once, remember target", offers.targets),
         ("s", "session", offers.session),
         ("V", "value is right", offers.values),

@@ -318,11 +318,26 @@ fn a_letter_is_what_it_says_and_nothing_else() {
         ApprovalReply::Decide(ApprovalDecision::deny_because("too dear"))
     );
     assert_eq!(of("o", &draft), ApprovalReply::Decide(ApprovalDecision::allow()));
-    for line in ["", "O", "ok", "o yes", "s", "b", "e", "f", "u", "yes", "A"] {
+    for line in ["", "O", "ok", "o yes", "s", "b", "e", "f", "n", "u", "yes", "A"] {
         assert_eq!(of(line, &draft), ApprovalReply::Other, "{line}");
     }
     draft.edited = Some(RawJson::empty_object());
     assert_eq!(of("u", &draft), ApprovalReply::Undo);
+}
+
+#[test]
+fn a_plan_can_be_answered_with_one_by_one() {
+    let plan: Approval = serde_json::from_value(json!({
+        "id": "m", "asked_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T00:02:00Z", "state": "open",
+        "server": "hospes", "offers": { "edit": false, "session": false, "always": false, "block": false },
+        "card": { "kind": "plan", "heading": "2 calls as one plan", "groups": [], "calls": [] },
+    }))
+    .unwrap();
+    let of = |line: &str| ApprovalReply::of(line, &plan, &ApprovalDraft::default());
+    let one_by_one = ApprovalDecision::deny_because(hospes_host::approvals::ONE_BY_ONE_REASON);
+    assert_eq!(of("n"), ApprovalReply::Decide(one_by_one));
+    assert_eq!(of("o"), ApprovalReply::Decide(ApprovalDecision::allow()));
+    assert_eq!(of("n o"), ApprovalReply::Other);
 }
 
 #[tokio::test]

@@ -76,8 +76,11 @@ fn find<'a>(id: &str, grants: &'a [ApprovalGrant]) -> CliResult<&'a ApprovalGran
     }
 }
 
-/// Subject of a grant: the known values, or a tool of a server.
+/// Subject of a grant: the known values, the calls of a plan, or a tool of a server.
 fn subject(grant: &ApprovalGrant) -> String {
+    if grant.effect == GrantEffect::Plan {
+        return visible_line(&grant.name);
+    }
     match grant.values.is_empty() {
         false => grant.values.iter().map(|value| visible_line(value)).collect::<Vec<_>>().join(", "),
         true => format!("{} of {}", visible_line(&grant.name), visible_line(&grant.server)),
@@ -90,6 +93,7 @@ fn lines(grant: &ApprovalGrant, now: Timestamp) -> String {
         GrantEffect::Allow => (GREEN, "allowed"),
         GrantEffect::Deny => (RED, "denied"),
         GrantEffect::Known => (YELLOW, "known"),
+        GrantEffect::Plan => (YELLOW, "plan"),
     };
     let day = |at: Timestamp| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
     let mut facts = vec![match &grant.application {

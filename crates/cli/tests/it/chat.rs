@@ -29,7 +29,7 @@ fn each_line_is_answered_on_standard_output_and_talk_stands_beside_it() {
     let ran = chat(&house, &[], "What is it?\n/tools\nand then?\n/model other\nwho?\n/clear\n/quit\nnever\n");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stdout, "forty-two\nand so on\nanother\n", "{ran:?}");
-    for wanted in ["approval are denied", "time__", "2 tools", "tokens in", "`other`"] {
+    for wanted in ["approval are denied", "time__", "3 tools", "tokens in", "`other`"] {
         assert!(ran.stderr.contains(wanted), "{wanted}: {ran:?}");
     }
 }

@@ -7,6 +7,9 @@ use crate::support;
 use serde_json::{Value, json};
 use support::{House, Running, eventually, names};
 
+/// The host's own tool, which is listed where the policy allows plans, as without a policy file.
+const PROPOSE_PLAN: &str = "hospes__propose_plan";
+
 fn stdio(house: &House, servers: &[(&str, Value)]) -> Running {
     let config = house.config(servers);
     Running::start(house.command(&["stdio", "--config", &config, "--start-wait", "10"]))
@@ -22,7 +25,7 @@ fn every_tool_of_every_server_is_listed_under_its_servers_name() {
     let server = host.initialize(&json!({}));
     assert_eq!(server["serverInfo"]["name"], "hospes");
     let listed = host.ask(1, "tools/list", &json!({}));
-    assert_eq!(names(&listed["result"], "tools"), ["one__greet", "one__part", "two__greet"]);
+    assert_eq!(names(&listed["result"], "tools"), [PROPOSE_PLAN, "one__greet", "one__part", "two__greet"]);
     for name in ["one", "two"] {
         let answer = host.ask(
             2,
@@ -54,7 +57,7 @@ fn servers_that_are_dead_or_noisy_or_silent_hide_nothing() {
     let mut host = Running::start(house.command(&["stdio", "--config", &config, "--start-wait", "1"]));
     host.initialize(&json!({}));
     let listed = host.ask(1, "tools/list", &json!({}));
-    assert_eq!(names(&listed["result"], "tools"), ["noisy__shout", "well__greet"]);
+    assert_eq!(names(&listed["result"], "tools"), [PROPOSE_PLAN, "noisy__shout", "well__greet"]);
 
     let mut status = Value::Null;
     // On a busy machine the time to start is over before the first try of each has failed.
@@ -95,7 +98,7 @@ fn a_server_that_exits_is_started_again_and_stays_listed() {
     let broken = host.ask(2, "tools/call", &json!({ "name": "fragile__work" }));
     assert!(broken["error"]["message"].as_str().unwrap().contains("status 7"), "{broken}");
     let listed = host.ask(3, "tools/list", &json!({}));
-    assert_eq!(names(&listed["result"], "tools"), ["fragile__work"]);
+    assert_eq!(names(&listed["result"], "tools"), ["fragile__work", PROPOSE_PLAN]);
     // Waits for the restart instead of failing.
     let answer = host.ask(4, "tools/call", &json!({ "name": "fragile__work" }));
     assert_eq!(answer["result"]["content"][0]["text"], "back again");

@@ -66,7 +66,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
         "{said}"
     );
     let listed = host.ask(900, "tools/list", &json!({}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 3, "with the host's own: {listed}");
     let log = house.read("one.log");
     assert!(!log.contains("tools/call") && !log.contains("roots"), "nothing is told to it: {log}");
 

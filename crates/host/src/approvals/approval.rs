@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::decision::DecisionRecord;
+use super::plan_card::PlanCard;
 use super::repeated::RepeatedAnswers;
 
 /// An action that waits for a person's decision, in the form shown to the person.
@@ -99,6 +100,8 @@ pub enum ApprovalCard {
     Form(Box<FormCard>),
     /// A server asks the person to go somewhere.
     Url(Box<UrlCard>),
+    /// Several calls that are approved as one.
+    Plan(Box<PlanCard>),
 }
 
 impl<'de> Deserialize<'de> for ApprovalCard {
@@ -117,6 +120,7 @@ impl<'de> Deserialize<'de> for ApprovalCard {
                 "sampling_result" => Self::SamplingResult(serde_json::from_str(&card)?),
                 "form" => Self::Form(serde_json::from_str(&card)?),
                 "url" => Self::Url(serde_json::from_str(&card)?),
+                "plan" => Self::Plan(serde_json::from_str(&card)?),
                 other => return Err(serde_json::Error::custom(format!("unknown kind `{other}`"))),
             })
         };

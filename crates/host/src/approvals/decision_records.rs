@@ -88,6 +88,7 @@ fn base_entry(approval: &Approval) -> AuditEntry {
 fn subject(card: &ApprovalCard) -> String {
     let (what, cause) = match card {
         ApprovalCard::Call(card) => return card.name.clone(),
+        ApprovalCard::Plan(card) => return format!("a plan of {} calls", card.calls.len()),
         ApprovalCard::Result(card) => return format!("the result of {}", card.name),
         ApprovalCard::SamplingRequest(card) => ("a request to a model", &card.cause),
         ApprovalCard::SamplingResult(card) => ("the answer of a model", &card.cause),

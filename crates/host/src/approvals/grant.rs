@@ -132,6 +132,8 @@ pub enum GrantEffect {
     Deny,
     /// The values are known: the guard does not ask because of them.
     Known,
+    /// The calls of a plan are allowed, once and in their order.
+    Plan,
 }
 
 impl LastingPermission {

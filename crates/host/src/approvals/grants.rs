@@ -194,6 +194,17 @@ impl GrantTable {
         revoked
     }
 
+    /// Counts a use of a plan. Returns false if there is no such plan, or if it is over.
+    pub(super) fn use_plan(&self, id: &str) -> bool {
+        let now = Timestamp::now();
+        let mut all = self.all.write();
+        let open = all.get_mut(id).filter(|given| given.grant.effect == GrantEffect::Plan);
+        let Some(given) = open.filter(|given| !given.is_over(now)) else { return false };
+        let grant = &mut given.grant;
+        (grant.used_at, grant.uses) = (Some(now), grant.uses.saturating_add(1));
+        true
+    }
+
     /// Returns the valid grants, newest first.
     pub(super) fn list(&self) -> Vec<ApprovalGrant> {
         let now = Timestamp::now();
@@ -238,6 +249,7 @@ impl ActiveGrant {
         let decider = match (grant.effect, grant.until) {
             (GrantEffect::Deny, _) => format!("blocked by {by}"),
             (GrantEffect::Known, _) => format!("made known by {by}"),
+            (GrantEffect::Plan, _) => format!("approved as a plan by {by}"),
             (GrantEffect::Allow, Some(until)) => format!("granted until {until} by {by}"),
             (GrantEffect::Allow, None) => format!("granted until the session ends by {by}"),
         };

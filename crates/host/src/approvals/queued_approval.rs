@@ -182,6 +182,7 @@ impl QueuedApproval {
         let (what, name) = match &approval.card {
             ApprovalCard::Call(card) => (card.what, card.name.clone()),
             ApprovalCard::Result(card) => (card.what, card.name.clone()),
+            ApprovalCard::Plan(card) => (ApprovalCallKind::Tool, card.heading.clone()),
             // Nothing else offers anything that lasts.
             _ => (ApprovalCallKind::Tool, String::new()),
         };
@@ -217,7 +218,12 @@ impl QueuedApproval {
             LastingDecision::Targets => {
                 grant.effect = GrantEffect::Known;
                 grant.until = LastingPermission::default().end(grant.given_at).ok();
-                grant.values = self.guard_values(|guard| guard.targets.clone());
+                grant.values = match &approval.card {
+                    ApprovalCard::Plan(card) => {
+                        card.targets().iter().map(|value| normal_form(value)).collect()
+                    }
+                    _ => self.guard_values(|guard| guard.targets.clone()),
+                };
                 (grant.definition, grant.target) = (None, None);
             }
             LastingDecision::Values => {

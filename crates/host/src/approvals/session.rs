@@ -30,14 +30,14 @@ impl GrantSession {
     }
 
     /// Returns true if a call of this peer belongs to the session.
-    pub(super) fn includes(&self, peer: &Arc<Peer>) -> bool {
+    pub(crate) fn includes(&self, peer: &Arc<Peer>) -> bool {
         match self {
             Self::Connection(known) => Weak::as_ptr(known) == Arc::as_ptr(peer),
             Self::Process(known) => !peer.revision.is_legacy() && peer.caller == *known,
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self, Self::Connection(peer) if peer.strong_count() == 0)
     }
 

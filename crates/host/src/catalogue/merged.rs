@@ -45,12 +45,12 @@ pub(crate) struct CatalogueSource<'a> {
 }
 
 impl MergedCatalogue {
-    /// Merges `parts`, which are all servers in order, and the host's `own` items. Unchanged lists are reused, so that
+    /// Merges `parts`, which are all servers in order, and the host's `own` resources and tools. Unchanged lists are reused, so that
     /// holders can detect changes by identity. With `only` one server, its own names are used.
     pub(crate) fn build(
         prefixes: &ServerPrefixes,
         parts: &[CatalogueSource<'_>],
-        own: &[Resource],
+        (own, own_tools): (&[Resource], &[Tool]),
         before: Option<&Self>,
         (only, page_size): (Option<&str>, usize),
     ) -> Self {
@@ -80,7 +80,9 @@ impl MergedCatalogue {
             labels::show_in(&mut tool.meta, |uri| show(server, uri));
             tool
         };
-        let tools = named(&tools, &names, &positions, |tool| &tool.name, rename, page_size);
+        let (mut shown, mut origins) = named(&tools, &names, &positions, |tool| &tool.name, rename);
+        add_own_tools(own_tools, &mut shown, &mut origins, &mut collisions);
+        let tools = PagedList::new(shown, origins, page_size);
 
         let prompts: Vec<(&str, &Prompt)> = known
             .iter()
@@ -94,7 +96,8 @@ impl MergedCatalogue {
             prompt.name = name.to_owned();
             prompt
         };
-        let prompts = named(&prompts, &names, &positions, |prompt| &prompt.name, rename, page_size);
+        let (shown, origins) = named(&prompts, &names, &positions, |prompt| &prompt.name, rename);
+        let prompts = PagedList::new(shown, origins, page_size);
 
         // First: the sort is stable and the first of equal URIs stays, so no server takes the place of these.
         let mut resources = own.to_vec();
@@ -177,14 +180,31 @@ fn uris(
     ResourceUriMap::build(prefixes, resources, templates).with_named(named)
 }
 
+/// Adds the tools of the host. A server that is named like the host takes the place of none of them.
+fn add_own_tools(
+    own: &[Tool],
+    shown: &mut Vec<Tool>,
+    origins: &mut HashMap<Box<str>, ItemLocation>,
+    collisions: &mut Vec<String>,
+) {
+    for tool in own {
+        if origins.remove(tool.name.as_str()).is_some() {
+            shown.retain(|shown| shown.name != tool.name);
+            let name = &tool.name;
+            collisions.push(format!("tools: `{name}` is the host's own, so that of a server is not listed"));
+        }
+        shown.push(tool.clone());
+    }
+}
+
+/// Returns tools or prompts under their shown names, and the location of each.
 fn named<T: CatalogueItem>(
     items: &[(&str, &T)],
     names: &ShownNameMap,
     positions: &HashMap<&str, usize>,
     name: impl Fn(&T) -> &String,
     rename: impl Fn(&str, &T, &str) -> T,
-    page_size: usize,
-) -> PagedList<T> {
+) -> (Vec<T>, HashMap<Box<str>, ItemLocation>) {
     let mut origins = HashMap::with_capacity(items.len());
     let mut shown = Vec::with_capacity(items.len());
     for (server, item) in items {
@@ -198,7 +218,7 @@ fn named<T: CatalogueItem>(
             shown.push(rename(server, item, under));
         }
     }
-    PagedList::new(shown, origins, page_size)
+    (shown, origins)
 }
 
 fn kept<T: CatalogueItem>(now: PagedList<T>, before: Option<&Arc<PagedList<T>>>) -> Arc<PagedList<T>> {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use hospes::{Call, Outcome};
+use hospes_model::RawJson;
 
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
@@ -24,7 +25,7 @@ impl Gateway {
             return ControlFlow::Break(self.refuse(None, call, server, *item, &why).await);
         }
         let Some(guard) = &self.shared.guard else { return ControlFlow::Continue(None) };
-        if let Some(why) = self.invalid_arguments(call, server, item) {
+        if let Some(why) = self.invalid_arguments(call.params.view().arguments.as_ref(), server, item) {
             let why = format!("invalid arguments: {why}");
             let why = (&*why, "the arguments do not match the input schema");
             return ControlFlow::Break(self.refuse_with(None, call, (server, *item), why).await);
@@ -36,14 +37,18 @@ impl Gateway {
     }
 
     /// Returns the mistakes in the arguments of a tool, if they are checked. Built-in servers check their own.
-    fn invalid_arguments(&self, call: &Call, server: usize, item: &TargetItem<'_>) -> Option<String> {
+    pub(super) fn invalid_arguments(
+        &self,
+        arguments: Option<&RawJson>,
+        server: usize,
+        item: &TargetItem<'_>,
+    ) -> Option<String> {
         let guard = self.shared.guard.as_ref().filter(|guard| guard.checks().arguments)?;
         let server = &self.shared.upstreams[server].server;
         let TargetItem::Tool(_, Some(tool)) = item else { return None };
         if server.known.is_some() {
             return None;
         }
-        let arguments = call.params.view().arguments.as_ref();
         guard.call_checks().check_arguments(server.check_arguments, tool, arguments).err()
     }
 

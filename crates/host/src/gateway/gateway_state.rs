@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hospes::Peer;
-use hospes_model::RpcError;
+use hospes_model::{RpcError, Tool};
 use hospes_store::tasks::TaskRecords;
 use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, sleep_until};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::host_status::HostStatus;
 use super::result_checks::CatalogueToolNames;
 use super::task_owners::TaskOwners;
-use super::{listing_differences, sign_in_tool};
+use super::{listing_differences, propose_plan, sign_in_tool};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
 use crate::catalogue::names::ServerPrefixes;
 use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, status_resource};
@@ -95,7 +95,19 @@ impl CatalogueView {
 #[derive(Debug)]
 struct BuiltCatalogue {
     epoch: u64,
+    /// True if the host's own tools are part of it. The policy may have changed since.
+    has_own_tools: bool,
     catalogue: Arc<MergedCatalogue>,
+}
+
+impl BuiltCatalogue {
+    fn new((epoch, has_own_tools): (u64, bool), catalogue: &Arc<MergedCatalogue>) -> Self {
+        Self { epoch, has_own_tools, catalogue: Arc::clone(catalogue) }
+    }
+
+    fn is_of(&self, age: (u64, bool)) -> bool {
+        (self.epoch, self.has_own_tools) == age
+    }
 }
 
 /// Contribution of one server to a view.
@@ -184,6 +196,29 @@ impl GatewayState {
         own
     }
 
+    /// Returns the tools of the host itself.
+    fn own_tools(&self) -> &'static [Tool] {
+        propose_plan::own_tools(self.guard.as_ref())
+    }
+
+    /// Returns what a built catalogue depends on: the epoch of the servers, and whether the host has tools of its own.
+    fn age(&self) -> (u64, bool) {
+        (self.epoch.now(), !self.own_tools().is_empty())
+    }
+
+    /// Announces changed lists to applications when a changed policy adds or removes the host's own tools.
+    pub(crate) async fn follow_policy(self: Arc<Self>) {
+        let Some(mut changes) = self.guard.as_ref().map(|guard| guard.policy_changes()) else { return };
+        let mut had = !self.own_tools().is_empty();
+        while changes.changed().await.is_ok() {
+            let has = !self.own_tools().is_empty();
+            if has != had {
+                had = has;
+                self.epoch.bump();
+            }
+        }
+    }
+
     /// Returns the view of an application.
     pub(crate) fn view(
         self: &Arc<Self>,
@@ -268,11 +303,11 @@ impl GatewayState {
     /// exist, and the common ones otherwise.
     fn catalogue(&self, view: &CatalogueView, application: &ApplicationIdentity) -> Arc<MergedCatalogue> {
         // Before anything is read: a change during the build leaves the catalogue marked as old.
-        let epoch = self.epoch.now();
+        let age = self.age();
         let own = self.own_lines(view, application);
         let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
         // Before the lock of the other cache is taken, so that the two are never held together.
-        let common = self.common_catalogue(view, epoch);
+        let common = self.common_catalogue(view, age);
         if ids.is_empty() {
             return common;
         }
@@ -280,7 +315,7 @@ impl GatewayState {
         let mut cache = self.own.lock();
         let key =
             (CatalogueViewKey { user: view.user.clone(), abilities: view.abilities, only: view.only }, ids);
-        if let Some(built) = cache.get(&key).filter(|built| built.epoch == epoch) {
+        if let Some(built) = cache.get(&key).filter(|built| built.is_of(age)) {
             return Arc::clone(&built.catalogue);
         }
         let before = cache.remove(&key).map(|built| built.catalogue);
@@ -289,19 +324,19 @@ impl GatewayState {
         if cache.len() >= MAX_OWN_CATALOGUES {
             cache.clear();
         }
-        cache.insert(key, BuiltCatalogue { epoch, catalogue: Arc::clone(&catalogue) });
+        cache.insert(key, BuiltCatalogue::new(age, &catalogue));
         catalogue
     }
 
     /// Returns the catalogue of a view for applications without connections of their own.
-    fn common_catalogue(&self, view: &CatalogueView, epoch: u64) -> Arc<MergedCatalogue> {
+    fn common_catalogue(&self, view: &CatalogueView, age: (u64, bool)) -> Arc<MergedCatalogue> {
         // Held over the build, so that calls that come together do not build the same catalogue several times.
         let mut built = view.built.lock();
-        if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {
+        if let Some(built) = built.as_ref().filter(|built| built.is_of(age)) {
             return Arc::clone(&built.catalogue);
         }
         let catalogue = self.build(view, &[], built.as_ref().map(|built| &*built.catalogue));
-        *built = Some(BuiltCatalogue { epoch, catalogue: Arc::clone(&catalogue) });
+        *built = Some(BuiltCatalogue::new(age, &catalogue));
         catalogue
     }
 
@@ -379,10 +414,11 @@ impl GatewayState {
         if only.is_none() && self.accounts.is_some() && user.is_some() {
             own.push(accounts_resource());
         }
+        let tools = if only.is_none() { self.own_tools() } else { &[] };
         let catalogue = Arc::new(MergedCatalogue::build(
             &self.prefixes,
             &parts,
-            &own,
+            (&own, tools),
             before,
             (only, self.settings.page_size),
         ));
@@ -441,7 +477,7 @@ impl GatewayState {
             views.values().cloned().collect()
         };
         for view in &views {
-            let catalogue = self.common_catalogue(view, self.epoch.now());
+            let catalogue = self.common_catalogue(view, self.age());
             status.collisions.extend_from_slice(&catalogue.collisions);
             for (position, (slot, server)) in self.upstreams.iter().zip(&mut status.servers).enumerate() {
                 let found = listing_differences::differences(slot, position, view, &catalogue);

@@ -26,6 +26,7 @@ mod listen;
 mod listing_differences;
 mod local_answers;
 mod pin_checks;
+mod propose_plan;
 mod reach;
 mod resources;
 mod result_checks;

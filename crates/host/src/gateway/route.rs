@@ -8,6 +8,7 @@ use hospes_model::{CallToolResult, RpcError};
 
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
+use super::propose_plan::PROPOSE_PLAN;
 use super::reach::{ReachError, ReachedUpstream};
 use super::routed_call::RoutedCall;
 use super::{header_params, rewrite};
@@ -48,6 +49,14 @@ impl Gateway {
             && let Some(server) = self.find_sign_in_tool(name, using)
         {
             return self.connect_account(server, using).await;
+        }
+        if kind == NamedItemKind::Tool
+            && name == PROPOSE_PLAN
+            && self.only.is_none()
+            && let Some(guard) = self.shared.guard.as_ref().filter(|guard| guard.allows_plans())
+        {
+            // Boxed, because plans are rare and other calls need not carry this future.
+            return Box::pin(self.propose_plan(guard, &call, using)).await;
         }
         let NamedRoute { location, catalogue, reached } =
             match self.find_named_item(name, using, kind).await? {
@@ -117,6 +126,27 @@ impl Gateway {
         let Some(location) = location else { return Err(self.unknown(&catalogue, kind, name)) };
         let reached = waited_for.filter(|(server, _)| *server == location.server).map(|(_, reached)| reached);
         Ok(ControlFlow::Continue(NamedRoute { location, catalogue, reached }))
+    }
+
+    /// Finds a tool and the catalogue that lists it, without calling it.
+    ///
+    /// # Errors
+    /// If there is no such tool, or its server cannot be reached.
+    pub(super) async fn find_tool(
+        &self,
+        name: &str,
+        using: &ViewLease,
+    ) -> Result<(ItemLocation, Arc<MergedCatalogue>), String> {
+        match self.find_named_item(name, using, NamedItemKind::Tool).await {
+            Ok(ControlFlow::Continue(NamedRoute { location, catalogue, reached })) => {
+                if let Some(mut reached) = reached {
+                    reached.lease.finish();
+                }
+                Ok((location, catalogue))
+            }
+            Ok(ControlFlow::Break(_)) => Err("its server cannot be reached".to_owned()),
+            Err(error) => Err(error.message.into()),
+        }
     }
 
     /// Returns the server of a URI, and the URI as that server knows it.

@@ -38,6 +38,7 @@ mod kept;
 mod listed;
 mod meanwhile;
 mod pinned;
+mod planned;
 mod poisoned;
 mod preset;
 mod private;

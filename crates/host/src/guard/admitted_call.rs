@@ -40,6 +40,8 @@ pub(crate) struct AdmittedCall {
     by_person: bool,
     /// The approved call, if the person was asked.
     approved: Option<ApprovedCall>,
+    /// True if the call is one of an approved plan.
+    is_planned: bool,
     /// Review of the result, if one is required.
     review: Option<ResultReview>,
 }
@@ -74,6 +76,7 @@ impl AdmittedCall {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             approved: None,
+            is_planned: false,
             review: None,
         }
     }
@@ -110,23 +113,21 @@ impl AdmittedCall {
         self.approved = Some(ApprovedCall { bond, edited, flow });
     }
 
+    /// Marks the call as approved with its plan.
+    pub(super) fn approved_by_plan(&mut self, bond: ApprovalBinding) {
+        self.is_planned = true;
+        self.approved(bond, None, true);
+    }
+
+    /// Sets the labels of the result for the session's data flow. With a description of its tool, the text of the result is
+    /// remembered as well.
+    pub(super) fn set_labels(&mut self, labels: Option<FlowLabels>, description: Option<ToolDescription>) {
+        (self.labels, self.description) = (labels, description);
+    }
+
     /// Marks this call as decided by a person.
     pub(super) fn mark_decided_by_person(&mut self) {
         self.by_person = true;
-    }
-
-    pub(super) fn peer(&self) -> &Arc<Peer> {
-        &self.peer
-    }
-
-    /// Sets the labels that the result adds to the session's data flow once it is delivered.
-    pub(super) fn set_labels(&mut self, labels: FlowLabels) {
-        self.labels = Some(labels);
-    }
-
-    /// Has the text of the result remembered once it is delivered.
-    pub(super) fn remember_text(&mut self, description: ToolDescription) {
-        self.description = Some(description);
     }
 
     /// Clears the labels, because the host answers itself.
@@ -140,6 +141,11 @@ impl AdmittedCall {
         if let Some(description) = self.description.as_ref().filter(|_| is_whole) {
             let of = (&self.peer, &*self.server, &*self.name);
             labels = self.guard.remember_text(of, labels, description, text);
+        }
+        // The person has approved calls of this tool. What a label says of it they have not.
+        let is_described = self.description.as_ref().is_none_or(|tool| tool.is_described);
+        if labels.untrusted && (!self.is_planned || is_described) {
+            self.guard.end_plans(&self.peer, "a result of untrusted text");
         }
         // What is private comes with the result of its task.
         let labels = FlowLabels { private: labels.private && is_whole, ..labels };

@@ -4,6 +4,7 @@ use hospes_policy::{Policy, PolicyRequest};
 use sha2::{Digest as _, Sha256};
 
 use super::call_target::CallTarget;
+use super::canonical_json::canonical_json;
 use crate::approvals::BindingDigest;
 
 /// Digests of everything that an approval is bound to: the caller, the application, the server (name and command line
@@ -25,13 +26,7 @@ impl ApprovalBinding {
         definition: Option<&str>,
         arguments: &str,
     ) -> Self {
-        let mut bound = Sha256::new();
-        // Tells nobody from somebody whose name is empty.
-        bind(&mut bound, &[u8::from(asked.principal.is_some())]);
-        bind(&mut bound, asked.principal.unwrap_or_default().as_bytes());
-        bind(&mut bound, &[u8::from(asked.application.is_some())]);
-        bind(&mut bound, asked.application.unwrap_or_default().as_bytes());
-        bind(&mut bound, policy.version());
+        let mut bound = bind_caller(policy, (asked.principal, asked.application));
         bind(&mut bound, going.server.as_bytes());
         bind(&mut bound, going.target.as_bytes());
         bind(&mut bound, going.kind().as_str().as_bytes());
@@ -40,6 +35,44 @@ impl ApprovalBinding {
         bind(&mut bound, arguments.as_bytes());
         Self { call: bound.finalize().into(), asker: asker_digest(asked.principal) }
     }
+
+    /// Creates the binding of a call to its place in a plan. Of arguments that mean the same, each spelling has the same
+    /// binding. `None` if the arguments cannot be read.
+    pub(super) fn of_planned(
+        policy: &Policy,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        definition: Option<&str>,
+        arguments: &str,
+    ) -> Option<BindingDigest> {
+        let arguments = canonical_json(arguments)?;
+        Some(Self::new(policy, asked, going, definition, &arguments).call)
+    }
+
+    /// Creates the binding of an approval to all calls of a plan in their order.
+    pub(super) fn of_plan(policy: &Policy, caller: Caller<'_>, calls: &[BindingDigest]) -> Self {
+        let mut bound = bind_caller(policy, caller);
+        bind(&mut bound, b"plan");
+        for call in calls {
+            bind(&mut bound, call);
+        }
+        Self { call: bound.finalize().into(), asker: asker_digest(caller.0) }
+    }
+}
+
+/// Principal and application of a caller.
+type Caller<'a> = (Option<&'a str>, Option<&'a str>);
+
+/// Begins a digest with the caller and the policy.
+fn bind_caller(policy: &Policy, (principal, application): Caller<'_>) -> Sha256 {
+    let mut bound = Sha256::new();
+    // Tells nobody from somebody whose name is empty.
+    bind(&mut bound, &[u8::from(principal.is_some())]);
+    bind(&mut bound, principal.unwrap_or_default().as_bytes());
+    bind(&mut bound, &[u8::from(application.is_some())]);
+    bind(&mut bound, application.unwrap_or_default().as_bytes());
+    bind(&mut bound, policy.version());
+    bound
 }
 
 /// Returns the digest of the caller's identity. The application's name is not part of it, because an application can

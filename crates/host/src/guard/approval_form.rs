@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::call_target::{CallTarget, TargetItem};
 use crate::approvals::{
     ApprovalScope, CallSummary, DecisionOptions, GuardCard, GuardFinding, GuardSource, GuardValue,
+    ONE_BY_ONE_REASON, PlanCard,
 };
 
 /// Maximum number of characters of the arguments that are shown. A note gives the length of the rest; the call is made
@@ -22,6 +23,10 @@ const ALWAYS: &str = "always";
 const TARGETS: &str = "targets";
 const VALUES: &str = "values";
 const NO: &str = "no";
+const ONE_BY_ONE: &str = "one_by_one";
+
+/// Maximum number of characters of the arguments of one call of a plan that are shown.
+const MAX_SHOWN_OF_PLANNED: usize = 1000;
 
 /// Maximum number of values whose source is shown.
 const MAX_SOURCES: usize = 2;
@@ -68,14 +73,7 @@ pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session:
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
         let text = shown(&text);
-        let (text, rest) = match text.char_indices().nth(MAX_SHOWN_CHARS) {
-            Some((at, _)) => (&text[..at], text.len() - at),
-            None => (&*text, 0),
-        };
-        message.push_str(&format!("\n\nArguments:\n{text}"));
-        if rest > 0 {
-            message.push_str(&format!("\n… and {rest} more bytes"));
-        }
+        message.push_str(&format!("\n\nArguments:\n{}", cut(&text, MAX_SHOWN_CHARS)));
     }
     if let PolicyAction::Tool { effects, .. } = going.action(arguments) {
         let destinations = CallDestinations::from_arguments(arguments);
@@ -95,11 +93,8 @@ pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session:
     }
     message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
     let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, once")];
-    if offers.targets {
-        let targets: Vec<String> =
-            guard.iter().flat_map(|guard| &guard.targets).map(|target| line(target)).collect();
-        let words = format!("Yes, and remember {} for 30 days", targets.join(", "));
-        options.push(EnumOption::titled(TARGETS, words));
+    if let Some(guard) = guard.filter(|_| offers.targets) {
+        options.extend(remember_targets(&guard.targets));
     }
     if offers.session {
         options.push(EnumOption::titled(
@@ -112,33 +107,96 @@ pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session:
         options.push(EnumOption::titled(VALUES, "Yes, and this value is right, for this session"));
     }
     // A form that is sent off as it came must not approve anything.
+    ElicitFormParams::new(message, decision_schema(options))
+}
+
+/// Creates the form about a plan: the calls in order, then for each where its values come from and its arguments.
+pub(super) fn plan_form(card: &PlanCard) -> ElicitFormParams {
+    let mut message = card.heading.to_uppercase();
+    for group in &card.groups {
+        let times = if group.count > 1 { format!("{} × ", group.count) } else { String::new() };
+        message.push_str(&format!(
+            "\n{}. {times}{}: {}   ({})",
+            group.numbers(),
+            line(&group.server),
+            reach(&group.summary),
+            group.undo
+        ));
+    }
+    message.push_str("\n\nThe plan ends if anything differs. May I make these calls?");
+    for (index, call) in card.calls.iter().enumerate() {
+        message.push_str(&format!("\n\n{}. `{}` of `{}`", index + 1, line(&call.name), line(&call.server)));
+        match &call.because {
+            Some(because) => message.push_str(&format!("\nAsked because: {}", line(because))),
+            None => message.push_str("\nWould not be asked about by itself."),
+        }
+        if !call.summary.unusual.is_empty() {
+            message.push_str(&format!("\n{}", line(&call.summary.unusual)));
+        }
+        for value in call.guard.iter().flat_map(|guard| &guard.values).take(MAX_SOURCES) {
+            message.push_str(&source(value));
+        }
+        message
+            .push_str(&format!("\nArguments: {}", cut(&line(call.arguments.as_str()), MAX_SHOWN_OF_PLANNED)));
+    }
+    // A form that is sent off as it came must not approve anything.
+    let mut options = vec![
+        EnumOption::titled(NO, "No"),
+        EnumOption::titled(ONCE, "Yes, allow the plan"),
+        EnumOption::titled(ONE_BY_ONE, "Ask one by one"),
+    ];
+    options.extend(remember_targets(&card.targets()));
+    ElicitFormParams::new(message, decision_schema(options))
+}
+
+/// Returns the fields of a form with these options.
+fn decision_schema(options: Vec<EnumOption>) -> ElicitSchema {
     let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);
     let reason = StringSchema::new()
         .with_title("Reason")
         .with_description("If you decline: sent to the model")
         .with_max_length(500_u64);
-    let schema = ElicitSchema::new()
+    ElicitSchema::new()
         .with_required("decision", PrimitiveSchemaDefinition::SingleSelect(decision))
-        .with_optional("reason", PrimitiveSchemaDefinition::String(reason));
-    ElicitFormParams::new(message, schema)
+        .with_optional("reason", PrimitiveSchemaDefinition::String(reason))
+}
+
+/// Returns the option that makes targets known, if there are any.
+fn remember_targets(targets: &[String]) -> Option<EnumOption> {
+    let shown: Vec<String> = targets.iter().map(|target| line(target)).collect();
+    let words = format!("Yes, and remember {} for 30 days", shown.join(", "));
+    (!targets.is_empty()).then(|| EnumOption::titled(TARGETS, words))
+}
+
+/// Shortens a text, with a note about the rest.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}\n… and {} more bytes", &text[..at], text.len() - at),
+        None => text.to_owned(),
+    }
 }
 
 /// Returns what the call does, to whom, and what is unusual about it.
 fn head(summary: &CallSummary) -> String {
-    let CallSummary { verb, preposition, targets, irreversible, unusual } = summary;
-    let mut head = verb.to_uppercase();
+    let mut head = reach(summary);
+    if summary.irreversible {
+        head.push_str("   (cannot be undone)");
+    }
+    if !summary.unusual.is_empty() {
+        head.push_str(&format!("\n{}", line(&summary.unusual)));
+    }
+    head
+}
+
+/// Returns what a call does and to whom.
+fn reach(CallSummary { verb, preposition, targets, .. }: &CallSummary) -> String {
+    let mut reach = verb.to_uppercase();
     if !targets.is_empty() {
         let targets: Vec<String> = targets.iter().map(|target| line(target)).collect();
         let between = if preposition.is_empty() { String::new() } else { format!("{preposition} ") };
-        head.push_str(&format!(" {between}{}", targets.join(", ")));
+        reach.push_str(&format!(" {between}{}", targets.join(", ")));
     }
-    if *irreversible {
-        head.push_str("   (cannot be undone)");
-    }
-    if !unusual.is_empty() {
-        head.push_str(&format!("\n{}", line(unusual)));
-    }
-    head
+    reach
 }
 
 /// Returns the place where a value stands, with the text around it.
@@ -211,6 +269,7 @@ pub(super) fn answer(content: &RawJson) -> ApprovalFormAnswer {
             ALWAYS => ApprovalFormAnswer::Yes(ApprovalScope::Session),
             TARGETS => ApprovalFormAnswer::Yes(ApprovalScope::Targets),
             VALUES => ApprovalFormAnswer::Yes(ApprovalScope::Values),
+            ONE_BY_ONE => ApprovalFormAnswer::No(Some(ONE_BY_ONE_REASON.to_owned())),
             _ => ApprovalFormAnswer::No(
                 reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
             ),

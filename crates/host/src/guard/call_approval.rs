@@ -4,10 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use hospes::{Call, Outcome};
-use hospes_model::{
-    ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
-    Notification, RawJson,
-};
+use hospes_model::RawJson;
 use hospes_policy::{
     CallArguments, CallDestinations, DecisionReason, Policy, PolicyAction, PolicyRequest, PolicyVerdict,
 };
@@ -19,27 +16,20 @@ use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_decision::CallDecision;
 use super::call_summary::summarize;
 use super::call_target::{CallTarget, TargetItem};
-use super::denials::UNREVIEWED;
+use super::denials::{NO_CONSOLE, NO_FORM, UNREVIEWED};
 use super::edit_check::can_become;
 use super::enforcer::{PolicyEnforcer, UnattendedMode};
+use super::question::{ApprovalAnswer, ApprovalQuestion};
 use super::review::ResultReview;
-use super::waiting::wait_for_decision;
 use crate::approvals::{
-    self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, CallCard,
-    CallSummary, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession,
-    GuardCard, GuardFinding, RepeatedAnswers,
+    ApprovalCard, ApprovalOutcome, ApprovalQueueError, CallCard, CallSummary, DecisionOptions,
+    DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession, GuardCard, GuardFinding, NewApproval,
+    RepeatedAnswers,
 };
-
-/// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
-const FORM: &str = "hospes.approve.";
-const CONSOLE: &str = "hospes.console.";
-
-/// Decider recorded for decisions that an application's form reports.
-const APPLICATION_DECIDER: &str = "the person, through the application";
 
 /// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
 /// and pending calls are kept in memory.
-const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
+pub(super) const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 
 /// Maximum number of approved calls whose arguments are kept for comparison with the next call.
 const MAX_LAST: usize = 256;
@@ -79,17 +69,7 @@ impl PolicyEnforcer {
     ) -> ControlFlow<Outcome> {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
-            let said = answer.said().map(|said| (said, APPLICATION_DECIDER));
-            let settled = match self.queue.redeem(&answer.id, &asking.bond().call, said).await {
-                Ok(Some(settled)) => Ok(settled),
-                // They are at the console, or on their way.
-                Ok(None) => wait_for_decision(call, &self.queue.resume(&answer.id, asking.bond().call)).await,
-                Err(refused) => Err(refused),
-            };
-            if answer.at_console {
-                let done = ElicitationCompleteParams::new(&answer.id);
-                call.context.notify(Notification::ElicitationComplete(done));
-            }
+            let settled = self.redeem_answer(call, &answer, asking.bond().call).await;
             return self.apply_decision(call, settled, asking, passage).await;
         }
         let mut round = call.context.round();
@@ -141,45 +121,15 @@ impl PolicyEnforcer {
         asking: &CallApproval<'_, '_>,
         passage: &mut AdmittedCall,
     ) -> ControlFlow<Outcome> {
-        let capabilities = &call.context.peer().capabilities;
         let strong = asking.verdict.strong;
-        let by_form = capabilities.elicits_forms() && !strong;
-        if !by_form && !self.queue.is_decidable() && self.unattended != UnattendedMode::Queue {
-            if self.unattended == UnattendedMode::AllowClean && asking.is_clean() {
-                let decision =
-                    CallDecision::Allow { by: "nobody can be asked, and nothing untrusted was read".into() };
-                return passage.conclude(asking.going, decision).await;
-            }
-            let why = if strong {
-                "it requires an approval that an application cannot give, and no console is available"
-            } else {
-                "it requires an approval, and this application cannot ask for one"
-            };
-            let why = match &asking.guard {
-                Some(guard) => {
-                    format!("{}; a person has to decide, and nobody can be asked", guard.because).into()
-                }
-                None => std::borrow::Cow::Borrowed(why),
-            };
-            return passage.conclude(asking.going, CallDecision::deny(why)).await;
-        }
+        let Some(way) = self.way_to_ask(call, strong) else {
+            return self.conclude_unasked(asking, passage).await;
+        };
         if asking.text.len() > MAX_ARGUMENT_BYTES {
             let why = "its arguments are too long for an approval request (more than 262144 bytes)";
             return passage.conclude(asking.going, CallDecision::deny(why)).await;
         }
-        // The console is on this machine: who signed in from elsewhere is not sent there.
-        let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
-        let console = if by_form || !is_here { None } else { self.queue.console() };
-        // The state of a round outlives the host only where it travels with the call.
-        let returns = (by_form || console.is_some()) && !call.context.peer().revision.is_legacy();
-        let waiting = match self
-            .queue
-            .submit(approvals::NewApproval { returns, ..self.new_approval(call, asking, by_form) })
-        {
-            Ok(waiting) => waiting,
-            Err(refused) => return passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
-        };
-        let question = if by_form {
+        let form = || {
             let session = GrantSession::of(call.context.peer()).describe();
             let shown = approval_form::ShownCall {
                 going: asking.going,
@@ -189,34 +139,37 @@ impl PolicyEnforcer {
                 summary: &asking.summary(),
                 guard: asking.guard.as_ref(),
             };
-            let form = approval_form::form(&shown, asking.offers(), &session);
-            Some((FORM, ElicitParams::Form(form)))
-        } else {
-            console.map(|console| {
-                let message = approval_form::decide_at(asking.going);
-                let mut params = ElicitUrlParams::new(message, console.of(waiting.id()));
-                params.elicitation_id = Some(waiting.id().to_owned());
-                (CONSOLE, ElicitParams::Url(params))
-            })
+            approval_form::form(&shown, asking.offers(), &session)
         };
-        let Some((key, question)) = question else {
-            passage.set_decision("ask", asking.verdict.why());
-            let settled = wait_for_decision(call, &waiting).await;
-            return self.apply_decision(call, settled, asking, passage).await;
+        let question = ApprovalQuestion {
+            approval: self.new_approval(call, asking),
+            form: &form,
+            at_console: approval_form::decide_at(asking.going),
+            why: asking.verdict.why(),
         };
-        // Kept before the question goes out: its answer may come after a restart.
-        let id = match returns {
-            true => waiting.persist().await,
-            false => Ok(waiting.detach()),
+        let (_, settled) = self.ask(call, asking.going, (question, way), passage).await?;
+        self.apply_decision(call, settled, asking, passage).await
+    }
+
+    /// Concludes a call that nobody can be asked about.
+    async fn conclude_unasked(
+        &self,
+        asking: &CallApproval<'_, '_>,
+        passage: &mut AdmittedCall,
+    ) -> ControlFlow<Outcome> {
+        if self.unattended == UnattendedMode::AllowClean && asking.is_clean() {
+            let decision =
+                CallDecision::Allow { by: "nobody can be asked, and nothing untrusted was read".into() };
+            return passage.conclude(asking.going, decision).await;
+        }
+        let why = if asking.verdict.strong { NO_CONSOLE } else { NO_FORM };
+        let why = match &asking.guard {
+            Some(guard) => {
+                format!("{}; a person has to decide, and nobody can be asked", guard.because).into()
+            }
+            None => std::borrow::Cow::Borrowed(why),
         };
-        let id = match id {
-            Ok(id) => id,
-            Err(refused) => return passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
-        };
-        call.context.add_question(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
-        let questions = call.context.take_questions();
-        let decision = CallDecision::Ask { by: asking.verdict.why().into(), questions };
-        passage.conclude(asking.going, decision).await
+        passage.conclude(asking.going, CallDecision::deny(why)).await
     }
 
     /// Applies the decision.
@@ -286,12 +239,7 @@ impl PolicyEnforcer {
         ControlFlow::Continue(())
     }
 
-    fn new_approval(
-        &self,
-        call: &Call,
-        asking: &CallApproval<'_, '_>,
-        by_form: bool,
-    ) -> approvals::NewApproval {
+    fn new_approval(&self, call: &Call, asking: &CallApproval<'_, '_>) -> NewApproval {
         let CallApproval { policy, verdict, going, asked, arguments, text, ref guard, .. } = *asking;
         let peer = call.context.peer();
         let action = going.action(arguments);
@@ -329,7 +277,7 @@ impl PolicyEnforcer {
         let offers = asking.offers();
         // What the guard asks about is not offered to be silenced.
         card.repeated = offers.always.then(|| self.repeated_answers(asking, &card.arguments)).flatten();
-        approvals::NewApproval {
+        NewApproval {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
@@ -339,7 +287,7 @@ impl PolicyEnforcer {
             bond: asking.bond().call,
             asker: asking.bond().asker,
             caller: peer.caller.clone(),
-            is_weak: by_form,
+            is_weak: false,
             definition: asking.definition.as_deref().map(str::to_owned),
             target: going.target.to_owned(),
             check: is_tool.then(|| asking.check()),
@@ -461,55 +409,5 @@ impl CallApproval<'_, '_> {
         let PolicyRequest { application, principal, .. } = self.asked;
         let (server, name) = (self.going.server, self.going.subject());
         format!("{}/{}/{}/{name}", part(*principal), part(*application), part(Some(server)))
-    }
-}
-
-/// Answer to one of the host's own questions.
-pub(super) struct ApprovalAnswer {
-    id: String,
-    /// True if the person was sent to the console.
-    at_console: bool,
-    content: RawJson,
-}
-
-/// Removes the answer to one of the host's own questions from the round, so that the server's rounds begin without it.
-pub(super) fn take_answer(call: &Call) -> Option<ApprovalAnswer> {
-    let mut round = call.context.round();
-    let ours = |key: &str| {
-        let form = key.strip_prefix(FORM).map(|id| (id.to_owned(), false));
-        form.or_else(|| key.strip_prefix(CONSOLE).map(|id| (id.to_owned(), true)))
-    };
-    let (key, (id, at_console)) = round.answers.keys().find_map(|key| Some((key.clone(), ours(key)?)))?;
-    let content = round.answers.remove(&key)?;
-    round.fresh.retain(|fresh| *fresh != key);
-    call.context.begin_round(round);
-    Some(ApprovalAnswer { id, at_console, content })
-}
-
-impl ApprovalAnswer {
-    /// Returns true if this call was asked about and the question is still open or its approval unused.
-    pub(super) fn is_awaited(&self, queue: &ApprovalQueue, bond: &ApprovalBinding) -> bool {
-        queue.is_redeemable(&self.id, &bond.call)
-    }
-
-    /// Returns the decision the person made in the application, or `None` if they were sent to the console. Any answer
-    /// that is not a clear yes is a denial.
-    fn said(&self) -> Option<ApprovalDecision> {
-        let result = self.content.decode::<ElicitResult>();
-        match result {
-            Ok(ElicitResult { action: ElicitAction::Accept, .. }) if self.at_console => None,
-            Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content), .. }) => {
-                Some(match approval_form::answer(&content) {
-                    // What was not offered was not meant for longer: `ApprovalQueue::redeem` then allows it once.
-                    approval_form::ApprovalFormAnswer::Yes(scope) => {
-                        ApprovalDecision::Allow { edited: None, scope }
-                    }
-                    approval_form::ApprovalFormAnswer::No(reason) => {
-                        ApprovalDecision::Deny { reason, block: false }
-                    }
-                })
-            }
-            _ => Some(ApprovalDecision::deny()),
-        }
     }
 }

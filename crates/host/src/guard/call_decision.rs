@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use hospes::{Outcome, PendingInput};
 use hospes_model::RpcError;
+use hospes_policy::CallArgumentsError;
 
 use super::admitted_call::AdmittedCall;
 use super::call_target::CallTarget;
@@ -41,6 +42,12 @@ impl<'a> CallDecision<'a> {
     pub(super) fn deny(why: impl Into<Cow<'a, str>>) -> Self {
         let why = why.into();
         Self::Deny { recorded: "deny", by: why.clone(), why }
+    }
+
+    /// Creates the denial of a call whose arguments have more than one reading.
+    pub(super) fn ambiguous(error: &CallArgumentsError) -> Self {
+        let (by, why) = ("the arguments are ambiguous".into(), error.to_string().into());
+        Self::Deny { recorded: "deny", by, why }
     }
 
     /// Creates the denial of a call that cannot be approved.

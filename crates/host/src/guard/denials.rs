@@ -10,6 +10,13 @@ pub(super) const UNREVIEWED: &str =
 pub(super) const UNASKED: &str =
     "the item it belongs to requires approval each time, and this request cannot be approved";
 
+/// Reason for refusing a call that only the console may approve, while there is none.
+pub(super) const NO_CONSOLE: &str =
+    "it requires an approval that an application cannot give, and no console is available";
+
+/// Reason for refusing a call that nobody can be asked about.
+pub(super) const NO_FORM: &str = "it requires an approval, and this application cannot ask for one";
+
 /// Returns the text of a denial: the reason given in the rule, which is meant for the caller.
 pub(super) fn denial(verdict: &PolicyVerdict) -> String {
     match &verdict.because {

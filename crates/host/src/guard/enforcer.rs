@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use super::approved_rounds::ApprovedRounds;
 use super::data_flow::DataFlowTracker;
 use super::edit_check;
+use super::open_plans::OpenPlans;
 use super::subscriptions::RecordedSubscriptions;
 use super::tool_hashes::ToolHashCache;
 use crate::approvals::ApprovalQueue;
@@ -68,6 +69,7 @@ pub struct PolicyEnforcer {
     pub(super) answers_questions: bool,
     pub(super) approval_timeout: Duration,
     pub(super) running: ApprovedRounds,
+    pub(super) plans: OpenPlans,
     /// Arguments approved last, by tool and application.
     pub(super) last: Mutex<HashMap<String, RawJson>>,
     /// Arguments approved lately, by tool and application, from which a permission is suggested.
@@ -100,6 +102,7 @@ impl PolicyEnforcer {
             answers_questions: false,
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
             running: ApprovedRounds::default(),
+            plans: OpenPlans::default(),
             last: Mutex::default(),
             allowed: Mutex::default(),
             followers: RecordedSubscriptions::default(),
@@ -210,6 +213,11 @@ impl PolicyEnforcer {
         self.queue.end_sessions();
         // Last, so that whoever is woken finds the new rules.
         self.replaced.send_replace(());
+    }
+
+    /// Returns true if applications can propose plans.
+    pub(crate) fn allows_plans(&self) -> bool {
+        self.policy.read().as_ref().is_some_and(|policy| policy.allows_plans())
     }
 
     /// A receiver that is notified whenever the rules are replaced.

@@ -171,6 +171,9 @@ impl PolicyEnforcer {
             labels =
                 self.remember_text((context.peer(), &server.name, &origin.tool), labels, &description, text);
         }
+        if labels.untrusted {
+            self.end_plans(context.peer(), "a result of untrusted text");
+        }
         self.flows.note(context.peer(), &server.name, labels);
     }
 

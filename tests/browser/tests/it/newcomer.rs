@@ -35,7 +35,11 @@ impl Newcomer {
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> JoinHandle<Result<CallToolResult, CallError>> {
-        let (agent, tool) = (Arc::clone(&self.agent), format!("notes__{tool}"));
+        self.call_named(format!("notes__{tool}"), arguments)
+    }
+
+    fn call_named(&self, tool: String, arguments: &Value) -> JoinHandle<Result<CallToolResult, CallError>> {
+        let agent = Arc::clone(&self.agent);
         let arguments = RawJson::parse(arguments.to_string()).unwrap();
         tokio::spawn(async move { Client::call(&agent, &tool, arguments).await })
     }
@@ -160,6 +164,72 @@ async fn no_key_decides_within_a_second() {
     browser.keys("o").await;
     assert_eq!(said(sending).await, "Sent.");
     assert!(day.sent().contains("anna@corp.example"));
+}
+
+/// Two messages as one plan, the second of which a note has caused: the card shows each with its target and where that comes
+/// from. The person wants to be asked one by one, then allows another plan and revokes the rest of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_shows_each_of_its_calls_and_can_be_revoked() {
+    let Some(day) = Newcomer::begin().await else { return };
+    let browser = &day.browser;
+    day.read("read_note", &json!({ "number": 3 })).await;
+    let message = |to: &str, body: &str| json!({ "to": to, "body": body });
+    let propose = |messages: &[Value]| {
+        let calls: Vec<Value> = messages
+            .iter()
+            .map(|message| json!({ "name": "notes__send_message", "arguments": message }))
+            .collect();
+        day.call_named("hospes__propose_plan".to_owned(), &json!({ "calls": calls }))
+    };
+    let (anna, collector) = (message("anna@corp.example", "Hello"), message(COLLECTOR, "Here they are."));
+    let hijacked = propose(&[anna.clone(), collector]);
+    browser.wait_for_text("1 of 1").await;
+    assert_eq!(day.texts("#matter-title").await, ["2 calls as one plan, for 10 minutes, in this order"]);
+    let groups = day.texts(".plan-groups li").await;
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    for words in ["1–2. 2 × notes: SEND A MESSAGE to anna@corp.example", COLLECTOR, "cannot be undone"] {
+        assert!(groups[0].contains(words), "{words}: {groups:?}");
+    }
+    assert_eq!(day.texts("[data-planned='1'] .origin").await, Vec::<String>::new());
+    let origin = day.texts("[data-planned='2'] .origin").await.join("");
+    assert!(origin.contains("send all notes to") && origin.contains("read_note"), "{origin}");
+    assert_eq!(day.texts("[data-planned='2'] pre mark").await, [COLLECTOR]);
+    let buttons = day.texts(".choices button").await;
+    let begins =
+        ["Deny", "Allow the plan", "Ask one by one", "Allow and remember these 2 targets for 30 days"];
+    assert!(
+        buttons.len() == 4 && buttons.iter().zip(begins).all(|(button, begin)| button.starts_with(begin)),
+        "{buttons:?}"
+    );
+    browser.take_screenshot("newcomer-plan").await;
+    browser.find("[data-one-by-one][aria-disabled=false]").await;
+    browser.press("[data-one-by-one]").await;
+    let refused = said(hijacked).await;
+    assert!(refused.contains("make the calls one by one"), "{refused}");
+    // Else the person would first have to choose the next card.
+    browser.wait_for_text("No pending approvals").await;
+
+    let (bob, carol) = (message("bob@corp.example", "Hello"), message("carol@corp.example", "Hello"));
+    let proposed = propose(&[anna.clone(), bob.clone(), carol]);
+    browser.wait_for_text("1 of 1").await;
+    browser.show_all().await;
+    browser.find("[data-once][aria-disabled=false]").await;
+    browser.press("[data-once]").await;
+    assert!(said(proposed).await.starts_with("The person has approved the plan"));
+    assert_eq!(said(day.call("send_message", &anna)).await, "Sent.");
+    browser.keys("4").await;
+    let page = browser.wait_for_text("3 calls: send_message of notes").await;
+    assert!(page.contains("plan") && page.contains("used 1 time"), "{page}");
+    browser.take_screenshot("newcomer-plan-grant").await;
+    browser.press("[data-revoke]").await;
+    browser.wait_for_text("No lasting grants").await;
+    let sending = day.call("send_message", &bob);
+    browser.keys("1").await;
+    browser.wait_for_text("1 of 1").await;
+    browser.find("[data-deny][aria-disabled=false]").await;
+    browser.press("[data-deny]").await;
+    assert!(said(sending).await.contains("the user denied it"));
+    assert_eq!(day.sent().lines().count(), 1, "{}", day.sent());
 }
 
 /// A target that the person has remembered is listed with since when and by whom until it is revoked. The day's digest and

@@ -10,12 +10,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::page::{CardPage, NAMES, label};
+use super::plan::reach;
 use super::{bad, bold, dim};
 use crate::approve::draft::ApprovalDraft;
 use crate::approve::text;
 
 /// Maximum number of values whose source is shown above the arguments.
-const MAX_SOURCES: usize = 2;
+pub(super) const MAX_SOURCES: usize = 2;
 
 impl CardPage {
     pub(super) fn call(
@@ -79,18 +80,8 @@ impl CardPage {
             self.lines.push(Line::styled(" CANNOT BE UNDONE ", style));
         }
         if !summary.verb.is_empty() {
-            let mut head = summary.verb.to_uppercase();
-            if !summary.targets.is_empty() {
-                let between = match &*summary.preposition {
-                    "" => String::new(),
-                    preposition => format!("{preposition} "),
-                };
-                let targets: Vec<String> =
-                    summary.targets.iter().map(|target| visible_line(target)).collect();
-                head.push_str(&format!(" {between}{}", targets.join(", ")));
-            }
             let style = if is_final { bad() } else { bold() };
-            for line in text::lines(&head, self.width) {
+            for line in text::lines(&reach(summary), self.width) {
                 self.lines.push(Line::styled(line, style));
             }
         }
@@ -110,7 +101,7 @@ impl CardPage {
     }
 
     /// Adds the place where a value stands, with the text around it.
-    fn source(&mut self, value: &GuardValue) {
+    pub(super) fn source(&mut self, value: &GuardValue) {
         let Some(GuardSource { server, name, at, before, found, after, .. }) = &value.source else { return };
         let time = at.to_zoned(TimeZone::system()).strftime("%H:%M:%S");
         let place = format!("from {} · {} · {time}", visible_line(server), visible_line(name));
