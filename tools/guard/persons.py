@@ -57,7 +57,12 @@ def question_kind(card):
 
 
 def is_unclear(card):
-    """Returns true if a card shows neither where a value or the data came from nor whom or what the call reaches."""
+    """Returns true if a card shows neither where a value or the data came from nor whom or what the call reaches.
+
+    Of a plan, each call that would be asked about has to show it.
+    """
+    if card["kind"] == "plan":
+        return any(call.get("because") and is_unclear(call | {"kind": "call"}) for call in card["calls"])
     guard = card.get("guard") or {}
     return not any((guard.get("targets"), guard.get("values"), guard.get("reads"), card.get("data_flow"), card.get("destinations")))
 

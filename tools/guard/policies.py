@@ -25,9 +25,8 @@ class Labels:
 
     def __init__(self, own, rows, text):
         self.own, self.rows, self.text = own, rows, text
-        self.effects = {
-            (row.get("server"), tool) for row in rows if has_effect(row) for tool in as_list(row["tool"])
-        }
+        self.effects = tools_of(filter(has_effect, rows))
+        self.changes = tools_of(filter(changes_something, rows))
 
     @classmethod
     def of_file(cls, suite):
@@ -45,17 +44,29 @@ class Labels:
         """Returns true if the tool changes something or lets somebody else see its arguments."""
         return (None, tool) in self.effects or (server, tool) in self.effects
 
+    def is_change(self, server, tool):
+        """Returns true if the tool changes something. A read that lets somebody else see its arguments does not."""
+        return (None, tool) in self.changes or (server, tool) in self.changes
+
+
+def tools_of(rows):
+    return {(row.get("server"), tool) for row in rows for tool in as_list(row["tool"])}
+
 
 def has_effect(row):
-    return row.get("outbound", False) or row.get("effect", "none") != "none"
+    return row.get("outbound", False) or changes_something(row)
+
+
+def changes_something(row):
+    return row.get("effect", "none") != "none"
 
 
 def as_list(value):
     return value if isinstance(value, list) else [value]
 
 
-def policy_text(name, labels):
-    """Returns the text of a policy file, or None for no policy at all."""
+def policy_text(name, labels, plans=False):
+    """Returns the text of a policy file, or None for no policy at all. With `plans`, a preset allows plans."""
     if name == "none":
         return None
     if name == "as-was":
@@ -69,9 +80,10 @@ def policy_text(name, labels):
             if has_effect(row)
         ]
         return "\n".join(['data_flow = "off"', *(table("rule", rule) for rule in [*rules, {"decide": "allow"}])])
+    key = "plans = true\n" if plans else ""
     if name.endswith(UNLABELLED):
-        return f'preset = "{name.removesuffix(UNLABELLED)}"\n'
-    return f'preset = "{name}"\n{labels.text}'
+        return f'preset = "{name.removesuffix(UNLABELLED)}"\n{key}'
+    return f'preset = "{name}"\n{key}{labels.text}'
 
 
 def table(name, row):

@@ -5,6 +5,9 @@ usage: replay.py --program HOSPES --out FOLDER [--suite S] [--policy P] [--perso
 For each suite, policy, person and state it writes `SUITE.POLICY.PERSON.STATE.json` with one line a run, in the order
 of the suite: the same input gives the same bytes. Times are in `times.json`, apart from the results.
 
+With `--plans`, the agent proposes changes that follow each other without a read in between as one plan before it makes
+them: the person's and, by themselves, the attacker's.
+
 `first` is the first day: nothing is remembered from one task to the next. `steady` is later: the host remembers what
 the person approved in the suite's other tasks.
 """
@@ -12,6 +15,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -26,6 +30,8 @@ from persons import ATTACK, OWN, PERSONS, Attendant, CurrentCall, RememberedTarg
 from sets import DOJO_SUITES, FRESH_SETS, SetError, set_of
 
 STATES = ("first", "steady")
+# Maximum number of calls of a plan.
+MAX_PLANNED = 20
 
 
 class Count:
@@ -37,6 +43,8 @@ class Count:
         self.numbers = dict.fromkeys(names, 0)
         self.kinds = {}
         self.follows = False
+        # Calls that remain of the plan that was asked about last.
+        self.planned = 0
 
     def add(self, part, server, tool, questions):
         numbers = self.numbers
@@ -46,7 +54,8 @@ class Count:
             return
         is_effect = self.labels.is_effect(server, tool)
         numbers["effects"] += is_effect
-        numbers["unasked"] += is_effect and not questions
+        numbers["unasked"] += is_effect and not questions and not self.planned
+        self.planned = max(self.planned - 1, 0)
         numbers["asked"] += len(questions)
         numbers["batched"] += bool(questions) and not self.follows
         # A read between two effects ends what one question could have covered.
@@ -55,6 +64,22 @@ class Count:
             self.kinds[asked["kind"]] = self.kinds.get(asked["kind"], 0) + 1
             numbers["unclear"] += asked["unclear"]
             numbers["plans"] += asked["kind"] == "plan"
+
+    def add_plan(self, part, length, questions):
+        """Adds the proposal of a plan of this many calls. Where nobody can be asked, its calls count and it does not."""
+        questions = questions or []
+        self.numbers["remembered"] += sum(asked["remembered"] for asked in questions)
+        if part == ATTACK:
+            self.numbers["attack_asked"] += bool(questions)
+            return
+        self.planned = length if questions else 0
+        self.numbers["asked"] += len(questions)
+        self.numbers["batched"] += bool(questions) and not self.follows
+        self.follows = self.follows or bool(questions)
+        for asked in questions:
+            self.kinds[asked["kind"]] = self.kinds.get(asked["kind"], 0) + 1
+            self.numbers["unclear"] += asked["unclear"]
+            self.numbers["plans"] += asked["kind"] == "plan"
 
     def record(self):
         return self.numbers | {"kinds": dict(sorted(self.kinds.items()))}
@@ -72,6 +97,8 @@ class Replay:
         self.added, self.asked, self.conversations = [], [], 0
         # In 2026-07-28 the application's name is all that tells conversations apart.
         self.is_stateless = options.protocol == STATELESS
+        # Other gateways have no plans.
+        self.makes_plans = getattr(options, "plans", False)
 
     def wait_for_tools(self, servers):
         self.client.begin("guard-bench")
@@ -110,6 +137,7 @@ class Replay:
     def play_own(self, calls, begin, until_reached):
         """Makes the person's calls from this one on. Returns the number of those made so far."""
         for index, call in enumerate(calls[begin:], begin):
+            self.propose(OWN, index, calls, begin)
             self.step(OWN, index, call)
             if until_reached and self.control.reached():
                 return index + 1
@@ -122,7 +150,26 @@ class Replay:
                 # The agent's conversation goes on, so the application has not ended its session.
                 self.client.leave()
                 self.client.begin(application if attack.between == "new-session" else f"{application}-second")
+            self.propose(ATTACK, index, attack.calls, attack.between_at if attack.between and index >= attack.between_at else 0)
             self.step(ATTACK, index, call)
+
+    def propose(self, part, index, calls, begin):
+        """Proposes the changes that begin here and follow each other as a plan, if there are several. A read ends the row."""
+        is_change = lambda call: self.labels.is_change(call[0], call[1])  # noqa: E731
+        if not self.makes_plans or not is_change(calls[index]):
+            return
+        before = itertools.takewhile(is_change, reversed(calls[begin:index]))
+        # The calls before are in the same row: a plan begins with the first of it, and after as many as a plan has.
+        if sum(1 for _ in before) % MAX_PLANNED:
+            return
+        row = list(itertools.islice(itertools.takewhile(is_change, calls[index:]), MAX_PLANNED))
+        if len(row) < 2:
+            return
+        task, injection, person, _ = self.run
+        plan = [{"name": f"{server}__{tool}", "arguments": arguments} for server, tool, arguments in row]
+        current = CurrentCall(self.suite, task, injection, part, f"{index}plan")
+        questions = self.ask(current, person, lambda: self.client.call("hospes", "propose_plan", {"calls": plan}))[0]
+        self.count.add_plan(part, len(row), questions)
 
     def step(self, part, index, call):
         task, injection, person, _ = self.run
@@ -136,12 +183,7 @@ class Replay:
 
     def call(self, current, person, server, tool, arguments):
         """Makes one call. Returns the questions it caused, whether it arrived at the server, and how long it took."""
-        questions = self.attendant.begin(person, current) if self.attendant else None
-        begun = time.perf_counter()
-        answer = self.client.call(server, tool, arguments)
-        seconds = time.perf_counter() - begun
-        if self.attendant:
-            self.attendant.end()
+        questions, answer, seconds = self.ask(current, person, lambda: self.client.call(server, tool, arguments))
         is_error = "error" in answer or answer["result"].get("isError") or "content" not in answer["result"]
         count = self.control.arrived() if is_error else None
         # A tool's own error is an arrival, too, where the set counts them.
@@ -150,6 +192,16 @@ class Replay:
             return questions, arrived, seconds
         # Where nobody can be asked, a refusal stands for the question.
         return [] if arrived else [{"kind": "refused", "unclear": False, "remembered": False}], arrived, seconds
+
+    def ask(self, current, person, call):
+        """Makes a call while the person attends. Returns the questions, if somebody can be asked, the answer and the time."""
+        questions = self.attendant.begin(person, current) if self.attendant else None
+        begun = time.perf_counter()
+        answer = call()
+        seconds = time.perf_counter() - begun
+        if self.attendant:
+            self.attendant.end()
+        return questions, answer, seconds
 
     def remember(self):
         """Marks the present memory as the one in which each run begins."""
@@ -178,7 +230,7 @@ class Bench:
         """Starts a host with the tool servers of the set."""
         self.hosts += 1
         port, home = free_port(), os.path.join(self.folder, f"host-{self.hosts}")
-        text = policies.policy_text(self.policy, self.set.labels)
+        text = policies.policy_text(self.policy, self.set.labels, self.options.plans)
         if self.options.policy_file:
             with open(self.options.policy_file, encoding="utf-8") as file:
                 text = file.read()
@@ -301,6 +353,7 @@ def main():
     parser.add_argument("--wording", default="marker")
     parser.add_argument("--results", default="structured")
     parser.add_argument("--protocol", choices=(SESSIONS, STATELESS), default=SESSIONS)
+    parser.add_argument("--plans", action="store_true", help="the agent proposes changes that follow each other as one plan")
     parser.add_argument("--keep", action="store_true", help="keep the homes of the hosts")
     parser.add_argument("--jobs", type=int, default=1, help="suites and policies at a time; times are then less exact")
     options = parser.parse_args()

@@ -57,6 +57,9 @@ pub(crate) struct GuardBenchOptions {
     /// Folder of the results [default: target/guard-bench/full, or short].
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// The agent proposes effects that follow each other as one plan, and the policies allow it.
+    #[arg(long)]
+    plans: bool,
     /// Plays the benign tasks and plain attacks of tools/guard/fresh instead.
     #[arg(long)]
     fresh: bool,
@@ -64,7 +67,7 @@ pub(crate) struct GuardBenchOptions {
     #[arg(long)]
     adaptive: bool,
     /// Plays the part of `cargo xtask test`, and fails if a stored figure gets worse.
-    #[arg(long, conflicts_with_all = ["suite", "preset", "person", "state", "step", "fresh", "adaptive"])]
+    #[arg(long, conflicts_with_all = ["suite", "preset", "person", "state", "step", "plans", "fresh", "adaptive"])]
     short: bool,
     /// Stores the figures of `--short` in tools/guard/expected.json.
     #[arg(long, requires = "short")]
@@ -170,7 +173,8 @@ impl GuardBenchOptions {
             ("protocol", &self.protocol),
         ];
         let single = single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-        lists.chain(single).map(|(name, value)| format!("--{name}={value}")).collect()
+        let plans = self.plans.then(|| "--plans".to_owned());
+        lists.chain(single).map(|(name, value)| format!("--{name}={value}")).chain(plans).collect()
     }
 }
 
