@@ -203,7 +203,7 @@ fn check_own_client(
         .arg("call")
         .args([upstream.name, tool, "--input-json", &arguments.to_string(), "--config"])
         .arg(&config);
-    command.current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
+    isolate(&mut command, folder);
     let done = process::run(command, &format!("call {}", upstream.name), START_LIMIT)?.success()?;
     contains(&done.stdout, part)
 }
@@ -270,7 +270,13 @@ fn contains(text: &str, part: &str) -> Result<String> {
     Ok(format!("{part:?}"))
 }
 
-/// Starts `hospes`, isolated from the user's configuration files.
+/// Keeps a command from the user's configuration and state, in which servers of earlier runs are pinned.
+fn isolate(command: &mut Command, folder: &Path) {
+    command.current_dir(folder);
+    command.env("XDG_CONFIG_HOME", folder.join("config")).env("XDG_STATE_HOME", folder.join("state"));
+}
+
+/// Starts `hospes`, isolated from the user's files.
 fn start(node: &NodeTools, folder: &Path, label: &str, arguments: &[&str]) -> Result<BackgroundServer> {
     start_with(node, folder, label, arguments, |_| {})
 }
@@ -285,7 +291,8 @@ fn start_with(
 ) -> Result<BackgroundServer> {
     let mut command = Command::new(paths::program("hospes")?);
     node.set_environment(&mut command);
-    command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
+    command.args(arguments);
+    isolate(&mut command, folder);
     set(&mut command);
     BackgroundServer::start(command, label, START_LIMIT)
 }

@@ -38,7 +38,7 @@ pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
-pub(crate) use model::is_exposed;
+pub(crate) use model::{is_exposed, is_loopback};
 pub use model::{
     AccountChoice, AllowedCallers, BuiltinTransport, ConsoleConfig, EraChoice, HostConfig, HttpFlavour,
     HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig, ServerConfig,

@@ -331,13 +331,17 @@ pub struct HttpTransport {
 /// Returns true if what is sent to a URL, and every answer, can be read and changed on the way: it has no encryption
 /// and leads to another machine.
 pub(crate) fn is_exposed(url: &url::Url) -> bool {
-    let is_loopback = match url.host() {
+    url.scheme() == "http" && !is_loopback(url)
+}
+
+/// Returns true if a URL names this machine.
+pub(crate) fn is_loopback(url: &url::Url) -> bool {
+    match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,
-    };
-    url.scheme() == "http" && !is_loopback
+    }
 }
 
 /// Client that was registered in advance with a server's authorization server.

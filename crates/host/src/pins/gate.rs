@@ -11,6 +11,7 @@ use hospes_store::pins::{
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use url::Url;
 
 use super::definition::definitions;
 use super::fingerprint::fingerprint;
@@ -19,7 +20,7 @@ use super::pin_store::PinStore;
 use super::redacted_listing::redact_listing;
 use super::small_change::is_small_change;
 use super::status::PinStatus;
-use crate::config::{PinMode, ServerConfig, ServerTransport, ToolFilter};
+use crate::config::{PinMode, ServerConfig, ServerTransport, ToolFilter, is_loopback};
 use crate::server::{
     BlockReason, ConnectorFuture, DefinitionGate, DefinitionHashes, UpstreamConnectError, UpstreamListing,
 };
@@ -187,20 +188,19 @@ impl PinGate {
     /// Returns true if a server of this name was accepted at another address, and none at this one.
     async fn has_moved(&self, found: &ServerFingerprint) -> Result<bool, UpstreamConnectError> {
         let ServerTransport::Http(http) = &self.transport else { return Ok(false) };
-        let here = http.url.reveal().origin();
+        let here = http.url.reveal();
         let all = self.book.store.servers().await.map_err(|error| self.unreadable(&error))?;
         let accepted = all.iter().filter(|one| {
             *one.name == *self.server
                 && one.state == ServerPinState::Accepted
                 && one.fingerprint.target != found.target
         });
-        let mut addresses =
-            accepted.filter_map(|one| url::Url::parse(&one.fingerprint.shown).ok()).peekable();
-        let is_elsewhere = addresses.peek().is_some() && addresses.all(|address| address.origin() != here);
-        if is_elsewhere {
+        let mut addresses = accepted.filter_map(|one| Url::parse(&one.fingerprint.shown).ok()).peekable();
+        let has_moved = addresses.peek().is_some() && addresses.all(|address| !is_same_place(&address, here));
+        if has_moved {
             tracing::warn!(server = %self.server, "suspicious: this server was accepted at another address");
         }
-        Ok(is_elsewhere)
+        Ok(has_moved)
     }
 
     /// Returns the tools of the other servers that were seen, and of this listing.
@@ -334,6 +334,12 @@ impl DefinitionGate for PinGate {
     }
 }
 
+/// Returns true if two URLs lead to the same origin. All of this machine is one place: local servers change their ports,
+/// and who can listen here needs no URL to do harm.
+fn is_same_place(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin() || (is_loopback(one) && is_loopback(other))
+}
+
 /// Returns the mode of acceptance under which pins are stored; none if nothing is pinned.
 fn trust_mode(mode: PinMode) -> Option<TrustMode> {
     match mode {
@@ -346,5 +352,28 @@ fn trust_mode(mode: PinMode) -> Option<TrustMode> {
 impl std::fmt::Debug for PinGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PinGate").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_server_does_not_move_by_its_port() {
+        for (one, other, is_same) in [
+            ("https://a.example/mcp", "https://a.example/v2", true),
+            ("https://a.example/mcp", "https://a.example:8443/mcp", false),
+            ("https://a.example/mcp", "http://a.example/mcp", false),
+            ("https://a.example/mcp", "https://b.example/mcp", false),
+            ("http://127.0.0.1:3000/mcp", "http://127.0.0.1:3001/mcp", true),
+            ("http://127.0.0.1:3000/mcp", "http://localhost:4000/sse", true),
+            ("http://[::1]:3000/mcp", "http://localhost:4000/sse", true),
+            ("http://127.0.0.1:3000/mcp", "http://192.168.0.2:3000/mcp", false),
+            ("http://localhost:3000/mcp", "https://localhost.example/mcp", false),
+        ] {
+            let [one_url, other_url] = [one, other].map(|url| Url::parse(url).unwrap());
+            assert_eq!(is_same_place(&one_url, &other_url), is_same, "{one} {other}");
+        }
     }
 }
