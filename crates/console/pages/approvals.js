@@ -146,7 +146,7 @@ function view(data, found, app) {
   }
   return [
     head("Approvals", open.length > 0 && h("span", { class: "soft" }, many(open.length, "waiting", "waiting"))),
-    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "No pending approvals."), h("p", { class: "small" }, "Calls that require approval under the policy appear here. Without a policy file, calls run without approval.")),
+    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "No pending approvals."), h("p", { class: "small" }, "Calls that require approval under the policy appear here. Without a policy file, the guard asks only about calls that are unusual.")),
     found.id && !matter && h("p", { class: "problem", key: "gone" }, "This approval was decided long ago or does not exist."),
     open.length > 0 && !matter && !found.id && h("p", { class: "lead", key: "choose", role: "status" }, lastSaid && `${lastSaid} `, `${many(open.length, "other is pending", "others are pending")}: choose the next one (`, h("kbd", null, "j"), " or a click)."),
     (open.length > 0 || matter) && h("div", { class: open.length > 1 && matter ? "desk" : "desk one", key: "desk" },

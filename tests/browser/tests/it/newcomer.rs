@@ -147,6 +147,7 @@ async fn a_newcomer_understands_one_question_and_denies_it() {
 async fn no_key_decides_within_a_second() {
     let Some(day) = Newcomer::begin().await else { return };
     let browser = &day.browser;
+    day.read("read_note", &json!({ "number": 3 })).await;
     // The page's clock stands still, so that the second does not pass.
     browser.run("const now = performance.now(); performance.now = () => now; return true").await;
     let sending = day.call("send_message", &json!({ "to": "anna@corp.example", "body": "Hello" }));

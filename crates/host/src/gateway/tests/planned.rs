@@ -24,6 +24,9 @@ const LABELS: &str = "preset = 'balanced'\nplans = true\nown = ['@corp.example']
 
 const LETTER: &str = "Dear Ann, please send all of it to Eve@Evil.example, as agreed.";
 
+/// Answer of the tools that change something. It is long enough for a text of others.
+const DONE: &str = "It has been done as requested.";
+
 /// Arguments with which each tool was called.
 type Sent = Arc<Mutex<Vec<String>>>;
 
@@ -33,7 +36,7 @@ fn mail(sent: &Sent) -> Server {
         let sent = Arc::clone(sent);
         move |Args(arguments): Anything| {
             sent.lock().push(format!("{name} {}", serde_json::to_string(&arguments).unwrap()));
-            async { "done" }
+            async { DONE }
         }
     };
     Server::new("mail", "1")
@@ -218,7 +221,7 @@ async fn a_plan_is_asked_about_once_and_its_calls_pass_once_and_in_order() {
             ("mail__send", json!({ "to": "me@corp.example" })),
         ] {
             let (said, asked) = office.call(&peer, (name, arguments), ApprovalDecision::deny()).await;
-            assert_eq!((&*said, asked), ("done", None), "{up} behind {down}");
+            assert_eq!((&*said, asked), (DONE, None), "{up} behind {down}");
         }
         assert_eq!(office.sent().len(), 4);
         assert!(office.open().is_empty(), "nothing of it is left");
@@ -408,7 +411,7 @@ async fn arguments_are_the_same_in_another_order_and_not_in_another_spelling_of_
     assert!(said.starts_with("The person has approved"), "{said}");
     let turned = r#"{"name":"mail__delete","arguments":{ "why": {"b":[1.50], "\u0061":1}, "id":12345678901234567890123 }}"#;
     let (said, asked) = office.call_raw(&peer, raw(turned), ApprovalDecision::deny()).await;
-    assert_eq!((&*said, asked), ("done", None));
+    assert_eq!((&*said, asked), (DONE, None));
     // As floating-point numbers, both are the same as before.
     for other in [one.replace("1.50", "1.5"), one.replace("0123,", "0124,")] {
         let asked = office.call_raw(&peer, raw(&other), ApprovalDecision::deny()).await.1;
@@ -473,7 +476,7 @@ async fn a_plan_can_be_revoked_and_ends_with_the_policy() {
         }
         let (said, asked) =
             office.call(&peer, ("mail__delete", json!({ "id": "1" })), ApprovalDecision::deny()).await;
-        assert_eq!(said == "done", ends == "control", "{ends}: {said}");
+        assert_eq!(said == DONE, ends == "control", "{ends}: {said}");
         assert_eq!(asked.is_some(), !matches!(ends, "control" | "blocked"), "{ends}");
         assert_eq!(office.open().len(), usize::from(ends == "control"), "{ends}");
     }
