@@ -38,12 +38,12 @@ pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
-pub(crate) use model::{is_exposed, is_loopback};
 pub use model::{
     AccountChoice, AllowedCallers, BuiltinTransport, ConsoleConfig, EraChoice, HostConfig, HttpFlavour,
     HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig, ServerConfig,
     ServerTimeouts, ServerTransport, StdioTransport, ToolFilter,
 };
+pub(crate) use model::{is_exposed, is_loopback};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
