@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::rows::with_id;
-use super::{ItemKind, ItemPinState, ServerPinState, Sha256Digest, StoredItem, StoredServer};
+use super::types::FIRST_USE;
+use super::{ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, Sha256Digest, StoredItem, StoredServer};
 
 /// Decision of a person on a server or on one item that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +79,12 @@ pub(super) fn decide(
                 "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
                  WHERE id = ?1",
                 params![id, ServerPinState::Accepted, now, decision.by],
+            )?;
+            // The person has seen all of it: what was accepted without a person is now accepted by this one.
+            change.execute(
+                "UPDATE pinned_items SET decided_at = ?3, decided_by = ?4
+                 WHERE server = ?1 AND current AND state = ?2 AND decided_by IN (?5, ?6)",
+                params![id, ItemPinState::Accepted, now, decision.by, FIRST_USE, SMALL_CHANGE],
             )?;
             // Only waiting items, because an item that was rejected separately stays rejected.
             change.execute(

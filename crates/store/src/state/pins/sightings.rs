@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::with_id;
+use super::types::FIRST_USE;
 use super::{
     ItemDefinition, ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, ServerSighting, Sha256Digest,
     SightingReport, TrustMode,
@@ -22,9 +23,6 @@ pub const MAX_DEFINITIONS: usize = 40_000;
 
 /// Maximum number of servers kept; beyond that, servers that were never accepted are removed, the oldest first.
 pub const MAX_SERVERS: usize = 2000;
-
-/// Name recorded for items that are accepted without a decision of a person.
-const FIRST_USE: &str = "first use";
 
 /// Marks a server whose resources are pinned. For a server that was accepted before resources were pinned, the
 /// resources seen first are accepted once.

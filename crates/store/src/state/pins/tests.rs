@@ -173,6 +173,43 @@ async fn first_use_trusts_once() {
     assert_eq!(seen.server.state, ServerPinState::Rejected);
 }
 
+/// What was accepted on first use counts as accepted by a person only once a person has accepted the server as it was
+/// shown, and no longer than until the program is replaced.
+#[tokio::test]
+async fn first_use_is_no_decision_of_a_person() {
+    let pins = Place::new().pins();
+    let reviewed = |server: &StoredServer| {
+        let items = server.items_accepted_by_person();
+        items.map(|(kind, name)| format!("{} {name}", kind.as_str())).collect::<Vec<_>>()
+    };
+    let seen =
+        pins.record_sighting(sighting("p", &[("a", "1"), ("b", "1")]), TrustMode::FirstUse).await.unwrap();
+    assert_eq!((accepted(&seen).len(), reviewed(&seen.server).len()), (2, 0));
+    let accept = |hash| TrustDecision::accept("it", digest("target"), hash, "ann");
+    let decided = pins.decide(accept(seen.server.hash)).await.unwrap().unwrap();
+    assert_eq!(reviewed(&decided.server), ["tool a", "tool b"]);
+    // Another application is offered more, which nobody has seen.
+    let mut more = sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]);
+    more.sight = "another".to_owned();
+    let seen = pins.record_sighting(more.clone(), TrustMode::FirstUse).await.unwrap();
+    assert_eq!(
+        (accepted(&seen).len(), reviewed(&seen.server)),
+        (3, vec!["tool a".to_owned(), "tool b".to_owned()])
+    );
+    // Nobody has seen a small change either, until the server is accepted as it is now.
+    let mut changed = sighting("p", &[("a", "2"), ("b", "1"), ("c", "1")]);
+    changed.definitions[0].is_small_change = true;
+    let seen = pins.record_sighting(changed, TrustMode::FirstUse).await.unwrap();
+    assert_eq!((accepted(&seen).len(), reviewed(&seen.server)), (3, vec!["tool b".to_owned()]));
+    let decided = pins.decide(accept(seen.server.hash)).await.unwrap().unwrap();
+    assert_eq!(reviewed(&decided.server).len(), 4, "both definitions of `a`");
+    more.fingerprint = sighting("q", &[]).fingerprint;
+    let replaced = pins.record_sighting(more.clone(), TrustMode::Ask).await.unwrap();
+    assert!(replaced.server.is_replaced() && reviewed(&replaced.server).is_empty());
+    let replaced = pins.record_sighting(more, TrustMode::FirstUse).await.unwrap();
+    assert_eq!((accepted(&replaced).len(), reviewed(&replaced.server).len()), (3, 0));
+}
+
 #[tokio::test]
 async fn another_program_is_not_the_one_that_was_accepted() {
     let pins = Place::new().pins();

@@ -1,9 +1,13 @@
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::hex::{KEY_BYTES, from_hex, to_hex};
+
+/// Name recorded for what is accepted without a decision of a person.
+pub(super) const FIRST_USE: &str = "first use";
 
 /// A SHA-256 hash, displayed in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -287,6 +291,21 @@ impl StoredServer {
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.state == ServerPinState::Accepted && self.accepted_program != self.fingerprint.program_hash
+    }
+
+    /// Returns the items of which a person has accepted each accepted definition. None if the server itself, or the
+    /// program that it runs now, was not accepted by a person.
+    pub fn items_accepted_by_person(&self) -> impl Iterator<Item = (ItemKind, &str)> {
+        let is_accepted = self.state == ServerPinState::Accepted && !self.is_replaced();
+        let is_by_person =
+            |by: &Option<String>| by.as_deref().is_some_and(|by| by != FIRST_USE && by != SMALL_CHANGE);
+        let accepted = || self.items.iter().filter(|item| item.state == ItemPinState::Accepted);
+        let without: HashSet<(ItemKind, &str)> = accepted()
+            .filter(|item| !is_by_person(&item.decided_by))
+            .map(|item| (item.kind, item.name.as_str()))
+            .collect();
+        let items = accepted().filter(move |_| is_accepted && is_by_person(&self.decided_by));
+        items.map(|item| (item.kind, item.name.as_str())).filter(move |item| !without.contains(item))
     }
 }
 
