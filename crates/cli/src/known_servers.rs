@@ -6,8 +6,8 @@ use hospes::client::Client;
 use hospes::model::{Tool, ToolAnnotations};
 use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_host::pins::{ItemKind, PinManager};
-use hospes_host::{Host, PinMode, PinningConfig, builtin_labels};
-use hospes_policy::{FlowLabels, KnownOffers, KnownServer, KnownTool, Policy, ToolEffectSet, UnmatchedPart};
+use hospes_host::{Host, PinMode, PinningConfig, known_labels};
+use hospes_policy::{KnownLabels, KnownOffers, KnownServer, KnownTool, Policy, ToolEffectSet, UnmatchedPart};
 use serde_json::Value;
 
 use crate::args::ConfigFileArgs;
@@ -41,8 +41,16 @@ impl OffersSource {
 pub(crate) struct ConfiguredServer {
     pub(crate) server: KnownServer,
     pub(crate) origin: OffersSource,
-    /// Data labels of a server that is part of the program.
-    pub(crate) labels: Option<FlowLabels>,
+    config: ServerConfig,
+}
+
+impl ConfiguredServer {
+    /// Returns what is known about the labels of a tool without the policy file.
+    pub(crate) async fn known_labels(&self, tool: &str) -> KnownLabels {
+        // As for the offers: an unreadable state must not prevent a test of the rules.
+        let pins = open_pins().unwrap_or_default();
+        known_labels(&self.config, tool, pins.as_ref()).await
+    }
 }
 
 /// Returns the servers of the configuration, or the built-in ones if there is none. Starts and writes nothing: built-in
@@ -91,7 +99,6 @@ fn open_pins() -> CliResult<Option<PinManager>> {
 }
 
 async fn one(server: &ServerConfig, pins: Option<&PinManager>) -> ConfiguredServer {
-    let labels = builtin_labels(&server.transport);
     let (offers, origin) = match &server.transport {
         ServerTransport::Builtin(builtin) => {
             let args: Vec<String> = builtin.args.iter().map(|arg| arg.reveal().to_owned()).collect();
@@ -105,7 +112,7 @@ async fn one(server: &ServerConfig, pins: Option<&PinManager>) -> ConfiguredServ
     let origin = if offers.is_none() { OffersSource::Unseen } else { origin };
     let mut known = KnownServer::named(&server.name);
     known.offers = offers;
-    ConfiguredServer { server: known, origin, labels }
+    ConfiguredServer { server: known, origin, config: server.clone() }
 }
 
 async fn of_builtin(name: &str, args: &[String]) -> Option<KnownOffers> {

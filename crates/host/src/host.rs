@@ -25,7 +25,7 @@ mod builtin;
 mod launch;
 mod pinned;
 
-pub use builtin::labels as builtin_labels;
+pub use builtin::known_labels;
 use launch::ServerLauncher;
 use pinned::HostPins;
 

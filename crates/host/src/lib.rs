@@ -46,7 +46,7 @@ pub use config::{
 pub use gateway::{Gateway, HostServers, HostStatus, UnknownServerError};
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub use host::{
-    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, builtin_labels,
+    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, known_labels,
 };
 pub use pins::{PinManager, PinningConfig};
 pub use sampling::Sampler;

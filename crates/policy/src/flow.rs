@@ -187,6 +187,10 @@ impl LabelRule {
         }
     }
 
+    fn place(&self) -> LabelPlace {
+        LabelPlace { number: self.number, line: self.line }
+    }
+
     fn fits(&self, asked: &PolicyRequest<'_>, doubt: AmbiguityBias) -> bool {
         let (tool, prompt, resource) = match asked.action {
             PolicyAction::Tool { name, .. } => (Some(name), None, None),
@@ -210,26 +214,41 @@ impl LabelRule {
     }
 }
 
-/// Resolves the labels of a request. The first matching rule decides each label; without one, `known` does.
-pub(crate) fn resolve_labels(
-    labels: &[LabelRule],
-    asked: &PolicyRequest<'_>,
-    known: FlowLabels,
-) -> FlowLabels {
-    let said = |key: fn(&LabelRule) -> Option<bool>, known: bool| {
-        let said = labels.iter().filter_map(|label| Some((label, key(label)?)));
-        let first = said.map(|(label, says)| {
+/// Labels that the policy file gives to a request: for each the first label that sets it, with its number and line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FileLabels {
+    pub(crate) private: Option<(bool, LabelPlace)>,
+    pub(crate) untrusted: Option<(bool, LabelPlace)>,
+    pub(crate) outbound: Option<(bool, LabelPlace)>,
+    pub(crate) effect: Option<(CallEffect, LabelPlace)>,
+}
+
+/// Place of a label in the policy file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a place has no more parts")]
+pub struct LabelPlace {
+    /// Number of the label in the file, from 1.
+    pub number: usize,
+    /// Line of the label, from 1.
+    pub line: usize,
+}
+
+/// Resolves the labels of a request by the policy file.
+pub(crate) fn resolve_labels(labels: &[LabelRule], asked: &PolicyRequest<'_>) -> FileLabels {
+    let said = |key: fn(&LabelRule) -> Option<bool>| {
+        let mut said = labels.iter().filter_map(|label| Some((label, key(label)?)));
+        said.find(|(label, says)| {
             // An ambiguous match raises a label and never lowers it.
-            let doubt = if says { AmbiguityBias::Counts } else { AmbiguityBias::Refuses };
-            label.fits(asked, doubt).then_some(says)
-        });
-        first.flatten().next().unwrap_or(known)
+            let doubt = if *says { AmbiguityBias::Counts } else { AmbiguityBias::Refuses };
+            label.fits(asked, doubt)
+        })
+        .map(|(label, says)| (says, label.place()))
     };
-    FlowLabels {
-        private: said(|label| label.private, known.private),
-        untrusted: said(|label| label.untrusted, known.untrusted),
-        outbound: said(|label| label.outbound, known.outbound),
-        effect: first_label(labels, asked, |label| label.effect).unwrap_or(known.effect),
+    FileLabels {
+        private: said(|label| label.private),
+        untrusted: said(|label| label.untrusted),
+        outbound: said(|label| label.outbound),
+        effect: first_label(labels, asked, |label| Some((label.effect?, label.place()))),
     }
 }
 
@@ -257,7 +276,9 @@ pub(crate) fn describe_tool(labels: &[LabelRule], asked: &PolicyRequest<'_>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallArguments, DefaultReason, Policy, PolicyDecision, PolicyEnvironment, ToolEffectSet};
+    use crate::{
+        CallArguments, DefaultReason, KnownLabels, Policy, PolicyDecision, PolicyEnvironment, ToolEffectSet,
+    };
 
     const NONE: FlowLabels =
         FlowLabels { private: false, untrusted: false, outbound: false, effect: CallEffect::None };
@@ -286,6 +307,7 @@ mod tests {
             idempotent: true,
             says_destructive: false,
         };
+        let known = KnownLabels { program: known, ..KnownLabels::default() };
         policy.labels(&PolicyRequest::new(server, PolicyAction::tool(tool, effects, &arguments)), known)
     }
 
@@ -303,7 +325,7 @@ mod tests {
             assert_eq!(of_tool(&policy, server, "x", open_world, None), labels, "{server} {open_world}");
         }
         for action in [PolicyAction::Prompt { name: "p" }, PolicyAction::Resource { uri: "a://b" }] {
-            assert_eq!(policy.labels(&PolicyRequest::new("web", action), None), OPEN);
+            assert_eq!(policy.labels(&PolicyRequest::new("web", action), KnownLabels::default()), OPEN);
         }
         // The host's own knowledge needs no label.
         let known = FlowLabels { private: true, ..NONE };
@@ -330,7 +352,10 @@ mod tests {
         assert!(of("READ_one").outbound);
         assert!(of_tool(&policy, "MAIL", "x", true, None).private, "and may be the same server");
         assert_eq!(of_tool(&policy, "web", "read_one", true, None), CHANGES);
-        let resource = |uri| policy.labels(&PolicyRequest::new("web", PolicyAction::Resource { uri }), None);
+        let resource = |uri| {
+            let asked = PolicyRequest::new("web", PolicyAction::Resource { uri });
+            policy.labels(&asked, KnownLabels::default())
+        };
         assert!(!resource("safe://a").untrusted && resource("safe://%2e%2e").untrusted);
         // The operator's labels override the host's knowledge.
         assert!(of_tool(&policy, "mail", "read_one", false, Some(NONE)).private);

@@ -113,6 +113,7 @@
 //! | `readings`, `strings` | every host and path that a common reader could take a string for |
 //! | `paths`, `folders`, `wildcard_paths` | paths, also behind symbolic links and with wildcards |
 //! | `flow` | labels of tools, and the data flow of a session |
+//! | `label_sets` | built-in labels of well-known servers, by their package |
 //! | `preset` | presets of the guard |
 //! | `plan_exclusion` | calls that are never part of a plan |
 //! | `known_servers`, `nearest` | warnings about names that no server has, with suggestions |
@@ -130,6 +131,7 @@ mod file;
 mod flow;
 mod folders;
 mod known_servers;
+mod label_sets;
 mod nearest;
 mod paths;
 mod pattern;
@@ -152,12 +154,13 @@ pub use condition::ArgumentCondition;
 pub use destination::Destination;
 pub use effects::{ToolEffectSet, has_telling_word};
 pub use file::{LinkResolver, PolicyEnvironment, PolicyError, PolicyMistake};
-pub use flow::{CallEffect, DataFlowPolicy, FlowLabels, SessionFlow, ToolDescription};
+pub use flow::{CallEffect, DataFlowPolicy, FlowLabels, LabelPlace, SessionFlow, ToolDescription};
 pub use known_servers::{KnownOffers, KnownServer, KnownTool, UnmatchedPart};
+pub use label_sets::{KnownLabels, PackageLabels};
 pub use nearest::nearest;
 pub use paths::{is_hidden, visible, visible_line};
 pub use plan_exclusion::PlanExclusion;
-pub use policy::{Policy, PolicyExplanation, RuleEvaluation};
+pub use policy::{LabelSource, LabelSources, Policy, PolicyExplanation, RuleEvaluation};
 pub use preset::{CallSituation, GuardCause, Preset};
 pub use rule::{PolicyRule, UnmetCondition};
 pub use strings::ArgumentStrings;

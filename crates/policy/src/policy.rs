@@ -1,3 +1,5 @@
+mod labelling;
+
 use std::fmt;
 
 use jiff::Timestamp;
@@ -8,14 +10,13 @@ use crate::arguments::CallArgumentsError;
 use crate::document::{MistakeReport, TableSection, line_of};
 use crate::effects::ToolEffectSet;
 use crate::file::{PolicyEnvironment, PolicyError};
-use crate::flow::{
-    CallEffect, DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, ToolDescription, describe_tool,
-    resolve_labels,
-};
+use crate::flow::{DataFlowPolicy, FlowLabels, LabelRule, SessionFlow};
 use crate::preset::{GuardCause, Preset};
 use crate::rule::{PolicyRule, UnmetCondition};
 use crate::selector::RuleSelector;
 use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
+
+pub use labelling::{LabelSource, LabelSources};
 
 /// Keys of rules and labels that may have been written at the top level of the file.
 const MISPLACED_RULE_KEYS: [(&str, &str); 6] = [
@@ -44,6 +45,8 @@ pub struct Policy {
     plans: bool,
     /// The person's own addresses, domains and accounts.
     own: Vec<String>,
+    /// Whether the built-in labels apply. `None` if the file does not say: they do with a preset.
+    built_in_labels: Option<bool>,
     labels: Vec<LabelRule>,
     version: [u8; 32],
 }
@@ -80,6 +83,7 @@ impl Policy {
             preset: None,
             plans: false,
             own: Vec::new(),
+            built_in_labels: None,
             labels: Vec::new(),
             version: Sha256::digest([]).into(),
         }
@@ -131,6 +135,7 @@ impl Policy {
         let preset = top.word("preset", Preset::WORDS, &mut report);
         let plans = top.boolean("plans", &mut report).unwrap_or_default();
         let own = top.names("own", &mut report).unwrap_or_default();
+        let built_in_labels = top.boolean("built_in_labels", &mut report);
         // A preset weighs what a session has read by itself.
         let data_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report);
         let data_flow = match preset {
@@ -149,7 +154,18 @@ impl Policy {
         top.reject_unknown_keys(&MISPLACED_RULE_KEYS, &mut report);
         report.finish()?;
         let version = Sha256::digest(text).into();
-        Ok(Self { rules, trusted, trusted_line, data_flow, preset, plans, own, labels, version })
+        Ok(Self {
+            rules,
+            trusted,
+            trusted_line,
+            data_flow,
+            preset,
+            plans,
+            own,
+            built_in_labels,
+            labels,
+            version,
+        })
     }
 
     /// Returns the rules in order.
@@ -243,41 +259,6 @@ impl Policy {
     #[must_use]
     pub fn own(&self) -> &[String] {
         &self.own
-    }
-
-    /// Determines what is known about a tool beyond its labels.
-    #[must_use]
-    pub fn describe(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> ToolDescription {
-        let mut description = describe_tool(&self.labels, asked);
-        let is_believed = known.is_some() || self.trusts(asked.server);
-        let claims_to_read = match asked.action {
-            PolicyAction::Tool { name, effects, .. } => effects.claims_to_read(name),
-            // Fetching one changes nothing.
-            PolicyAction::Prompt { .. } | PolicyAction::Resource { .. } => true,
-            _ => false,
-        };
-        if let PolicyAction::Tool { name, effects, .. } = asked.action {
-            description.only_sends = effects.only_sends(name);
-        }
-        // Once it is described, what it claims does not matter.
-        description.claims_to_read = claims_to_read && !is_believed && !description.is_described;
-        description.is_described |= is_believed;
-        description
-    }
-
-    /// Determines the labels of an action, independent of its arguments. `known` is the knowledge of the host about the
-    /// server, if any. Declarations of a server count only if it is trusted.
-    #[must_use]
-    pub fn labels(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> FlowLabels {
-        let open = self.trusted_effects(asked).open_world;
-        let effect = match asked.action {
-            PolicyAction::Tool { name, effects, .. } => {
-                effects.effect_of(name, known.is_some() || self.trusts(asked.server))
-            }
-            _ => CallEffect::None,
-        };
-        let known = known.unwrap_or(FlowLabels { private: false, untrusted: open, outbound: open, effect });
-        resolve_labels(&self.labels, asked, FlowLabels { effect, ..known })
     }
 
     /// Applies the data flow of a session to a verdict. A call with these labels that could send private data out needs

@@ -7,8 +7,9 @@ use hospes_host::Host;
 use hospes_host::config::nearest;
 use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
-    CallArguments, DecisionReason, FlowLabels, KnownTool, Policy as Rules, PolicyAction, PolicyDecision,
-    PolicyRequest, PolicyVerdict, SessionFlow, ToolEffectSet, UnmatchedPart,
+    CallArguments, CallEffect, DecisionReason, FlowLabels, KnownLabels, KnownTool, LabelSource, LabelSources,
+    Policy as Rules, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, SessionFlow, ToolEffectSet,
+    UnmatchedPart,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -176,7 +177,8 @@ struct PolicyTestCase<'a> {
     /// Definition of the tool, if known.
     tool: Option<&'a KnownTool>,
     origin: Option<OffersSource>,
-    labels: Option<FlowLabels>,
+    /// Server of the configuration.
+    server: Option<&'a ConfiguredServer>,
 }
 
 async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
@@ -215,12 +217,16 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
             conditions: conditions.collect(),
         }
     });
-    let labels = rules.labels(&asked, case.labels);
+    let known = match case.server {
+        Some(server) => server.known_labels(&test.name).await,
+        None => KnownLabels::default(),
+    };
+    let (labels, sources) = rules.labels_with_sources(&asked, known);
     let tool = is_tool.then(|| {
         let origin = case.origin.filter(|_| case.tool.is_some()).unwrap_or(OffersSource::Unseen);
         ToolEffects { effects, origin, are_believed: rules.trusts(&test.server) }
     });
-    let facts = DecisionFacts { steps: steps.collect(), labels: Some(labels), tool };
+    let facts = DecisionFacts { steps: steps.collect(), labels: Some((labels, sources)), tool };
     let flow = SessionFlow::new(test.private.clone(), test.untrusted.clone());
     let verdict = rules.apply_data_flow(explained.verdict, labels, flow);
     show(&verdict, &facts, output)
@@ -233,7 +239,7 @@ fn find<'a>(
     known: Option<&'a [ConfiguredServer]>,
     output: CliOutput,
 ) -> CliResult<PolicyTestCase<'a>> {
-    let nothing = PolicyTestCase { tool: None, origin: None, labels: None };
+    let nothing = PolicyTestCase { tool: None, origin: None, server: None };
     let Some(known) = known else { return Ok(nothing) };
     let servers = || known.iter().map(|one| &*one.server.name);
     for name in test.private.iter().chain(&test.untrusted).chain([&test.server]) {
@@ -242,7 +248,7 @@ fn find<'a>(
         }
     }
     let Some(found) = known.iter().find(|one| one.server.name == test.server) else { return Ok(nothing) };
-    let case = PolicyTestCase { tool: None, origin: Some(found.origin), labels: found.labels };
+    let case = PolicyTestCase { tool: None, origin: Some(found.origin), server: Some(found) };
     let Some(offers) = &found.server.offers else {
         output.hint(format_args!(
             "the tools and annotations of `{}` are not known yet; run `hospes up` once to record what servers offer",
@@ -305,7 +311,7 @@ struct ToolEffects {
 /// Inputs of a decision.
 struct DecisionFacts {
     steps: Vec<RuleStep>,
-    labels: Option<FlowLabels>,
+    labels: Option<(FlowLabels, LabelSources)>,
     tool: Option<ToolEffects>,
 }
 
@@ -319,6 +325,40 @@ fn words(labels: FlowLabels) -> String {
     };
     let takes = if labels.outbound { "can send data out" } else { "cannot send data out" };
     format!("data flow: results contain {gives}; the call {takes}")
+}
+
+/// Labels with their values and origins, in the order of the documentation.
+fn sourced(labels: FlowLabels, sources: LabelSources) -> [(&'static str, String, LabelSource); 4] {
+    let FlowLabels { private, untrusted, outbound, effect } = labels;
+    let effect = match effect {
+        CallEffect::None => "none",
+        CallEffect::Reversible => "reversible",
+        CallEffect::Irreversible => "irreversible",
+    };
+    [
+        ("private", private.to_string(), sources.private),
+        ("untrusted", untrusted.to_string(), sources.untrusted),
+        ("outbound", outbound.to_string(), sources.outbound),
+        ("effect", effect.to_owned(), sources.effect),
+    ]
+}
+
+/// Names the labels that come from the package of the server. `None` if none does.
+fn built_in_words(labels: FlowLabels, sources: LabelSources) -> Option<String> {
+    let built_in = |(key, value, source): (&str, String, LabelSource)| {
+        matches!(source, LabelSource::Package(_)).then(|| (format!("{key} {value}"), source))
+    };
+    let (said, of): (Vec<String>, Vec<LabelSource>) =
+        sourced(labels, sources).into_iter().filter_map(built_in).unzip();
+    of.first().map(|source| format!("labels: {} ({source})", said.join(", ")))
+}
+
+/// Formats the origins of labels as JSON for scripts.
+fn source_value(sources: LabelSources) -> Value {
+    let LabelSources { private, untrusted, outbound, effect } = sources;
+    let [private, untrusted, outbound, effect] =
+        [private, untrusted, outbound, effect].map(|source| source.to_string());
+    json!({ "private": private, "untrusted": untrusted, "outbound": outbound, "effect": effect })
 }
 
 impl ToolEffects {
@@ -372,9 +412,11 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
             "rule": rule,
             "steps": steps,
             "annotations": facts.tool.as_ref().map(ToolEffects::value),
-            "labels": facts.labels.map(|labels| json!({
+            "labels": facts.labels.map(|(labels, _)| json!({
                 "private": labels.private, "untrusted": labels.untrusted, "outbound": labels.outbound,
             })),
+            "effect": facts.labels.map(|(labels, _)| labels.effect),
+            "labelSources": facts.labels.map(|(_, sources)| source_value(sources)),
         }));
         return Ok(());
     }
@@ -389,8 +431,9 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
     if let Some(tool) = &facts.tool {
         lines.push(paint(DIM, tool.words()));
     }
-    if let Some(labels) = facts.labels {
+    if let Some((labels, sources)) = facts.labels {
         lines.push(paint(DIM, words(labels)));
+        lines.extend(built_in_words(labels, sources).map(|line| paint(DIM, line)));
     }
     let colour = match verdict.decision {
         PolicyDecision::Allow => GREEN,

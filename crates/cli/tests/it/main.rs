@@ -13,6 +13,7 @@ mod gateway;
 mod guard;
 mod kept;
 mod keyring;
+mod labelled;
 mod lasting;
 mod pins;
 mod policy;

@@ -108,7 +108,7 @@ impl Gateway {
             Err(why) => Err(why.clone()),
         };
         let what = TargetItem::Tool(HOST_TOOL, Some(&PLAN_TOOL));
-        let host = CallTarget { server: HOST_SERVER, target: "", known: None, what };
+        let host = CallTarget::unknown(HOST_SERVER, "", what);
         guard.propose_plan(call, host, proposed).await
     }
 

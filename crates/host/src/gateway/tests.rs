@@ -35,6 +35,7 @@ mod forwarded;
 mod guarded;
 mod isolation;
 mod kept;
+mod labelled;
 mod listed;
 mod meanwhile;
 mod pinned;
@@ -124,6 +125,8 @@ struct House {
     kept_in: Option<StateStore>,
     /// The file that remembers servers from one run to the next.
     memory: Option<std::path::PathBuf>,
+    /// Command lines under which servers are configured. They are not run.
+    command_lines: Vec<(String, &'static str)>,
 }
 
 impl House {
@@ -192,6 +195,12 @@ impl House {
         self
     }
 
+    /// Configures a server with this command line, which is not run.
+    fn run_by(mut self, name: &str, command_line: &'static str) -> Self {
+        self.command_lines.push((name.to_owned(), command_line));
+        self
+    }
+
     fn sampling(mut self, sampler: &Arc<Sampler>) -> Self {
         self.sampler = Some(Arc::clone(sampler));
         self
@@ -212,6 +221,8 @@ impl House {
                 true => ServerTransport::stdio("/bin/sh", [name.as_str()]),
                 false => ServerTransport::builtin(name, []),
             };
+            let line = self.command_lines.iter().find(|(server, _)| server == name).map(|(_, line)| *line);
+            let transport = line.map_or(transport, |line| ServerTransport::target(line).unwrap());
             config.servers.push(ServerConfig::new(name, transport, source));
         }
         let servers = self.servers;

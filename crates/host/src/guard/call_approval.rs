@@ -359,7 +359,7 @@ impl CallApproval<'_, '_> {
         };
         Box::new(move |edited| {
             let what = TargetItem::Tool(&name, tool.as_ref());
-            let going = CallTarget { server: &server, target: &target, known, what };
+            let going = CallTarget { known, ..CallTarget::unknown(&server, &target, what) };
             can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
         })
     }

@@ -101,7 +101,7 @@ mod tests {
         let guard = Arc::new(PolicyEnforcer::new(None));
         let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new());
         let call = Call::new(Method::ToolsCall, RawJson::empty_object(), Context::new(Arc::new(peer)));
-        let going = CallTarget { server: "a", target: "t", known: None, what: TargetItem::Tool("x", None) };
+        let going = CallTarget::unknown("a", "t", TargetItem::Tool("x", None));
         let mut admitted = AdmittedCall::new(&guard, &call, &going);
 
         let allowed = admitted.conclude(&going, CallDecision::Allow { by: "a rule".into() }).await;

@@ -89,7 +89,7 @@ fn capitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hospes_policy::{Policy, ToolEffectSet};
+    use hospes_policy::{KnownLabels, Policy, ToolEffectSet};
 
     use super::*;
     use crate::approvals::GuardValue;
@@ -99,7 +99,8 @@ mod tests {
         let arguments = CallArguments::read(arguments).unwrap();
         let asked =
             PolicyRequest::new("mail", PolicyAction::tool(tool, ToolEffectSet::unknown(), &arguments));
-        let (labels, description) = (policy.labels(&asked, None), policy.describe(&asked, None));
+        let unknown = KnownLabels::default();
+        let (labels, description) = (policy.labels(&asked, unknown), policy.describe(&asked, unknown));
         summarize(&asked, &arguments, (labels, &description), guard, None)
     }
 

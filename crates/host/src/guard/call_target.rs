@@ -2,7 +2,7 @@
 
 use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, RawJson, RpcError, Tool};
-use hospes_policy::{CallArguments, FlowLabels, PolicyAction, ToolEffectSet};
+use hospes_policy::{CallArguments, KnownLabels, PolicyAction, ToolEffectSet};
 use hospes_store::AuditEntryKind;
 
 use crate::approvals::ApprovalCallKind;
@@ -18,8 +18,8 @@ pub(crate) struct CallTarget<'a> {
     pub(crate) server: &'a str,
     /// The hash of its command line or URL.
     pub(crate) target: &'a str,
-    /// Labels of the server's data; set if the server is built into the program.
-    pub(crate) known: Option<FlowLabels>,
+    /// Knowledge of the host about the labels of the item.
+    pub(crate) known: KnownLabels,
     pub(crate) what: TargetItem<'a>,
 }
 
@@ -45,7 +45,17 @@ pub(crate) enum TargetItem<'a> {
 impl<'a> CallTarget<'a> {
     /// Creates a target at this server.
     pub(crate) fn to(server: &'a UpstreamServer, what: TargetItem<'a>) -> Self {
-        Self { server: &server.name, target: &server.target, known: server.known, what }
+        let tool = match what {
+            TargetItem::Tool(name, _) => Some(name),
+            _ => None,
+        };
+        let known = server.known_labels(tool);
+        Self { server: &server.name, target: &server.target, known, what }
+    }
+
+    /// Creates a target at a server about which nothing is known.
+    pub(crate) fn unknown(server: &'a str, target: &'a str, what: TargetItem<'a>) -> Self {
+        Self { server, target, known: KnownLabels::default(), what }
     }
 
     pub(super) fn action<'b>(&self, arguments: &'b CallArguments) -> PolicyAction<'b>
@@ -185,7 +195,7 @@ mod tests {
     /// A server may give a tool any name; what it returns is read by the model.
     #[test]
     fn only_a_resource_is_a_page_of_an_app() {
-        let is_page = |what| CallTarget { server: "s", target: "t", known: None, what }.is_app_page();
+        let is_page = |what| CallTarget::unknown("s", "t", what).is_app_page();
         assert!(is_page(TargetItem::Resource("ui://clock/page.html")));
         for what in [
             TargetItem::Tool("ui://clock", None),

@@ -31,7 +31,7 @@ pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditChe
         let policy = policy.read().clone();
         let policy = policy.unwrap_or_else(|| Arc::new(Policy::without_rules()));
         let what = TargetItem::Tool(&card.name, Some(&tool));
-        let going = CallTarget { server: &approval.server, target: "", known: None, what };
+        let going = CallTarget::unknown(&approval.server, "", what);
         let (application, principal) = (approval.application.as_deref(), approval.principal.as_deref());
         can_become(&policy, application, principal, &going, edited).map(drop)
     })

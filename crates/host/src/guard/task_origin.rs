@@ -165,9 +165,10 @@ impl PolicyEnforcer {
         let arguments = CallArguments::none();
         let asked =
             PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
-        let mut labels = policy.labels(&asked, server.known);
+        let known = server.known_labels(Some(&origin.tool));
+        let mut labels = policy.labels(&asked, known);
         if policy.preset().is_some() {
-            let description = policy.describe(&asked, server.known);
+            let description = policy.describe(&asked, known);
             labels =
                 self.remember_text((context.peer(), &server.name, &origin.tool), labels, &description, text);
         }
@@ -191,7 +192,10 @@ impl PolicyEnforcer {
         let asked =
             PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
         let why = format!("{flow}, and its input can be sent out");
-        policy.labels(&asked, server.known).outbound.then(|| TaskEndReason { by: why.clone(), why })
+        policy
+            .labels(&asked, server.known_labels(Some(&origin.tool)))
+            .outbound
+            .then(|| TaskEndReason { by: why.clone(), why })
     }
 
     /// Returns a description of the first request of a task that its server may not make.

@@ -26,7 +26,7 @@ fn bond_at(
     ApprovalBinding::new(
         &policy,
         &asked,
-        &CallTarget { server, target, known: None, what: TargetItem::Tool(tool, None) },
+        &CallTarget::unknown(server, target, TargetItem::Tool(tool, None)),
         Some("d"),
         json,
     )
@@ -42,8 +42,7 @@ fn whoever_asks_is_who_is_signed_in() {
             PolicyRequest::new("files", PolicyAction::tool("write", ToolEffectSet::unknown(), &arguments))
                 .with_principal(principal)
                 .with_application(application);
-        let going =
-            CallTarget { server: "files", target: "t", known: None, what: TargetItem::Tool("write", None) };
+        let going = CallTarget::unknown("files", "t", TargetItem::Tool("write", None));
         ApprovalBinding::new(&policy, &asked, &going, None, "{}").asker
     };
     assert_eq!(asker(Some("ann"), Some("a")), asker(Some("ann"), Some("b")));

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use hospes::{Call, Context, Peer, Service};
 use hospes_model::{Implementation, Method, RawJson, Reply, Revision, meta_key};
 
-use hospes_policy::{CallEffect, FlowLabels};
+use hospes_policy::{CallEffect, FlowLabels, KnownLabels, PackageLabels};
 
 use super::BuiltinFactory;
-use crate::config::ServerTransport;
+use crate::config::{ServerConfig, ServerTransport};
+use crate::pins::{PackageIdentity, PinManager, target};
 use crate::server::{
-    ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector, complete,
+    ConnectOptions, ConnectorFuture, ServerPackage, UpstreamConnectError, UpstreamConnection,
+    UpstreamConnector, complete,
 };
 
 /// Returns the data labels of a built-in server, or `None` for other servers. An operator's labels take precedence.
 #[must_use]
-pub fn labels(transport: &ServerTransport) -> Option<FlowLabels> {
+pub(super) fn labels(transport: &ServerTransport) -> Option<FlowLabels> {
     let ServerTransport::Builtin(builtin) = transport else { return None };
     let (private, untrusted, outbound) = match builtin.name.as_str() {
         // They serve what is the person's, and reach nothing but that.
@@ -25,6 +27,24 @@ pub fn labels(transport: &ServerTransport) -> Option<FlowLabels> {
         _ => return None,
     };
     Some(FlowLabels { private, untrusted, outbound, effect: CallEffect::default() })
+}
+
+/// Returns what is known about the labels of a tool of a configured server without the policy file: by the program, and
+/// by the package that the server runs. `pins` tell whether a person has accepted the definition of the tool.
+pub async fn known_labels(config: &ServerConfig, tool: &str, pins: Option<&PinManager>) -> KnownLabels {
+    let mut known = KnownLabels { program: labels(&config.transport), ..KnownLabels::default() };
+    let Some(ServerPackage { labels, is_certain }) = package(&config.transport) else { return known };
+    known.package = Some(labels);
+    if is_certain && let Some(pins) = pins {
+        known.may_lower = pins.is_accepted_by_person(&config.name, target(&config.transport), tool).await;
+    }
+    known
+}
+
+/// Returns the package that a server runs, if there are built-in labels for it.
+pub(super) fn package(transport: &ServerTransport) -> Option<ServerPackage> {
+    let PackageIdentity { name, is_certain } = PackageIdentity::of(transport)?;
+    Some(ServerPackage { labels: PackageLabels::find(&name)?, is_certain })
 }
 
 /// Connector that creates a built-in server on demand.

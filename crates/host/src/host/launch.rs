@@ -93,6 +93,7 @@ impl ServerLauncher<'_> {
             target,
             launches: launches.map(Arc::new),
             known: builtin::labels(&config.transport),
+            package: builtin::package(&config.transport),
             check_arguments: config.check_arguments,
             transport: config.transport.kind(),
             // With an era in the configuration there is nothing to find out or to remember.

@@ -305,6 +305,10 @@ impl DefinitionGate for PinGate {
         self.standing().item_block_reason(kind, name, hashes.get(kind, name))
     }
 
+    fn is_accepted_by_person(&self, kind: ItemKind, name: &str) -> bool {
+        self.standing().is_accepted_by_person(kind, name)
+    }
+
     fn filter_listing<'l>(
         &self,
         listing: &'l UpstreamListing,

@@ -288,6 +288,15 @@ impl PinManager {
         self.book.store.server(name, target).await?.ok_or_else(missing)
     }
 
+    /// Returns true if a person has accepted the definitions of a tool of the server with this command line or URL.
+    /// False if that cannot be read.
+    pub(crate) async fn is_accepted_by_person(&self, name: &str, target: Sha256Digest, tool: &str) -> bool {
+        let found = self.book.store.server(name, target).await.ok().flatten();
+        found.is_some_and(|server| {
+            server.items_accepted_by_person().any(|item| item == (ItemKind::Tool, tool))
+        })
+    }
+
     fn gate(&self, name: &str) -> Option<&Arc<PinGate>> {
         let members = self.servers.as_deref()?;
         members.iter().find_map(|member| match member {

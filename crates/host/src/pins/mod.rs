@@ -14,6 +14,7 @@ mod fingerprint;
 mod gate;
 mod lint;
 mod manager;
+mod package_identity;
 mod packages;
 mod pin_store;
 mod pinning_config;
@@ -31,6 +32,7 @@ pub use hospes_store::pins::{ItemKind, ItemPinState, RecordedDefinition, Sha256D
 pub use lint::{Lint, LintKind};
 pub(crate) use manager::PinMember;
 pub use manager::{PinManager, PinManagerError};
+pub(crate) use package_identity::PackageIdentity;
 pub(crate) use pin_store::{PinStore, reload_on_change};
 pub use pinning_config::PinningConfig;
 pub use view::{DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer};

@@ -15,6 +15,9 @@ pub(super) struct PackageRun {
     ecosystem: PackageEcosystem,
     /// Package with its version, as written in the command line.
     package: String,
+    /// True if a word of the command line may make the runner run something else than the package of this name in the
+    /// public registry.
+    is_redirected: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,20 @@ const UV_VALUED: &[&str] = &[
     "--env-file",
     "--directory",
     "--cache-dir",
+];
+
+/// Options that do not change which package is run, nor where it comes from.
+const HARMLESS_OPTIONS: [&str; 10] = [
+    "-y",
+    "--yes",
+    "-q",
+    "--quiet",
+    "-s",
+    "--silent",
+    "--offline",
+    "--prefer-offline",
+    "--refresh",
+    "--isolated",
 ];
 
 const RUNNERS: &[PackageRunner] = &[
@@ -96,21 +113,37 @@ impl PackageRun {
         let words: Vec<&str> = std::iter::once(name).chain(args).collect();
         let runner = RUNNERS.iter().find(|runner| words.starts_with(runner.words))?;
         let mut rest = words[runner.words.len()..].iter();
+        let mut is_redirected = false;
         while let Some(word) = rest.next() {
             let (flag, value) =
                 word.split_once('=').map_or((*word, None), |(flag, value)| (flag, Some(value)));
             if runner.packages.contains(&flag) {
-                return runner.run(value.or_else(|| rest.next().copied())?);
+                let package = value.or_else(|| rest.next().copied())?;
+                let run = runner.run(package, is_redirected)?;
+                // Options and the name of another program may follow.
+                let is_own_program = runner.ecosystem == PackageEcosystem::Python
+                    && rest
+                        .next()
+                        .is_some_and(|next| normal_python_name(next) == normal_python_name(run.name()));
+                return Some(Self { is_redirected: run.is_redirected || !is_own_program, ..run });
             }
             if *word == "--" {
-                return runner.run(rest.next()?);
+                return runner.run(rest.next()?, is_redirected);
             }
             if !word.starts_with('-') {
-                return runner.run(word);
+                // `npm exec` reads the options after the package, too.
+                let mut more = rest.take_while(|word| **word != "--");
+                is_redirected |= runner.words[0] == "npm" && more.any(|word| word.starts_with('-'));
+                return runner.run(word, is_redirected);
             }
-            if runner.valued.contains(&flag) && value.is_none() {
-                rest.next();
-            }
+            let value = match value {
+                None if runner.valued.contains(&flag) => rest.next().copied(),
+                value => value,
+            };
+            // The interpreter can be a path.
+            let is_version = flag == "--python"
+                && value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+            is_redirected |= !is_version && !HARMLESS_OPTIONS.contains(&flag);
         }
         None
     }
@@ -127,6 +160,26 @@ impl PackageRun {
         // In npm `1.2` is every `1.2.x`.
         let parts = if self.ecosystem == PackageEcosystem::Npm { 3 } else { 2 };
         version.is_some_and(|(_, version)| is_version(version, parts))
+    }
+
+    /// Returns the package as `npm:NAME` or `pypi:NAME`, without its version.
+    pub(super) fn identity(&self) -> String {
+        match self.ecosystem {
+            PackageEcosystem::Npm => format!("npm:{}", self.name()),
+            PackageEcosystem::Python => format!("pypi:{}", normal_python_name(self.name())),
+        }
+    }
+
+    /// Returns true if the package of this name in the public registry is run, as far as the command line says.
+    pub(super) fn is_of_public_registry(&self) -> bool {
+        // A version can be an address, a file or another package: `name@npm:other`, `name@.folder`, `name@file.tgz`.
+        let version = self.package.get(self.name().len()..).unwrap_or_default();
+        let is_plain =
+            version.chars().all(|one| one.is_ascii_alphanumeric() || ".-+_^~<>=!*,[]@".contains(one));
+        let lower = version.to_ascii_lowercase();
+        let is_file = version.starts_with("@.")
+            || ["tgz", "tar", "tar.gz", "whl", "zip"].iter().any(|end| lower.ends_with(end));
+        !self.is_redirected && is_plain && !is_file
     }
 
     /// Returns the name of the package without its version.
@@ -187,12 +240,18 @@ impl PackageRun {
 const MAX_PROGRAMS: usize = 8;
 
 impl PackageRunner {
-    fn run(&self, package: &str) -> Option<PackageRun> {
+    fn run(&self, package: &str, is_redirected: bool) -> Option<PackageRun> {
         let is_path =
             package.starts_with(['.', '/', '~']) || package.contains("://") || package.contains('\\');
         let package = (!is_path && !package.is_empty()).then(|| package.to_owned())?;
-        Some(PackageRun { runner: self.shown, ecosystem: self.ecosystem, package })
+        Some(PackageRun { runner: self.shown, ecosystem: self.ecosystem, package, is_redirected })
     }
+}
+
+/// Returns the normal form of the name of a Python package (PEP 503).
+pub(super) fn normal_python_name(name: &str) -> String {
+    let parts: Vec<&str> = name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
+    parts.join("-").to_ascii_lowercase()
 }
 
 /// Returns true if the text is one version with at least `least` parts, not a range or tag: `1.2.3`, `2026.5.1`,

@@ -16,6 +16,8 @@ pub(crate) struct PinStatus {
     rejected: HashSet<Sha256Digest>,
     /// Names under which a definition was accepted.
     known: HashSet<(ItemKind, String)>,
+    /// Items whose definitions a person has accepted, and not the first use.
+    reviewed: HashSet<(ItemKind, String)>,
     /// Number of items that wait for a decision.
     pub(crate) waiting: usize,
 }
@@ -44,6 +46,7 @@ impl PinStatus {
             accepted: with(ItemPinState::Accepted).map(|item| item.hash).collect(),
             rejected: with(ItemPinState::Rejected).map(|item| item.hash).collect(),
             known: with(ItemPinState::Accepted).map(|item| (item.kind, item.name.clone())).collect(),
+            reviewed: server.items_accepted_by_person().map(|(kind, name)| (kind, name.to_owned())).collect(),
             waiting: with(ItemPinState::Waiting).filter(|item| item.is_current).count(),
         }
     }
@@ -76,6 +79,11 @@ impl PinStatus {
             Some(_) if self.known.contains(&(kind, name.to_owned())) => Some(BlockReason::Changed),
             Some(_) => Some(BlockReason::New),
         }
+    }
+
+    /// Returns true if a person has accepted each accepted definition of an item.
+    pub(crate) fn is_accepted_by_person(&self, kind: ItemKind, name: &str) -> bool {
+        self.whole.is_none() && self.reviewed.contains(&(kind, name.to_owned()))
     }
 
     /// Returns true if all of these definitions are accepted.

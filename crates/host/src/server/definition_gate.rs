@@ -49,6 +49,9 @@ pub(crate) trait DefinitionGate: Debug + Send + Sync + 'static {
     fn item_block_reason(&self, hashes: &DefinitionHashes, kind: ItemKind, name: &str)
     -> Option<BlockReason>;
 
+    /// Returns true if a person has accepted the definitions of an item: its first use alone does not count.
+    fn is_accepted_by_person(&self, kind: ItemKind, name: &str) -> bool;
+
     /// Returns the listing of a connection without blocked content.
     fn filter_listing<'l>(
         &self,

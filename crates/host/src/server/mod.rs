@@ -37,4 +37,4 @@ pub(crate) use launch_recorder::LaunchRecorder;
 pub use listing::{ListKinds, ListProblem, UpstreamListing};
 pub use process::ServerProcess;
 pub(crate) use replies::{complete, decoded};
-pub(crate) use upstream_server::UpstreamServer;
+pub(crate) use upstream_server::{ServerPackage, UpstreamServer};

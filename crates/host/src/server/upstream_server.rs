@@ -3,12 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_policy::FlowLabels;
+use hospes_policy::{FlowLabels, KnownLabels, PackageLabels};
+use hospes_store::pins::ItemKind;
 use tokio::sync::{Semaphore, watch};
 
 use super::definition_gate::DefinitionGate;
 use super::launch_recorder::LaunchRecorder;
 use crate::config::{ArgumentCheck, BackoffPolicy};
+
+/// Package that a server runs, if there are built-in labels for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerPackage {
+    pub(crate) labels: PackageLabels,
+    /// True if it is certain that the server runs this package.
+    pub(crate) is_certain: bool,
+}
 
 /// Properties that all connections of a server share.
 #[derive(Clone, Debug)]
@@ -27,6 +36,8 @@ pub(crate) struct UpstreamServer {
     pub(crate) launches: Option<Arc<LaunchRecorder>>,
     /// Labels of the server's data; set if the server is built into the program.
     pub(crate) known: Option<FlowLabels>,
+    /// Built-in labels of the package that the server runs.
+    pub(crate) package: Option<ServerPackage>,
     /// Strictness with which arguments of its tools are checked.
     pub(crate) check_arguments: ArgumentCheck,
     /// Transport: `stdio`, `http` or `builtin`.
@@ -47,6 +58,19 @@ pub(crate) struct UpstreamServer {
 }
 
 impl UpstreamServer {
+    /// Returns what is known about a tool without the policy file. The built-in labels may lower labels if a person has
+    /// accepted the definition of the tool, with the command line that names the package.
+    pub(crate) fn known_labels(&self, tool: Option<&str>) -> KnownLabels {
+        let Some(ServerPackage { labels, is_certain }) = self.package else {
+            return KnownLabels { program: self.known, ..KnownLabels::default() };
+        };
+        let is_accepted = |tool: &str| {
+            self.gate.as_ref().is_some_and(|gate| gate.is_accepted_by_person(ItemKind::Tool, tool))
+        };
+        let may_lower = is_certain && tool.is_some_and(is_accepted);
+        KnownLabels { program: self.known, package: Some(labels), may_lower }
+    }
+
     /// Reconnects all connections of newer eras in the older era. Returns true if this was not requested before.
     pub(crate) fn switch_to_legacy(&self) -> bool {
         !self.older.send_replace(true)

@@ -312,7 +312,7 @@ fn all_mistakes_are_reported_at_once() {
     let error = Policy::read(text, &PolicyEnvironment::default()).unwrap_err();
     let said: Vec<String> = error.mistakes().iter().map(ToString::to_string).collect();
     let expected = [
-        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `preset`, `plans`, `own`, `data_flow`, `rule`, `label`",
+        "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `preset`, `plans`, `own`, `built_in_labels`, `data_flow`, `rule`, `label`",
         "line 4, column 10: rule 1: `decide`: unknown value `alow`; did you mean `allow`? Expected one of `allow`, `ask`, `deny`",
         "line 5, column 1: rule 1: unknown key `tol`; did you mean `tool`?",
         "line 6, column 13: rule 1: unknown key `effects.readonly`; did you mean `read_only`? Known here: `read_only`, \

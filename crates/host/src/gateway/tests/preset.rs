@@ -55,14 +55,14 @@ fn labelled() -> Policy {
     Policy::read(LABELS, &PolicyEnvironment::default()).unwrap()
 }
 
-fn session(revision: Revision) -> Arc<Peer> {
+pub(super) fn session(revision: Revision) -> Arc<Peer> {
     let mut peer = peer("editor", None, false);
     peer.revision = revision;
     Arc::new(peer)
 }
 
 /// Calls a tool. `decide` answers the question, if there is one. Returns the text of the result and the card.
-async fn call(
+pub(super) async fn call(
     host: &Host,
     peer: &Arc<Peer>,
     name: &str,
@@ -98,7 +98,7 @@ async fn call(
     }
 }
 
-fn causes(card: Option<&GuardCard>) -> Option<GuardCause> {
+pub(super) fn causes(card: Option<&GuardCard>) -> Option<GuardCause> {
     card.map(|card| card.cause)
 }
 
