@@ -4,7 +4,7 @@ import { escapeHidden, escapeHiddenJson, h, unescapeHidden } from "./dom.js";
 import { count, many } from "./format.js";
 import { clone, parse, stringify } from "./json.js";
 import { isEqual, objectDiff } from "./diff.js";
-import { findings } from "./first_look.js";
+import { dataFlow, findings } from "./first_look.js";
 import { fields } from "./schema.js";
 import { plan } from "./plan.js";
 import { effects } from "./servers.js";
@@ -100,12 +100,6 @@ function call(card, matter, draft, change) {
       card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
     card.input_schema && h("details", { key: "schema", class: "schema-of" }, h("summary", null, "Schema of the arguments"), fields(card.input_schema)),
   ];
-}
-
-/** What the session has read that this could carry out: a line of ours, with the servers' names in it. */
-function dataFlow(read) {
-  const names = (all) => all.map((name, at) => [at > 0 && ", ", h("span", { class: "mono" }, name)]);
-  return h("span", { class: "data-flow" }, "this session has read private data from ", names(read.private), " and untrusted text from ", names(read.untrusted), "; this can send things out");
 }
 
 /** Values to be looked at, as fields, as JSON, and beside those of the last time. */

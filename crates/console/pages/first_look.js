@@ -38,9 +38,10 @@ export const isIrreversible = ({ card }) => (card.kind === "plan" ? card.calls.s
 
 /** The heading: the verb in words of ours, and the targets in full. */
 export function callHeading({ card }) {
-  const { verb, preposition, targets = [] } = card.summary ?? {};
+  const { verb, preposition, targets = [], more_targets: more = 0 } = card.summary ?? {};
   return [h("span", { class: "verb" }, verb || "Call a tool"), preposition && targets.length > 0 && h("span", { class: "soft" }, ` ${preposition}`),
-    targets.map((target, at) => [at > 0 && h("span", { class: "soft" }, ","), " ", h("span", { class: "mono goal" }, target)])];
+    targets.map((target, at) => [at > 0 && h("span", { class: "soft" }, ","), " ", h("span", { class: "mono goal" }, target)]),
+    more > 0 && h("span", { class: "soft" }, ` and ${more} more`)];
 }
 
 /** What is unusual, with the sources of the values that are. */
@@ -78,4 +79,10 @@ export const targetsOf = (card) => (card.kind === "plan" ? [...new Set(card.call
 export function remembered(card) {
   const targets = targetsOf(card);
   return targets.length === 1 ? targets[0] : `these ${targets.length} targets`;
+}
+
+/** What the session has read that a call could send out. */
+export function dataFlow(read) {
+  const names = (all) => all.map((name, at) => [at > 0 && ", ", h("span", { class: "mono" }, name)]);
+  return h("span", { class: "data-flow" }, "this session has read private data from ", names(read.private), " and untrusted text from ", names(read.untrusted), "; this can send things out");
 }

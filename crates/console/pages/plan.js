@@ -1,7 +1,7 @@
 // Several calls that are approved as one: first what is done to whom, in order, then each call with its sources and arguments.
 
 import { h } from "./dom.js";
-import { callHeading, findings, source } from "./first_look.js";
+import { callHeading, dataFlow, findings, source } from "./first_look.js";
 import { stringify } from "./json.js";
 import { shownJson } from "./values.js";
 
@@ -16,7 +16,7 @@ const numbers = ({ first, count }) => (count === 1 ? `${first}` : `${first}–${
 function group(one) {
   return h("li", { key: one.first, class: one.summary.irreversible ? "plan-final" : "" },
     h("span", { class: "soft" }, `${numbers(one)}. `, one.count > 1 && `${one.count} × `), h("strong", null, one.server), ": ", callHeading({ card: one }), " ",
-    h("span", { class: one.summary.irreversible ? "chip sharp" : "chip" }, one.undo));
+    h("span", { class: one.summary.irreversible ? "chip sharp" : "chip" }, one.undo), one.is_unusual && [" ", h("span", { class: "chip sharp" }, "unusual")]);
 }
 
 function call(one, index) {
@@ -25,6 +25,7 @@ function call(one, index) {
     h("h3", null, `${index + 1}. `, h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)),
     h("p", { class: "soft small" }, UNDO[one.effect] ?? one.effect, ". ", one.because ? `Asked because: ${one.because}.` : "Would not be asked about by itself."),
     one.summary.unusual && h("p", { class: "unusual" }, one.summary.unusual),
+    one.guard && one.data_flow && h("p", { class: "unusual" }, ["Take care: ", dataFlow(one.data_flow)]),
     values.filter((value) => value.source).slice(0, MAX_SOURCES).map((value) => source(value)),
     h("pre", { class: "code whole" }, shownJson(one.arguments, values.map((value) => value.value))),
     findings(one));

@@ -22,12 +22,48 @@ pub enum PlanExclusion {
 }
 
 /// Words in the names of tools that change credentials.
-const CREDENTIAL_WORDS: [&str; 9] =
-    ["password", "passwd", "passcode", "credential", "token", "secret", "otp", "mfa", "2fa"];
+const CREDENTIAL_WORDS: [&str; 17] = [
+    "password",
+    "passwd",
+    "passcode",
+    "passphrase",
+    "credential",
+    "token",
+    "secret",
+    "key",
+    "apikey",
+    "ssh",
+    "oauth",
+    "certificate",
+    "login",
+    "otp",
+    "totp",
+    "mfa",
+    "2fa",
+];
 
 /// Words in the names of tools that run code.
-const CODE_WORDS: [&str; 10] =
-    ["exec", "execute", "run", "eval", "evaluate", "shell", "bash", "script", "command", "terminal"];
+const CODE_WORDS: [&str; 19] = [
+    "exec",
+    "execute",
+    "run",
+    "spawn",
+    "eval",
+    "evaluate",
+    "shell",
+    "bash",
+    "powershell",
+    "cmd",
+    "sudo",
+    "script",
+    "command",
+    "terminal",
+    "code",
+    "python",
+    "javascript",
+    "sql",
+    "install",
+];
 
 impl PlanExclusion {
     /// Returns the reason that a tool excludes by its name, if the tool changes something.
@@ -67,10 +103,17 @@ mod tests {
         for (name, excluded) in [
             ("update_password", Some(PlanExclusion::Credentials)),
             ("createAccessTokens", Some(PlanExclusion::Credentials)),
+            ("add_ssh_key", Some(PlanExclusion::Credentials)),
+            ("create-api-key", Some(PlanExclusion::Credentials)),
+            ("RotateApiKeys", Some(PlanExclusion::Credentials)),
             ("run_query", Some(PlanExclusion::Code)),
+            ("python", Some(PlanExclusion::Code)),
+            ("PowerShell", Some(PlanExclusion::Code)),
+            ("install_package", Some(PlanExclusion::Code)),
             ("browser_evaluate", Some(PlanExclusion::Code)),
             ("send_email", None),
             ("truncate_table", None),
+            ("pin_message", None),
         ] {
             assert_eq!(of(name, CallEffect::Reversible), excluded, "{name}");
             assert_eq!(of(name, CallEffect::Irreversible), excluded, "{name}");

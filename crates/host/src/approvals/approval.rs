@@ -199,15 +199,37 @@ pub struct CallSummary {
     /// Word between the verb and the targets, such as "to". Empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preposition: String,
-    /// Targets of the call, as they stand in the arguments.
+    /// Targets of the call, as they stand in the arguments; at most eight for a call.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Number of further targets.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_targets: usize,
     /// True if the change cannot be undone.
     #[serde(default)]
     pub irreversible: bool,
     /// Description of what is unusual about the call, as a sentence. Empty if only a rule asks.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unusual: String,
+}
+
+impl CallSummary {
+    /// Returns the targets as they are shown, with the number of those that are not among them: "a, b and 3 more". `show`
+    /// makes one of them safe to show.
+    #[must_use]
+    pub fn listed_targets(&self, show: impl Fn(&str) -> String) -> String {
+        let targets: Vec<String> = self.targets.iter().map(|target| show(target)).collect();
+        let more = match self.more_targets {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{}{more}", targets.join(", "))
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Reason of the guard to ask about a call, with what it found.

@@ -194,6 +194,13 @@ impl GrantTable {
         revoked
     }
 
+    /// Returns true if there is such a plan, and it is not over.
+    pub(super) fn is_plan_open(&self, id: &str) -> bool {
+        let all = self.all.read();
+        let open = all.get(id).filter(|given| given.grant.effect == GrantEffect::Plan);
+        open.is_some_and(|given| !given.is_over(Timestamp::now()))
+    }
+
     /// Counts a use of a plan. Returns false if there is no such plan, or if it is over.
     pub(super) fn use_plan(&self, id: &str) -> bool {
         let now = Timestamp::now();

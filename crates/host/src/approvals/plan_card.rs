@@ -37,6 +37,9 @@ pub struct PlanGroup {
     pub summary: CallSummary,
     /// Change that the calls make, in words: "cannot be undone".
     pub undo: String,
+    /// True if something about one of the calls is unusual.
+    #[serde(default)]
+    pub is_unusual: bool,
 }
 
 /// A call of a plan.
@@ -106,6 +109,7 @@ impl PlanGroup {
             name: call.name.clone(),
             summary: CallSummary { unusual: String::new(), ..call.summary.clone() },
             undo: call.undo().to_owned(),
+            is_unusual: call.is_unusual(),
         }
     }
 
@@ -113,11 +117,15 @@ impl PlanGroup {
         self.server == call.server
             && self.name == call.name
             && self.summary.verb == call.summary.verb
+            // The targets that are named must not stand for a call that has none.
+            && self.summary.targets.is_empty() == call.summary.targets.is_empty()
             && self.undo == call.undo()
     }
 
     fn add(&mut self, call: &PlannedCall) {
         self.count += 1;
+        self.is_unusual |= call.is_unusual();
+        self.summary.more_targets += call.summary.more_targets;
         for target in &call.summary.targets {
             if !self.summary.targets.contains(target) {
                 self.summary.targets.push(target.clone());
@@ -136,6 +144,12 @@ impl PlanGroup {
 }
 
 impl PlannedCall {
+    /// Returns true if the guard or the data flow has a concern about the call.
+    #[must_use]
+    pub fn is_unusual(&self) -> bool {
+        self.guard.is_some() || self.data_flow.is_some()
+    }
+
     /// Describes whether the change can be undone.
     #[must_use]
     pub fn undo(&self) -> &'static str {
@@ -155,7 +169,8 @@ mod tests {
         let summary = CallSummary {
             verb: "Send a message".to_owned(),
             preposition: "to".to_owned(),
-            targets: vec![target.to_owned()],
+            targets: if target.is_empty() { Vec::new() } else { vec![target.to_owned()] },
+            more_targets: 0,
             irreversible: effect == CallEffect::Irreversible,
             unusual: "It is new.".to_owned(),
         };
@@ -170,6 +185,17 @@ mod tests {
             data_flow: None,
             guard: None,
         }
+    }
+
+    /// Calls that may go anywhere are not shown under the name of another call's target.
+    #[test]
+    fn a_call_without_a_target_is_no_part_of_a_group_with_one() {
+        let of = |target| call("send", target, CallEffect::Reversible);
+        let mut unusual = of("bob@x.example");
+        unusual.data_flow = Some(SessionFlow::default());
+        let card = PlanCard::new(vec![of("ann@x.example"), unusual, of(""), of("")], 10);
+        let groups: Vec<_> = card.groups.iter().map(|group| (group.numbers(), group.is_unusual)).collect();
+        assert_eq!(groups, [("1–2".to_owned(), true), ("3–4".to_owned(), false)]);
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl ApprovalQueue {
         Ok(())
     }
 
+    /// Returns true if a plan has not been revoked and is not over.
+    pub(crate) fn is_plan_open(&self, id: &str) -> bool {
+        self.0.grants.is_plan_open(id)
+    }
+
     /// Counts a call of a plan. Returns false if the plan has been revoked or is over.
     pub(crate) fn use_plan(&self, id: &str) -> bool {
         self.0.grants.use_plan(id)

@@ -11,6 +11,8 @@ pub(crate) enum ApprovalQueueError {
     Expired,
     /// The decision was made for a different call.
     Changed,
+    /// An application reports the approval, and by now only the console can give it.
+    ConsoleOnly,
     /// The approval queue is full.
     TooMany(ApprovalLimitExceeded),
     /// No random id could be generated.
@@ -29,6 +31,9 @@ impl ApprovalQueueError {
                     .into()
             }
             Self::Changed => "the call differs from the one that was approved".into(),
+            Self::ConsoleOnly => "the conversation has read more since it was asked about, and only the console can approve it \
+                                  by now; call it again to request that"
+                .into(),
             Self::TooMany(full) => full.message().into(),
             Self::NoId => "the system's random number generator failed".into(),
             Self::Store => {
@@ -41,7 +46,7 @@ impl ApprovalQueueError {
     pub(crate) fn decision(self) -> &'static str {
         match self {
             Self::Expired => "expired",
-            Self::Changed | Self::TooMany(_) | Self::NoId | Self::Store => "deny",
+            Self::Changed | Self::ConsoleOnly | Self::TooMany(_) | Self::NoId | Self::Store => "deny",
         }
     }
 }

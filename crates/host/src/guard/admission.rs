@@ -65,25 +65,30 @@ impl PolicyEnforcer {
         let asked = PolicyRequest::new(going.server, going.action(&arguments))
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
+        let definition = || going.tool().map(|tool| self.tool_hashes.hash_of(tool));
+        // Before the call is weighed: the call before it may have read something.
+        let turn = self
+            .wait_for_plan_turn(peer, text, || {
+                ApprovalBinding::of_planned(policy, &asked, going, definition().as_deref(), text)
+            })
+            .await;
         let verdict = policy.decide(&asked, Timestamp::now());
         let weighed = self.weigh(policy, &asked, going, &arguments, (verdict, peer));
         let denial = self.denial_before_asking(&asked, going, &weighed.verdict);
-        let definition = || going.tool().map(|tool| self.tool_hashes.hash_of(tool));
         let bound = || ApprovalBinding::new(policy, &asked, going, definition().as_deref(), text);
         let is_answer = answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound()))
             || call.context.round().steps.contains_key(APPROVED_STEP);
-        let planned = (!is_answer).then(|| {
-            let call = || ApprovalBinding::of_planned(policy, &asked, going, definition().as_deref(), text);
-            self.follow_plan(peer, going, (&weighed, denial.is_some()), call)
-        });
+        let planned = (!is_answer).then(|| self.follow_plan(peer, going, (&weighed, denial.is_some()), turn));
         let WeighedVerdict { verdict, guard, passes_after_untrusted, labels, description } = weighed;
         passage.set_labels(labels, description.filter(|_| !going.is_app_page()));
         if let Some(denial) = denial {
             return passage.conclude(going, denial).await;
         }
         if let Some(step) = planned.flatten() {
-            passage.conclude(going, CallDecision::Allow { by: step.describe().into() }).await?;
-            passage.approved_by_plan(bound());
+            let flow = verdict.flow.as_ref().map_or_else(String::new, |flow| format!("; {flow}"));
+            let by = format!("{}{flow}", step.describe()).into();
+            passage.conclude(going, CallDecision::Allow { by }).await?;
+            passage.approved_by_plan(bound(), step);
         } else if verdict.decision == PolicyDecision::Allow && !is_answer {
             let note = if passes_after_untrusted { format!("; {AFTER_UNTRUSTED}") } else { String::new() };
             let by = format!("{}{note}", verdict.because).into();

@@ -13,7 +13,9 @@ use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_target::{CallTarget, TargetItem};
 use super::enforcer::PolicyEnforcer;
+use super::open_plans::PlanStep;
 use super::pending_entry::later;
+use super::planned_call::RunningStep;
 use super::recorded_text::clipped;
 use super::review::ResultReview;
 
@@ -40,8 +42,6 @@ pub(crate) struct AdmittedCall {
     by_person: bool,
     /// The approved call, if the person was asked.
     approved: Option<ApprovedCall>,
-    /// True if the call is one of an approved plan.
-    is_planned: bool,
     /// Review of the result, if one is required.
     review: Option<ResultReview>,
 }
@@ -76,7 +76,6 @@ impl AdmittedCall {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             approved: None,
-            is_planned: false,
             review: None,
         }
     }
@@ -99,9 +98,9 @@ impl AdmittedCall {
 
     /// Marks the call as approved by a person, possibly with edited arguments. If the server requests input, the next
     /// round is approved too.
-    pub(super) fn approved(&mut self, bond: ApprovalBinding, edited: Option<RawJson>, flow: bool) {
+    pub(super) fn approved(&mut self, approved: ApprovedCall) {
         if let Some(entry) = &mut self.entry
-            && let Some(edited) = &edited
+            && let Some(edited) = &approved.edited
         {
             entry.sent = Some(edited.as_str().len() as u64);
             if self.guard.keeps_arguments
@@ -110,13 +109,13 @@ impl AdmittedCall {
                 audit.seal(entry, edited.as_str());
             }
         }
-        self.approved = Some(ApprovedCall { bond, edited, flow });
+        self.approved = Some(approved);
     }
 
     /// Marks the call as approved with its plan.
-    pub(super) fn approved_by_plan(&mut self, bond: ApprovalBinding) {
-        self.is_planned = true;
-        self.approved(bond, None, true);
+    pub(super) fn approved_by_plan(&mut self, bond: ApprovalBinding, step: PlanStep) {
+        let running = RunningStep::new(&self.guard, step.turn);
+        self.approved(ApprovedCall { bond, edited: None, flow: step.has_concern, step: Some(running) });
     }
 
     /// Sets the labels of the result for the session's data flow. With a description of its tool, the text of the result is
@@ -144,7 +143,8 @@ impl AdmittedCall {
         }
         // The person has approved calls of this tool. What a label says of it they have not.
         let is_described = self.description.as_ref().is_none_or(|tool| tool.is_described);
-        if labels.untrusted && (!self.is_planned || is_described) {
+        let is_planned = self.approved.as_ref().is_some_and(|approved| approved.step.is_some());
+        if labels.untrusted && (!is_planned || is_described) {
             self.guard.end_plans(&self.peer, "a result of untrusted text");
         }
         // What is private comes with the result of its task.
@@ -202,7 +202,13 @@ impl AdmittedCall {
                 self.deliver(!matches!(reply, Reply::CreateTask(_)), || text_of(&reply));
                 let ending = if is_tool_error(&reply) { AuditOutcome::ToolError } else { AuditOutcome::Done };
                 match self.end(ending, None, length(&reply)).await {
-                    Ok(()) => Ok(Outcome::Complete(reply)),
+                    Ok(()) => {
+                        let step = self.approved.as_mut().and_then(|approved| approved.step.take());
+                        if let Some(step) = step.filter(|_| ending == AuditOutcome::Done) {
+                            step.succeed();
+                        }
+                        Ok(Outcome::Complete(reply))
+                    }
                     Err(unrecorded) => unrecorded.outcome(),
                 }
             }

@@ -4,11 +4,12 @@ use hospes_model::{
     ElicitFormParams, ElicitSchema, EnumOption, PrimitiveSchemaDefinition, RawJson, SingleSelectSchema,
     StringSchema,
 };
-use hospes_policy::{CallArguments, CallDestinations, PolicyAction, PolicyVerdict, visible};
+use hospes_policy::{CallArguments, CallDestinations, PolicyAction, PolicyVerdict, SessionFlow, visible};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call_target::{CallTarget, TargetItem};
+use super::canonical_json::canonical_json;
 use crate::approvals::{
     ApprovalScope, CallSummary, DecisionOptions, GuardCard, GuardFinding, GuardSource, GuardValue,
     ONE_BY_ONE_REASON, PlanCard,
@@ -25,8 +26,14 @@ const VALUES: &str = "values";
 const NO: &str = "no";
 const ONE_BY_ONE: &str = "one_by_one";
 
-/// Maximum number of characters of the arguments of one call of a plan that are shown.
-const MAX_SHOWN_OF_PLANNED: usize = 1000;
+/// Maximum number of characters of the arguments of all calls of a plan in a form. A longer plan is not approved there.
+const MAX_SHOWN_OF_PLAN: usize = 8000;
+
+/// Maximum number of characters of a target in the first lines of a plan. It stands in full below them.
+const MAX_TARGET_OF_GROUP: usize = 80;
+
+/// Minimum number of blanks that follow each other and are shown as their number. More of them move text out of view.
+const MIN_FOLDED_BLANKS: usize = 16;
 
 /// Maximum number of values whose source is shown.
 const MAX_SOURCES: usize = 2;
@@ -66,9 +73,7 @@ pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session:
         | TargetItem::Notification(name, _) => format!("use `{}`", line(name)),
     };
     let mut message = head(summary);
-    for value in guard.iter().flat_map(|guard| &guard.values).take(MAX_SOURCES) {
-        message.push_str(&source(value));
-    }
+    message.push_str(&sources(guard));
     message.push_str(&format!("\n\nMay I {what} of the server `{}`?", line(going.server)));
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
@@ -76,20 +81,13 @@ pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session:
         message.push_str(&format!("\n\nArguments:\n{}", cut(&text, MAX_SHOWN_CHARS)));
     }
     if let PolicyAction::Tool { effects, .. } = going.action(arguments) {
-        let destinations = CallDestinations::from_arguments(arguments);
-        let mut found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
-        found.dedup();
-        if !found.is_empty() {
-            let more = if destinations.has_more() { ", …" } else { "" };
-            message.push_str(&format!("\n\nPoints to: {}{more}", found.join(", ")));
-        }
+        message.extend(points_to(arguments).map(|places| format!("\n\n{places}")));
         if effects.destructive || !is_trusted {
             message.push_str("\n\nThis may be destructive.");
         }
     }
     if let Some(flow) = &verdict.flow {
-        message
-            .push_str(&format!("\n\nTake care: {}, and this can send things out.", line(&flow.to_string())));
+        message.push_str(&format!("\n\n{}", take_care(flow)));
     }
     message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
     let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, once")];
@@ -115,11 +113,12 @@ pub(super) fn plan_form(card: &PlanCard) -> ElicitFormParams {
     let mut message = card.heading.to_uppercase();
     for group in &card.groups {
         let times = if group.count > 1 { format!("{} × ", group.count) } else { String::new() };
+        let unusual = if group.is_unusual { "; unusual, see below" } else { "" };
         message.push_str(&format!(
-            "\n{}. {times}{}: {}   ({})",
+            "\n{}. {times}{}: {}   ({}{unusual})",
             group.numbers(),
             line(&group.server),
-            reach(&group.summary),
+            reach(&group.summary, |target| shortened(&line(target), MAX_TARGET_OF_GROUP)),
             group.undo
         ));
     }
@@ -133,11 +132,14 @@ pub(super) fn plan_form(card: &PlanCard) -> ElicitFormParams {
         if !call.summary.unusual.is_empty() {
             message.push_str(&format!("\n{}", line(&call.summary.unusual)));
         }
-        for value in call.guard.iter().flat_map(|guard| &guard.values).take(MAX_SOURCES) {
-            message.push_str(&source(value));
+        if let Some(flow) = call.data_flow.as_ref().filter(|_| call.guard.is_some()) {
+            message.push_str(&format!("\n{}", take_care(flow)));
         }
-        message
-            .push_str(&format!("\nArguments: {}", cut(&line(call.arguments.as_str()), MAX_SHOWN_OF_PLANNED)));
+        message.push_str(&sources(call.guard.as_ref()));
+        message.push_str(&format!("\nArguments: {}", planned_arguments(&call.arguments)));
+        if let Ok(arguments) = CallArguments::read(call.arguments.as_str()) {
+            message.extend(points_to(&arguments).map(|places| format!("\n{places}")));
+        }
     }
     // A form that is sent off as it came must not approve anything.
     let mut options = vec![
@@ -147,6 +149,73 @@ pub(super) fn plan_form(card: &PlanCard) -> ElicitFormParams {
     ];
     options.extend(remember_targets(&card.targets()));
     ElicitFormParams::new(message, decision_schema(options))
+}
+
+/// Returns true if a form can show a plan in full. A person cannot approve what is not shown.
+pub(super) fn shows_in_full(card: &PlanCard) -> bool {
+    let lengths = card.calls.iter().map(|call| planned_arguments(&call.arguments).chars().count());
+    lengths.sum::<usize>() <= MAX_SHOWN_OF_PLAN
+}
+
+/// Returns the arguments of a call of a plan on one line: without escapes that hide what a text says, and without blanks
+/// that move a part of it out of view.
+fn planned_arguments(arguments: &RawJson) -> String {
+    let text = canonical_json(arguments.as_str()).unwrap_or_else(|| arguments.as_str().to_owned());
+    line(&without_long_blanks(&text))
+}
+
+/// Replaces many blanks that follow each other by their number.
+fn without_long_blanks(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(' ') {
+        let blanks = rest[at..].len() - rest[at..].trim_start_matches(' ').len();
+        shown.push_str(&rest[..at]);
+        match blanks {
+            MIN_FOLDED_BLANKS.. => shown.push_str(&format!("[{blanks} blanks]")),
+            _ => shown.push_str(&rest[at..at + blanks]),
+        }
+        rest = &rest[at + blanks..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Returns the addresses and paths that arguments name, if there are any.
+fn points_to(arguments: &CallArguments) -> Option<String> {
+    let destinations = CallDestinations::from_arguments(arguments);
+    let mut found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
+    found.dedup();
+    let more = if destinations.has_more() { ", …" } else { "" };
+    (!found.is_empty()).then(|| format!("Points to: {}{more}", found.join(", ")))
+}
+
+/// Returns the warning about data that the session has read.
+fn take_care(flow: &SessionFlow) -> String {
+    format!("Take care: {}, and this can send things out.", line(&flow.to_string()))
+}
+
+/// Returns the first values with their places, and the number of the others.
+fn sources(guard: Option<&GuardCard>) -> String {
+    let values = guard.map_or(&[][..], |guard| &guard.values);
+    let mut text: String = values.iter().take(MAX_SOURCES).map(source).collect();
+    if let more @ 1.. = values.len().saturating_sub(MAX_SOURCES) {
+        let values = if more == 1 { "value" } else { "values" };
+        text.push_str(&format!("\n{more} more unusual {values} in the arguments."));
+    }
+    text
+}
+
+/// Returns the beginning and the end of a text that is too long.
+fn shortened(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let half = most / 2;
+    let first: String = text.chars().take(half).collect();
+    let last: String = text.chars().skip(count - half).collect();
+    format!("{first}…{last}")
 }
 
 /// Returns the fields of a form with these options.
@@ -178,7 +247,7 @@ fn cut(text: &str, most: usize) -> String {
 
 /// Returns what the call does, to whom, and what is unusual about it.
 fn head(summary: &CallSummary) -> String {
-    let mut head = reach(summary);
+    let mut head = reach(summary, line);
     if summary.irreversible {
         head.push_str("   (cannot be undone)");
     }
@@ -189,12 +258,12 @@ fn head(summary: &CallSummary) -> String {
 }
 
 /// Returns what a call does and to whom.
-fn reach(CallSummary { verb, preposition, targets, .. }: &CallSummary) -> String {
+fn reach(summary: &CallSummary, show: impl Fn(&str) -> String) -> String {
+    let CallSummary { verb, preposition, targets, .. } = summary;
     let mut reach = verb.to_uppercase();
     if !targets.is_empty() {
-        let targets: Vec<String> = targets.iter().map(|target| line(target)).collect();
         let between = if preposition.is_empty() { String::new() } else { format!("{preposition} ") };
-        reach.push_str(&format!(" {between}{}", targets.join(", ")));
+        reach.push_str(&format!(" {between}{}", summary.listed_targets(show)));
     }
     reach
 }
@@ -309,6 +378,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::approvals::PlannedCall;
 
     const EVE: &str = "eve@evil.example";
 
@@ -350,6 +420,7 @@ mod tests {
             verb: "Send a message".to_owned(),
             preposition: "to".to_owned(),
             targets: vec![EVE.to_owned()],
+            more_targets: 0,
             irreversible: true,
             unusual: "A value stands in a text.".to_owned(),
         };
@@ -380,6 +451,52 @@ mod tests {
             "a text of others stays on its line"
         );
         assert_eq!(lines[4], "May I call the tool `send_message` of the server `mail`?");
+    }
+
+    /// Returns the card of a plan with this call and another one.
+    fn plan(arguments: &str, target: &str) -> PlanCard {
+        let call = |target: &str, guard: Option<GuardCard>| PlannedCall {
+            server: "mail".to_owned(),
+            name: "send_message".to_owned(),
+            summary: CallSummary {
+                verb: "Send a message".to_owned(),
+                preposition: "to".to_owned(),
+                targets: vec![target.to_owned()],
+                ..CallSummary::default()
+            },
+            effect: CallEffect::Reversible,
+            outbound: true,
+            arguments: RawJson::parse(arguments.to_owned()).unwrap(),
+            because: None,
+            data_flow: guard.is_some().then(SessionFlow::default),
+            guard,
+        };
+        PlanCard::new(vec![call("ann@x.example", None), call(target, Some(guard()))], 10)
+    }
+
+    #[test]
+    fn a_form_shows_the_arguments_of_a_plan_decoded_and_in_full() {
+        let blanks = " ".repeat(2000);
+        let arguments = format!(r#"{{"body":"hello{blanks}","bcc":"\u0065ve@evil.example"}}"#);
+        let card = plan(&arguments, EVE);
+        assert!(shows_in_full(&card));
+        let message = plan_form(&card).message;
+        let wanted = r#"Arguments: {"bcc":"eve@evil.example","body":"hello[2000 blanks]"}"#;
+        assert_eq!(message.matches(wanted).count(), 2, "{message}");
+        assert_eq!(message.matches("\nPoints to: ").count(), 2, "{message}");
+        assert!(message.contains("\nTake care: "), "with a finding of the guard, too: {message}");
+        let long = format!(r#"{{"body":"{}"}}"#, "é".repeat(MAX_SHOWN_OF_PLAN / 2));
+        assert!(!shows_in_full(&plan(&long, EVE)));
+    }
+
+    #[test]
+    fn a_long_target_of_a_plan_is_shortened_in_its_first_lines() {
+        let target = format!("{}@evil.example", "a".repeat(500));
+        let message = plan_form(&plan("{}", &target)).message;
+        let line = message.lines().nth(1).unwrap();
+        assert!(line.contains("ann@x.example, aaa") && line.contains("…aaa"), "{line}");
+        assert!(line.contains("@evil.example   (can be undone; unusual, see below)"), "{line}");
+        assert!(line.chars().count() < 200);
     }
 
     #[test]

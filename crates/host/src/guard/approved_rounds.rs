@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::approval_binding::ApprovalBinding;
+use super::planned_call::RunningStep;
 use crate::approvals::{ApprovalLimitExceeded, ApprovalQueueError, generate_id};
 
 /// Key of the round's step that marks its call as approved.
@@ -20,12 +21,14 @@ const MAX_RUNNING: usize = 4096;
 const APPROVAL_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Binding of the approved call, and the arguments that replace the original ones.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct ApprovedCall {
     pub(super) bond: ApprovalBinding,
     pub(super) edited: Option<RawJson>,
-    /// True if the person was shown which data of the session could be sent out.
+    /// True if the person was shown a concern: data of the session that could be sent out, or what the guard found.
     pub(super) flow: bool,
+    /// The step that the call is, if it was approved with a plan.
+    pub(super) step: Option<RunningStep>,
 }
 
 #[derive(Debug, Default)]

@@ -69,19 +69,21 @@ impl PolicyEnforcer {
     ) -> ControlFlow<Outcome> {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
-            let settled = self.redeem_answer(call, &answer, asking.bond().call).await;
+            let bond = (asking.bond().call, asking.verdict.strong);
+            let settled = self.redeem_answer(call, &answer, bond).await;
             return self.apply_decision(call, settled, asking, passage).await;
         }
         let mut round = call.context.round();
         // A later round of a call that was approved: its server asks something.
         if let Some(token) = round.steps.remove(APPROVED_STEP) {
             let token: String = token.decode().unwrap_or_default();
-            let ApprovedCall { edited, flow, .. } = match self.running.redeem_token(&token, &asking.bond()) {
+            let approved = match self.running.redeem_token(&token, &asking.bond()) {
                 Ok(approved) => approved,
                 Err(refused) => {
                     return passage.conclude(asking.going, CallDecision::unapproved(refused)).await;
                 }
             };
+            let ApprovedCall { edited, flow, step, .. } = approved;
             // What goes now was read since, and nobody said that it may be carried out.
             let concern = match (&asking.verdict.flow, asking.verdict.guard) {
                 (Some(flow), _) => Some(flow.to_string()),
@@ -97,7 +99,7 @@ impl PolicyEnforcer {
             call.context.begin_round(round);
             let decision = CallDecision::Allow { by: "approved in an earlier round".into() };
             passage.conclude(asking.going, decision).await?;
-            passage.approved(asking.bond(), edited, flow);
+            passage.approved(ApprovedCall { bond: asking.bond(), edited, flow, step });
             return ControlFlow::Continue(());
         }
         let CallApproval { going, asked, .. } = asking;
@@ -202,7 +204,7 @@ impl PolicyEnforcer {
                 passage.conclude(going, CallDecision::Allow { by }).await?;
                 self.remember_last(asking, edited.as_ref());
                 let knows = asking.verdict.flow.is_some() || asking.verdict.guard.is_some();
-                passage.approved(asking.bond(), edited, knows);
+                passage.approved(ApprovedCall { bond: asking.bond(), edited, flow: knows, step: None });
                 ControlFlow::Continue(())
             }
             Ok(ApprovalOutcome::Denied { reason, by }) => {

@@ -33,11 +33,13 @@ pub(super) fn summarize(
         _ => (CallVerb::READ, Vec::new()),
     };
     targets.dedup();
+    let more_targets = targets.len().saturating_sub(MAX_TARGETS);
     targets.truncate(MAX_TARGETS);
     CallSummary {
         verb: verb.words.to_owned(),
         preposition: verb.preposition.to_owned(),
         targets,
+        more_targets,
         irreversible: labels.effect == CallEffect::Irreversible,
         unusual: match (guard, flow) {
             (Some(guard), _) => unusual(guard),
@@ -134,6 +136,10 @@ mod tests {
         targets.sort();
         assert_eq!(targets, [long.as_str(), "bob@corp.example"], "recipients, and not the link in the text");
         assert_eq!(head.unusual, "");
+        let many: Vec<String> = (0..11).map(|one| format!("a{one}@corp.example")).collect();
+        let head = summary("send_email", &serde_json::json!({ "to": many }).to_string(), None);
+        assert_eq!((head.targets.len(), head.more_targets), (8, 3));
+        assert!(head.listed_targets(str::to_owned).ends_with("a7@corp.example and 3 more"));
         let head = summary("write_file", r#"{"path":"/srv/notes.txt","content":"x"}"#, None);
         assert_eq!((&*head.verb, &head.targets[..]), ("Write", &["/srv/notes.txt".to_owned()][..]));
         assert!(!head.irreversible);

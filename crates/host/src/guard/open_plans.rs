@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hospes::Peer;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::sync::{Mutex as TurnMutex, OwnedMutexGuard};
+use tokio::time::{Instant, timeout_at};
 
 use crate::approvals::{BindingDigest, GrantSession};
 
@@ -25,10 +26,13 @@ pub(super) struct OpenPlans(Mutex<Vec<OpenPlan>>);
 struct OpenPlan {
     id: String,
     conversation: PlanConversation,
-    /// Bindings of the calls in order.
-    calls: Vec<BindingDigest>,
+    /// The calls in order.
+    calls: Vec<ApprovedStep>,
     /// Number of calls that were made.
     made: usize,
+    /// Held by the call that is being made. Applications may send several calls at once; they are made in that order, one
+    /// after the other.
+    turn: Arc<TurnMutex<()>>,
     until: Instant,
     /// True if the console approved it, as a rule may require.
     is_strong: bool,
@@ -47,19 +51,37 @@ struct PlanConversation {
 pub(super) struct ApprovedPlan {
     /// Id of the approval.
     pub(super) id: String,
-    pub(super) calls: Vec<BindingDigest>,
+    pub(super) calls: Vec<ApprovedStep>,
     pub(super) is_strong: bool,
 }
 
-/// Call of an open plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PlanStep {
+/// A call that a person has approved with its plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ApprovedStep {
+    pub(super) binding: BindingDigest,
+    /// True if the card of the plan showed a concern of the guard or of the data flow about this call.
+    pub(super) has_concern: bool,
+}
+
+/// Turn of a call in an open plan. The next call waits until it is dropped.
+#[derive(Debug)]
+pub(super) struct PlanTurn {
     /// Id of the plan's approval.
     pub(super) id: String,
+    #[expect(dead_code, reason = "held until the call has ended")]
+    permit: OwnedMutexGuard<()>,
+}
+
+/// Call of an open plan.
+#[derive(Debug)]
+pub(super) struct PlanStep {
+    pub(super) turn: PlanTurn,
     /// Number of the call, from 1.
     pub(super) number: usize,
     /// Number of calls of the plan.
     pub(super) of: usize,
+    /// True if the card of the plan showed a concern of the guard or of the data flow about this call.
+    pub(super) has_concern: bool,
 }
 
 impl PlanStep {
@@ -69,8 +91,8 @@ impl PlanStep {
 
     /// Describes the step for the audit log.
     pub(super) fn describe(&self) -> String {
-        let Self { id, number, of } = self;
-        format!("call {number} of {of} of the approved plan {id}")
+        let Self { turn, number, of, .. } = self;
+        format!("call {number} of {of} of the approved plan {}", turn.id)
     }
 }
 
@@ -110,10 +132,17 @@ impl OpenPlans {
         self.0.lock().is_empty()
     }
 
-    /// Returns the reason that a plan of this peer does not fit, if there is one.
-    pub(super) fn check_room(&self, peer: &Peer) -> Result<(), String> {
+    /// Returns true if a call of this peer can be a call of a plan.
+    pub(super) fn has_plan_of(&self, peer: &Arc<Peer>) -> bool {
+        self.0.lock().iter().any(|plan| plan.conversation.includes(peer))
+    }
+
+    /// Returns the reason that a plan of this peer does not fit, if there is one. `is_granted` returns false for a plan
+    /// that was revoked.
+    pub(super) fn check_room(&self, peer: &Peer, is_granted: impl Fn(&str) -> bool) -> Result<(), String> {
         let mut plans = self.0.lock();
         expire(&mut plans);
+        plans.retain(|plan| is_granted(&plan.id));
         check_room(&plans, peer)
     }
 
@@ -127,38 +156,56 @@ impl OpenPlans {
         check_room(&plans, peer)?;
         let ApprovedPlan { id, calls, is_strong } = approved;
         let (conversation, until) = (PlanConversation::of(peer), Instant::now() + PLAN_LIFETIME);
-        plans.push(OpenPlan { id, conversation, calls, made: 0, until, is_strong });
+        plans.push(OpenPlan { id, conversation, calls, made: 0, turn: Arc::default(), until, is_strong });
         Ok(())
     }
 
-    /// Takes the next call of a plan, if a call with this binding is one. With `strong`, only of a plan that the console
+    /// Waits until the calls of a plan that came before this one have ended, if a call with this binding is still to be
+    /// made. At most until the plan's time is over.
+    pub(super) async fn wait_for_turn(&self, peer: &Arc<Peer>, call: &BindingDigest) -> Option<PlanTurn> {
+        let (id, turn, until) = {
+            let plans = self.0.lock();
+            let remaining = || plans.iter().filter(|plan| plan.remains(peer, call));
+            // The next call of one plan ends no other.
+            let plan = remaining().find(|plan| plan.is_next(call)).or_else(|| remaining().next())?;
+            (plan.id.clone(), Arc::clone(&plan.turn), plan.until)
+        };
+        let permit = timeout_at(until, turn.lock_owned()).await.ok()?;
+        Some(PlanTurn { id, permit })
+    }
+
+    /// Takes the next call of a plan, if a call with this binding is it. With `strong`, only of a plan that the console
     /// approved. `is_granted` returns false for a plan that was revoked.
     pub(super) fn take_step(
         &self,
-        peer: &Arc<Peer>,
+        turn: PlanTurn,
         (call, strong): (&BindingDigest, bool),
         is_granted: impl Fn(&str) -> bool,
     ) -> Option<PlanStep> {
         let mut plans = self.0.lock();
         expire(&mut plans);
-        loop {
-            let at = plans.iter().position(|plan| {
-                plan.calls.get(plan.made) == Some(call)
-                    && plan.conversation.includes(peer)
-                    && (plan.is_strong || !strong)
-            })?;
-            if !is_granted(&plans[at].id) {
-                plans.remove(at);
-                continue;
-            }
-            let plan = &mut plans[at];
-            plan.made += 1;
-            let step = PlanStep { id: plan.id.clone(), number: plan.made, of: plan.calls.len() };
-            if step.is_last() {
-                plans.remove(at);
-            }
-            return Some(step);
+        let is_it = |plan: &OpenPlan| plan.id == turn.id && plan.is_next(call) && (plan.is_strong || !strong);
+        let at = plans.iter().position(is_it)?;
+        if !is_granted(&turn.id) {
+            plans.remove(at);
+            return None;
         }
+        let plan = &mut plans[at];
+        let has_concern = plan.calls[plan.made].has_concern;
+        plan.made += 1;
+        let (number, of) = (plan.made, plan.calls.len());
+        let step = PlanStep { turn, number, of, has_concern };
+        if step.is_last() {
+            plans.remove(at);
+        }
+        Some(step)
+    }
+
+    /// Ends a plan. Returns true if it was open.
+    pub(super) fn end_plan(&self, id: &str) -> bool {
+        let mut plans = self.0.lock();
+        let at = plans.iter().position(|plan| plan.id == id);
+        at.map(|at| plans.remove(at)).is_some()
     }
 
     /// Ends the plans of the conversation that this peer belongs to. Returns their ids.
@@ -173,6 +220,18 @@ impl OpenPlans {
             !ends
         });
         ended
+    }
+}
+
+impl OpenPlan {
+    /// Returns true if a call with this binding is the next of the plan.
+    fn is_next(&self, call: &BindingDigest) -> bool {
+        self.calls.get(self.made).is_some_and(|step| step.binding == *call)
+    }
+
+    /// Returns true if a call of this peer with this binding is still to be made.
+    fn remains(&self, peer: &Arc<Peer>, call: &BindingDigest) -> bool {
+        self.calls[self.made..].iter().any(|step| step.binding == *call) && self.conversation.includes(peer)
     }
 }
 
@@ -198,6 +257,7 @@ fn expire(plans: &mut Vec<OpenPlan>) {
 #[cfg(test)]
 mod tests {
     use hospes_model::{ClientCapabilities, Implementation, Revision};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -209,13 +269,26 @@ mod tests {
     }
 
     fn plan(id: &str, calls: &[u8]) -> ApprovedPlan {
-        let calls = calls.iter().map(|call| [*call; 32]).collect();
+        let calls =
+            calls.iter().map(|call| ApprovedStep { binding: [*call; 32], has_concern: false }).collect();
         ApprovedPlan { id: id.to_owned(), calls, is_strong: false }
     }
 
-    /// Number of the step that a call is.
-    fn step(plans: &OpenPlans, peer: &Arc<Peer>, call: u8) -> Option<usize> {
-        plans.take_step(peer, (&[call; 32], false), |_| true).map(|step| step.number)
+    /// Takes a step without waiting.
+    async fn take(
+        plans: &OpenPlans,
+        peer: &Arc<Peer>,
+        (call, strong): (u8, bool),
+        is_granted: impl Fn(&str) -> bool,
+    ) -> Option<PlanStep> {
+        let call = [call; 32];
+        let turn = timeout(Duration::ZERO, plans.wait_for_turn(peer, &call)).await.ok()??;
+        plans.take_step(turn, (&call, strong), is_granted)
+    }
+
+    /// Number of the step that a call is. The call ends at once.
+    async fn step(plans: &OpenPlans, peer: &Arc<Peer>, call: u8) -> Option<usize> {
+        take(plans, peer, (call, false), |_| true).await.map(|step| step.number)
     }
 
     #[tokio::test(start_paused = true)]
@@ -223,12 +296,12 @@ mod tests {
         for revision in [Revision::LATEST_LEGACY, Revision::LATEST] {
             let (plans, peer) = (OpenPlans::default(), peer(revision, "editor", None));
             plans.open(&peer, plan("a", &[1, 2, 2, 3])).unwrap();
-            assert_eq!(step(&plans, &peer, 2), None, "not the next");
-            assert_eq!(step(&plans, &peer, 1), Some(1));
-            assert_eq!(step(&plans, &peer, 1), None, "once");
-            assert_eq!((step(&plans, &peer, 2), step(&plans, &peer, 2)), (Some(2), Some(3)));
-            assert_eq!(step(&plans, &peer, 2), None);
-            assert_eq!(step(&plans, &peer, 3), Some(4));
+            assert_eq!(step(&plans, &peer, 2).await, None, "not the next");
+            assert_eq!(step(&plans, &peer, 1).await, Some(1));
+            assert_eq!(step(&plans, &peer, 1).await, None, "once");
+            assert_eq!((step(&plans, &peer, 2).await, step(&plans, &peer, 2).await), (Some(2), Some(3)));
+            assert_eq!(step(&plans, &peer, 2).await, None);
+            assert_eq!(step(&plans, &peer, 3).await, Some(4));
             assert!(plans.is_empty(), "nothing is left of it");
         }
     }
@@ -238,12 +311,12 @@ mod tests {
         let (plans, legacy) = (OpenPlans::default(), peer(Revision::LATEST_LEGACY, "editor", None));
         plans.open(&legacy, plan("a", &[1, 2])).unwrap();
         tokio::time::advance(PLAN_LIFETIME - Duration::from_secs(1)).await;
-        assert_eq!(step(&plans, &legacy, 1), Some(1));
+        assert_eq!(step(&plans, &legacy, 1).await, Some(1));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(step(&plans, &legacy, 2), None);
+        assert_eq!(step(&plans, &legacy, 2).await, None);
         plans.open(&legacy, plan("b", &[1])).unwrap();
         drop(legacy);
-        plans.check_room(&peer(Revision::LATEST_LEGACY, "editor", None)).unwrap();
+        plans.check_room(&peer(Revision::LATEST_LEGACY, "editor", None), |_| true).unwrap();
         assert!(plans.is_empty(), "the session has ended");
     }
 
@@ -257,14 +330,14 @@ mod tests {
                 peer(revision, "editor", Some("process 2")),
                 peer(revision, "editor", None),
             ] {
-                assert_eq!(step(&plans, &other, 1), None, "{revision}");
+                assert_eq!(step(&plans, &other, 1).await, None, "{revision}");
             }
             let info = mine.info.as_deref().cloned();
             let mut ann = Peer::new(revision, info, ClientCapabilities::default());
             (ann.caller, ann.principal) = (mine.caller.clone(), Some("ann".into()));
-            assert_eq!(step(&plans, &Arc::new(ann), 1), None, "{revision}");
+            assert_eq!(step(&plans, &Arc::new(ann), 1).await, None, "{revision}");
             let same_process = peer(revision, "editor", Some("process 1"));
-            let taken = step(&plans, &same_process, 1);
+            let taken = step(&plans, &same_process, 1).await;
             assert_eq!(taken.is_some(), !revision.is_legacy(), "{revision}: each session has its own plans");
             assert!(plans.end(&peer(revision, "another", Some("process 1"))).is_empty());
             assert_eq!(plans.end(&mine), ["a"]);
@@ -279,22 +352,54 @@ mod tests {
         }
         let error = plans.open(&mine, plan("e", &[1])).unwrap_err();
         assert!(error.contains("4 plans of the same application"), "{error}");
-        assert!(plans.check_room(&mine).is_err());
+        assert!(plans.check_room(&mine, |_| true).is_err());
+        assert!(plans.check_room(&mine, |id| id != "b").is_ok(), "a revoked plan does not count");
+        plans.open(&mine, plan("b", &[1])).unwrap();
         plans.open(&peer(Revision::LATEST, "another", None), plan("f", &[1])).unwrap();
         // Each of them has the call once.
-        assert_eq!((0..5).filter(|_| step(&plans, &mine, 1).is_some()).count(), 4);
-        plans.check_room(&mine).unwrap();
+        for count in 0..5 {
+            assert_eq!(step(&plans, &mine, 1).await.is_some(), count < 4, "{count}");
+        }
+        plans.check_room(&mine, |_| true).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_revoked_plan_and_a_weak_one_have_no_part_in_it() {
         let (plans, mine) = (OpenPlans::default(), peer(Revision::LATEST, "editor", None));
         plans.open(&mine, plan("a", &[1, 1])).unwrap();
-        assert_eq!(plans.take_step(&mine, (&[1; 32], true), |_| true), None, "only the console may approve");
-        assert_eq!(step(&plans, &mine, 1), Some(1));
-        assert_eq!(plans.take_step(&mine, (&[1; 32], false), |_| false), None);
+        assert!(take(&plans, &mine, (1, true), |_| true).await.is_none(), "only the console may approve");
+        assert_eq!(step(&plans, &mine, 1).await, Some(1));
+        assert!(take(&plans, &mine, (1, false), |_| false).await.is_none());
         assert!(plans.is_empty());
         plans.open(&mine, ApprovedPlan { is_strong: true, ..plan("b", &[1]) }).unwrap();
-        assert!(plans.take_step(&mine, (&[1; 32], true), |_| true).is_some());
+        assert!(take(&plans, &mine, (1, true), |_| true).await.is_some());
+    }
+
+    /// Calls that an application sends at once are made one after the other.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_call_waits_for_the_one_before_it() {
+        let (plans, mine) = (OpenPlans::default(), peer(Revision::LATEST, "editor", None));
+        plans.open(&mine, plan("a", &[1, 2, 3, 4])).unwrap();
+        let turn = |call: u8| {
+            let (plans, mine) = (&plans, &mine);
+            async move { plans.wait_for_turn(mine, &[call; 32]).await }
+        };
+        let is_step = |turn: Option<PlanTurn>, call: u8| {
+            turn.and_then(|turn| plans.take_step(turn, (&[call; 32], false), |_| true))
+        };
+        let first = is_step(turn(1).await, 1).unwrap();
+        let (mut second, mut third) = (std::pin::pin!(turn(2)), std::pin::pin!(turn(3)));
+        assert!(timeout(Duration::ZERO, &mut second).await.is_err(), "the first call has not ended");
+        assert!(timeout(Duration::ZERO, &mut third).await.is_err());
+        assert!(turn(5).await.is_none(), "no call of the plan");
+        drop(first);
+        assert!(timeout(Duration::ZERO, &mut third).await.is_err());
+        let second = is_step(second.await, 2).unwrap();
+        drop(second);
+        let third = is_step(third.await, 3).unwrap();
+        assert_eq!(third.number, 3);
+        // Ends with the plan's time.
+        assert!(turn(4).await.is_none());
+        assert!(is_step(turn(4).await, 4).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, RpcError};
-use hospes_policy::Policy;
+use hospes_policy::{Policy, visible_line};
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
@@ -14,9 +14,10 @@ use super::call_decision::CallDecision;
 use super::call_target::CallTarget;
 use super::denials::{NO_CONSOLE, NO_FORM};
 use super::enforcer::PolicyEnforcer;
-use super::open_plans::{ApprovedPlan, PLAN_LIFETIME};
+use super::open_plans::{ApprovedPlan, ApprovedStep, PLAN_LIFETIME};
 use super::plan_check::{CheckedCall, ProposedCall};
 use super::question::{ApprovalQuestion, SettledApproval, take_answer};
+use super::recorded_text::clipped;
 use crate::approvals::{
     ApprovalCard, ApprovalOutcome, ApprovalQueueError, DecisionOptions, GrantSession, NewApproval,
     NewPlanGrant, PlanCard,
@@ -27,6 +28,10 @@ pub(crate) const MIN_PLANNED_CALLS: usize = 2;
 
 /// Maximum number of calls of a plan.
 pub(crate) const MAX_PLANNED_CALLS: usize = 20;
+
+/// Reason for which a plan is refused that a form cannot show.
+const TOO_LONG: &str = "its arguments are too long for a form of the application, and nobody is at the console; make the \
+                        calls one by one";
 
 /// Maximum number of names in the description of a plan.
 const MAX_NAMES: usize = 3;
@@ -104,7 +109,8 @@ impl PolicyEnforcer {
                 let text = refusal(&why);
                 let decision = CallDecision::Deny {
                     recorded,
-                    by: by.unwrap_or_else(|| why.clone()).into(),
+                    // It has names that the application has chosen.
+                    by: by.unwrap_or_else(|| clipped(&visible_line(&why))).into(),
                     why: why.into(),
                 };
                 let _general = passage.conclude(&host, decision).await;
@@ -132,19 +138,24 @@ impl PolicyEnforcer {
         let shown = proposed.iter().map(|call| call.shown).collect();
         let plan = CheckedPlan { policy: &policy, calls, shown, bond };
         if let Some(answer) = answer {
-            let settled = self.redeem_answer(call, &answer, bond.call).await;
+            let settled = self.redeem_answer(call, &answer, (bond.call, plan.is_strong())).await;
             return self.settle_plan(call, host, &plan, (answer.id, settled), passage).await;
         }
         if !plan.calls.iter().any(|call| call.is_asked) {
             allow(passage, host, "no call of the plan requires an approval".to_owned()).await?;
             return Ok("No approval is needed for these calls. Make them as usual.".to_owned());
         }
-        self.plans.check_room(call.context.peer())?;
-        let way = self.way_to_ask(call, plan.is_strong()).ok_or_else(|| {
+        self.plans.check_room(call.context.peer(), |id| self.queue.is_plan_open(id))?;
+        let card = plan.card();
+        // A person cannot approve in a form what does not fit there.
+        let is_too_long = !approval_form::shows_in_full(&card);
+        let way = self.way_to_ask(call, plan.is_strong() || is_too_long).ok_or_else(|| {
+            if !plan.is_strong() && is_too_long && self.way_to_ask(call, false).is_some() {
+                return TOO_LONG.to_owned();
+            }
             let why = if plan.is_strong() { NO_CONSOLE } else { NO_FORM };
             format!("{why}; a person has to decide, and nobody can be asked")
         })?;
-        let card = plan.card();
         let form = || approval_form::plan_form(&card);
         let why = plan.calls.iter().find_map(|call| call.card.because.clone()).unwrap_or_default();
         let question = ApprovalQuestion {
@@ -199,7 +210,8 @@ impl PolicyEnforcer {
                 lifetime: PLAN_LIFETIME,
             })
             .map_err(|error| error.to_string())?;
-        let calls = plan.calls.iter().map(|call| call.binding).collect();
+        let step = |call: &CheckedCall| ApprovedStep { binding: call.binding, has_concern: call.has_concern };
+        let calls = plan.calls.iter().map(step).collect();
         let approved = ApprovedPlan { id: id.clone(), calls, is_strong: plan.is_strong() };
         if let Err(full) = self.plans.open(peer, approved) {
             self.queue.end_plan(&id);

@@ -33,6 +33,8 @@ pub(super) struct CheckedCall {
     pub(super) is_asked: bool,
     /// True if only the console may approve the call.
     pub(super) is_strong: bool,
+    /// True if the card shows a concern of the guard or of the data flow about the call.
+    pub(super) has_concern: bool,
 }
 
 impl PolicyEnforcer {
@@ -108,6 +110,7 @@ impl PolicyEnforcer {
             data_flow: verdict.flow.clone(),
             guard,
         };
-        Ok(CheckedCall { card, binding, is_asked, is_strong: verdict.strong })
+        let has_concern = card.guard.is_some() || card.data_flow.is_some();
+        Ok(CheckedCall { card, binding, is_asked, is_strong: verdict.strong, has_concern })
     }
 }

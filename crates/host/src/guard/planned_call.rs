@@ -1,17 +1,34 @@
 //! Calls while plans are open: the next call of a plan passes, any other effect ends the plan.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hospes::Peer;
 use hospes_policy::{CallEffect, FlowLabels, PlanExclusion, PolicyDecision};
 
+use super::call_approval::MAX_ARGUMENT_BYTES;
 use super::call_target::{CallTarget, TargetItem};
 use super::enforcer::PolicyEnforcer;
-use super::open_plans::PlanStep;
+use super::open_plans::{PlanStep, PlanTurn};
 use super::weighed_verdict::WeighedVerdict;
 use crate::approvals::{BindingDigest, GuardCard, GuardFinding};
 
 impl PolicyEnforcer {
+    /// Returns the binding and the turn of a call, if it can be the call of a plan, once the calls before it have ended.
+    pub(super) async fn wait_for_plan_turn(
+        &self,
+        peer: &Arc<Peer>,
+        arguments: &str,
+        binding: impl FnOnce() -> Option<BindingDigest>,
+    ) -> Option<(BindingDigest, PlanTurn)> {
+        // No plan has arguments of that length, and to read them again costs.
+        if self.plans.is_empty() || arguments.len() > MAX_ARGUMENT_BYTES || !self.plans.has_plan_of(peer) {
+            return None;
+        }
+        let call = binding()?;
+        let turn = self.plans.wait_for_turn(peer, &call).await?;
+        Some((call, turn))
+    }
+
     /// Returns the step of an open plan that a call is. A call that changes something, or would be asked about, and is no
     /// step ends the plans of its conversation.
     pub(super) fn follow_plan(
@@ -19,22 +36,22 @@ impl PolicyEnforcer {
         peer: &Arc<Peer>,
         going: &CallTarget<'_>,
         (weighed, is_denied): (&WeighedVerdict, bool),
-        binding: impl FnOnce() -> Option<BindingDigest>,
+        turn: Option<(BindingDigest, PlanTurn)>,
     ) -> Option<PlanStep> {
         if self.plans.is_empty() {
             return None;
         }
         let WeighedVerdict { verdict, guard, labels, .. } = weighed;
         let is_excluded = plan_exclusion(going, *labels, guard.as_ref()).is_some();
-        let step = match binding() {
-            Some(call) if !is_denied && !is_excluded => {
+        let step = match turn {
+            Some((call, turn)) if !is_denied && !is_excluded => {
                 let is_granted = |id: &str| self.queue.use_plan(id);
-                self.plans.take_step(peer, (&call, verdict.strong), is_granted)
+                self.plans.take_step(turn, (&call, verdict.strong), is_granted)
             }
             _ => None,
         };
         match &step {
-            Some(step) if step.is_last() => self.queue.end_plan(&step.id),
+            Some(step) if step.is_last() => self.queue.end_plan(&step.turn.id),
             // Nobody is asked about completions and subscriptions, and they change nothing.
             None if weighed.changes_something()
                 || (verdict.decision == PolicyDecision::Ask && going.can_be_asked_about()) =>
@@ -46,6 +63,17 @@ impl PolicyEnforcer {
         step
     }
 
+    /// Ends a plan of which a call has failed.
+    fn end_failed_plan(&self, id: &str) {
+        if self.plans.end_plan(id) {
+            tracing::info!(
+                plan = id,
+                "plan ended before its last call, because a call of it did not succeed"
+            );
+            self.queue.end_plan(id);
+        }
+    }
+
     /// Ends the plans of the conversation that this peer belongs to.
     pub(super) fn end_plans(&self, peer: &Arc<Peer>, why: &str) {
         if self.plans.is_empty() {
@@ -54,6 +82,36 @@ impl PolicyEnforcer {
         for id in self.plans.end(peer) {
             tracing::info!(plan = id, why, "plan ended before its last call");
             self.queue.end_plan(&id);
+        }
+    }
+}
+
+/// A call of a plan that is being made. Dropped before it has succeeded, it ends the plan.
+#[derive(Debug)]
+pub(super) struct RunningStep {
+    enforcer: Weak<PolicyEnforcer>,
+    turn: PlanTurn,
+    has_succeeded: bool,
+}
+
+impl RunningStep {
+    pub(super) fn new(enforcer: &Arc<PolicyEnforcer>, turn: PlanTurn) -> Self {
+        Self { enforcer: Arc::downgrade(enforcer), turn, has_succeeded: false }
+    }
+
+    /// Ends the step of a call that has succeeded.
+    pub(super) fn succeed(mut self) {
+        self.has_succeeded = true;
+    }
+}
+
+impl Drop for RunningStep {
+    fn drop(&mut self) {
+        // Before the turn is the next call's.
+        if !self.has_succeeded
+            && let Some(enforcer) = self.enforcer.upgrade()
+        {
+            enforcer.end_failed_plan(&self.turn.id);
         }
     }
 }

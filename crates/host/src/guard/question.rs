@@ -114,12 +114,13 @@ impl PolicyEnforcer {
         ControlFlow::Continue((id, Err(ApprovalQueueError::Expired)))
     }
 
-    /// Redeems an answer for what it is bound to. Waits if the person is still at the console.
+    /// Redeems an answer for what it is bound to. Waits if the person is still at the console. With `strong`, no
+    /// application may report an approval, also if it could when the question was asked.
     pub(super) async fn redeem_answer(
         &self,
         call: &Call,
         answer: &ApprovalAnswer,
-        bond: BindingDigest,
+        (bond, strong): (BindingDigest, bool),
     ) -> SettledApproval {
         let said = answer.said().map(|said| (said, APPLICATION_DECIDER));
         let settled = match self.queue.redeem(&answer.id, &bond, said).await {
@@ -128,6 +129,11 @@ impl PolicyEnforcer {
             Ok(None) => wait_for_decision(call, &self.queue.resume(&answer.id, bond)).await,
             Err(refused) => Err(refused),
         };
+        let is_weak =
+            matches!(&settled, Ok(ApprovalOutcome::Allowed { by, .. }) if by == APPLICATION_DECIDER);
+        if is_weak && strong {
+            return Err(ApprovalQueueError::ConsoleOnly);
+        }
         if answer.at_console {
             let done = ElicitationCompleteParams::new(&answer.id);
             call.context.notify(Notification::ElicitationComplete(done));

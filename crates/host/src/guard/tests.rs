@@ -56,6 +56,8 @@ fn whoever_asks_is_who_is_signed_in() {
 async fn what_differs_in_anything_is_another_call() {
     let given = || bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "");
     let running = ApprovedRounds::default();
+    let approved = || ApprovedCall { bond: given(), edited: None, flow: false, step: None };
+    let redeem = |id: &str, bond: &_| running.redeem_token(id, bond).map(|approved| approved.bond);
     for other in [
         bond("files2", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
         bond_at("stdio /tmp/serve", "files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
@@ -68,17 +70,12 @@ async fn what_differs_in_anything_is_another_call() {
         bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "# other rules"),
     ] {
         assert_ne!(given().call, other.call);
-        let token = running.issue_token(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
-        assert_eq!(running.redeem_token(&token, &other), Err(ApprovalQueueError::Changed));
-        assert_eq!(
-            running.redeem_token(&token, &given()),
-            Err(ApprovalQueueError::Expired),
-            "the try used it up"
-        );
+        let token = running.issue_token(approved()).unwrap();
+        assert_eq!(redeem(&token, &other), Err(ApprovalQueueError::Changed));
+        assert_eq!(redeem(&token, &given()), Err(ApprovalQueueError::Expired), "the try used it up");
     }
-    let token = running.issue_token(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
-    let approved = ApprovedCall { bond: given(), edited: None, flow: false };
-    assert_eq!(running.redeem_token(&token, &given()), Ok(approved));
-    assert_eq!(running.redeem_token(&token, &given()), Err(ApprovalQueueError::Expired), "used");
-    assert_eq!(running.redeem_token("forged", &given()), Err(ApprovalQueueError::Expired));
+    let token = running.issue_token(approved()).unwrap();
+    assert_eq!(redeem(&token, &given()), Ok(given()));
+    assert_eq!(redeem(&token, &given()), Err(ApprovalQueueError::Expired), "used");
+    assert_eq!(redeem("forged", &given()), Err(ApprovalQueueError::Expired));
 }

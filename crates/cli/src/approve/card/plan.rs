@@ -48,7 +48,10 @@ impl CardPage {
             group.numbers(),
             visible_line(&group.server),
             reach(&group.summary),
-            group.undo
+            match group.is_unusual {
+                true => format!("{}; unusual, see below", group.undo),
+                false => group.undo.clone(),
+            }
         );
         let style = if group.summary.irreversible { bad() } else { bold() };
         for line in text::lines(&words, self.width) {
@@ -90,8 +93,7 @@ pub(crate) fn reach(summary: &CallSummary) -> String {
     if !summary.targets.is_empty() {
         let between =
             if summary.preposition.is_empty() { String::new() } else { format!("{} ", summary.preposition) };
-        let targets: Vec<String> = summary.targets.iter().map(|target| visible_line(target)).collect();
-        words.push_str(&format!(" {between}{}", targets.join(", ")));
+        words.push_str(&format!(" {between}{}", summary.listed_targets(visible_line)));
     }
     words
 }
