@@ -41,7 +41,7 @@ async fn a_problem_with_the_record_is_shown() {
     house.audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap();
     assert_eq!(browser.get("/api/servers").await.json().get("recordProblem"), None);
     let file = rusqlite::Connection::open(house.folder.path().join("audit.db")).unwrap();
-    file.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
+    file.execute_batch("ALTER TABLE blocks RENAME TO elsewhere").unwrap();
     house.audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap_err();
     let said = browser.get("/api/servers").await.json();
     assert!(said["recordProblem"].as_str().unwrap().contains("cannot be written"), "{said}");

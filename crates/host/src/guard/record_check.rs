@@ -58,10 +58,10 @@ mod tests {
         audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap();
         assert_eq!(guard.record_problem(), None);
         let other = rusqlite::Connection::open(&file).unwrap();
-        other.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
+        other.execute_batch("ALTER TABLE blocks RENAME TO elsewhere").unwrap();
         audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap_err();
         assert!(guard.record_problem().is_some_and(|problem| problem.contains("cannot be written")));
-        other.execute_batch("ALTER TABLE elsewhere RENAME TO audit").unwrap();
+        other.execute_batch("ALTER TABLE elsewhere RENAME TO blocks").unwrap();
         audit.check_writable().await.unwrap();
         assert_eq!(guard.record_problem(), None);
     }

@@ -1,4 +1,4 @@
-//! Rows of the audit log: each bound to the one before, with both ends sealed.
+//! Entries of the audit log: each bound to the one before, with both ends sealed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use subtle::ConstantTimeEq as _;
 
+use super::block::{self, Block, BlockSummary, MAX_BLOCK_ENTRIES, NewEntry};
 use super::position::AuditPosition;
 use super::tamper_evidence::TamperEvidence;
 use crate::error::StoreError;
@@ -14,9 +15,12 @@ use crate::key::AuditKeys;
 
 /// Schema of the file, by version: each step is run once, in order. Never change a step; add one.
 ///
-/// Searched columns are computed from the bound text, so that there is nothing beside it to be changed. `ends` holds
-/// the entry before the first one, because older entries may have been deleted, and the last entry.
-pub(super) const MIGRATIONS: [&str; 1] = ["
+/// `ends` holds the entry before the first one, because older entries may have been deleted, and the last entry.
+///
+/// The second step replaces a row for each entry by one for each [`Block`]. What stands beside the texts of its entries
+/// only serves to find it, and verification compares it with them.
+pub(super) const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE audit (
         seq INTEGER PRIMARY KEY, entry TEXT NOT NULL, bound BLOB NOT NULL,
         at INTEGER GENERATED ALWAYS AS (json_extract(entry, '$.at')) VIRTUAL,
@@ -36,7 +40,36 @@ pub(super) const MIGRATIONS: [&str; 1] = ["
     CREATE TRIGGER audit_is_not_cut BEFORE DELETE ON audit
         WHEN OLD.seq > (SELECT seq FROM ends WHERE which = 'first')
         BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END;
-"];
+",
+    "
+    CREATE TABLE blocks (
+        last INTEGER PRIMARY KEY, first INTEGER NOT NULL, first_at INTEGER NOT NULL, last_at INTEGER NOT NULL,
+        kinds INTEGER NOT NULL, before BLOB NOT NULL, bound BLOB NOT NULL, entries TEXT NOT NULL
+    );
+    CREATE TABLE block_names (
+        server TEXT NOT NULL, subject TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (server, subject, last)
+    ) WITHOUT ROWID;
+    INSERT INTO blocks (last, first, first_at, last_at, kinds, before, bound, entries)
+        SELECT seq, seq, ifnull(at, 0), ifnull(at, 0),
+            CASE kind WHEN 'call' THEN 1 WHEN 'prompt' THEN 2 WHEN 'resource' THEN 4 WHEN 'completion' THEN 8
+                WHEN 'subscription' THEN 16 WHEN 'task' THEN 32 WHEN 'decision' THEN 64 WHEN 'definition' THEN 128
+                WHEN 'server' THEN 256 WHEN 'sampling' THEN 512 WHEN 'elicitation' THEN 1024 WHEN 'roots' THEN 2048
+                WHEN 'sign_in' THEN 4096 WHEN 'policy' THEN 8192 ELSE 0 END,
+            lag(bound, 1, (SELECT bound FROM ends WHERE which = 'first')) OVER (ORDER BY seq), bound, entry
+        FROM audit ORDER BY seq;
+    INSERT INTO block_names (server, subject, last)
+        SELECT server, ifnull(subject, ''), seq FROM audit WHERE server IS NOT NULL;
+    DROP TABLE audit;
+    CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON blocks
+        BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END;
+    CREATE TRIGGER audit_is_not_cut BEFORE DELETE ON blocks
+        WHEN OLD.last > (SELECT seq FROM ends WHERE which = 'first')
+        BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END;
+",
+];
+
+/// A value and its position.
+pub(super) type AtPosition<T> = (AuditPosition, T);
 
 /// Position before the very first entry.
 const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; KEY_BYTES] };
@@ -92,20 +125,21 @@ impl ChainError {
 
 /// Returns true if any entry was ever recorded.
 pub(super) fn has_begun(connection: &Connection) -> rusqlite::Result<bool> {
-    connection
-        .query_row("SELECT EXISTS (SELECT 1 FROM ends) OR EXISTS (SELECT 1 FROM audit)", [], |row| row.get(0))
+    connection.query_row("SELECT EXISTS (SELECT 1 FROM ends) OR EXISTS (SELECT 1 FROM blocks)", [], |row| {
+        row.get(0)
+    })
 }
 
 /// Number of entries after which a thread that is in no hurry lets others run. On one processor, a large batch would
-/// otherwise delay all calls by milliseconds.
-const ENTRIES_PER_TURN: usize = 8;
+/// otherwise delay all calls.
+const ENTRIES_PER_TURN: usize = 16;
 
 /// Appends all entries or none. Other processes may have appended entries in the meantime. Other threads run in between
 /// while `may_yield` returns true.
 pub(super) fn append<'a>(
     connection: &mut Connection,
     keys: &AuditKeys,
-    texts: impl ExactSizeIterator<Item = &'a str>,
+    entries: impl ExactSizeIterator<Item = &'a NewEntry>,
     may_yield: impl Fn() -> bool,
 ) -> Result<Vec<AuditPosition>, ChainError> {
     // Immediate, because the last end must not change between being read here and being replaced below.
@@ -119,26 +153,53 @@ pub(super) fn append<'a>(
             NOTHING
         }
     };
-    let mut places = Vec::with_capacity(texts.len());
-    // The statement borrows the transaction and has to be dropped before the commit.
-    {
-        let mut insert =
-            change.prepare_cached("INSERT INTO audit (seq, entry, bound) VALUES (?1, ?2, ?3)")?;
-        for (count, text) in texts.enumerate() {
+    let mut places = Vec::with_capacity(entries.len());
+    let mut entries = entries.peekable();
+    while entries.peek().is_some() {
+        let (before, mut text, mut summary) = (last, String::new(), BlockSummary::default());
+        for (count, entry) in entries.by_ref().take(MAX_BLOCK_ENTRIES).enumerate() {
             if count % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 && may_yield() {
                 std::thread::yield_now();
             }
-            last = following(keys, last, text);
-            insert.execute(params![number(last.seq), text, last.bound])?;
+            if count > 0 {
+                text.push('\n');
+            }
+            text.push_str(entry.text());
+            summary.add(entry);
+            last = following(keys, last, entry.text());
             places.push(last);
         }
+        insert(&change, &Block { before, first: before.seq + 1, last, entries: text }, &summary)?;
     }
     set_end(&change, keys, ChainEnd::Last, last)?;
     change.commit()?;
     Ok(places)
 }
 
-/// Deletes all entries before a moment and seals the new beginning. Returns the number of deleted entries.
+fn insert(connection: &Connection, block: &Block, summary: &BlockSummary) -> rusqlite::Result<()> {
+    let Block { before, first, last, entries } = block;
+    let (first_at, last_at) = summary.at.unwrap_or_default();
+    let sql = "INSERT INTO blocks (last, first, first_at, last_at, kinds, before, bound, entries)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    connection.prepare_cached(sql)?.execute(params![
+        number(last.seq),
+        number(*first),
+        first_at,
+        last_at,
+        summary.kinds,
+        before.bound,
+        last.bound,
+        entries
+    ])?;
+    let sql = "INSERT INTO block_names (server, subject, last) VALUES (?1, ?2, ?3)";
+    let mut insert = connection.prepare_cached(sql)?;
+    for (server, subject) in &summary.names {
+        insert.execute(params![server, subject, number(last.seq)])?;
+    }
+    Ok(())
+}
+
+/// Deletes the blocks whose entries are all from before a moment, and seals the new beginning. Returns the number of deleted entries.
 pub(super) fn delete_before(
     connection: &mut Connection,
     keys: &AuditKeys,
@@ -147,13 +208,15 @@ pub(super) fn delete_before(
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let Some(first) = end(&change, keys, ChainEnd::First)? else { return Ok(0) };
     // Up to the first entry that stays, so that the order is kept even if a clock was set back.
-    let sql = "SELECT seq, bound FROM audit WHERE seq < ifnull((SELECT min(seq) FROM audit WHERE at >= ?1), 1 << 62)
-        ORDER BY seq DESC LIMIT 1";
+    let sql = "SELECT last, bound FROM blocks
+        WHERE last < ifnull((SELECT min(last) FROM blocks WHERE last_at >= ?1), 1 << 62)
+        ORDER BY last DESC LIMIT 1";
     let last_gone = change.query_row(sql, [before], place).optional()?;
     let Some(last_gone) = last_gone else { return Ok(0) };
     // The end first, because the trigger allows deleting only entries up to the sealed beginning.
     set_end(&change, keys, ChainEnd::First, last_gone)?;
-    change.execute("DELETE FROM audit WHERE seq <= ?1", [number(last_gone.seq)])?;
+    change.execute("DELETE FROM blocks WHERE last <= ?1", [number(last_gone.seq)])?;
+    change.execute("DELETE FROM block_names WHERE last <= ?1", [number(last_gone.seq)])?;
     change.commit()?;
     Ok(last_gone.seq - first.seq)
 }
@@ -177,22 +240,33 @@ pub(super) fn verify(
     // Entries deleted since then can no longer be compared.
     let mut noted = noted.filter(|noted| noted.seq > first.seq);
     let mut here = first;
-    let mut rows = view.prepare("SELECT seq, bound, entry FROM audit ORDER BY seq")?;
+    let mut names = 0;
+    let sql = format!("SELECT {}, first_at, last_at, kinds FROM blocks ORDER BY last", block::COLUMNS);
+    let mut rows = view.prepare(&sql)?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
-        let (found, text) = (place(row)?, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
-        let wanted = following(keys, here, text);
-        if found.seq != wanted.seq {
-            return tampered(TamperEvidence::Missing { seq: wanted.seq });
+        let found = block::read(row)?;
+        if found.first > here.seq + 1 {
+            return tampered(TamperEvidence::Missing { seq: here.seq + 1 });
         }
-        if !is_same(&found.bound, &wanted.bound) {
-            return tampered(TamperEvidence::Changed { seq: wanted.seq });
+        let positions = found.positions(keys);
+        let is_last =
+            |place: &AuditPosition| place.seq == found.last.seq && is_same(&place.bound, &found.last.bound);
+        let is_bound = found.first == here.seq + 1
+            && is_same(&found.before.bound, &here.bound)
+            && positions.last().is_some_and(is_last);
+        if !is_bound || !is_summary(&view, &found, row)? {
+            return tampered(TamperEvidence::Changed { seq: here.seq + 1 });
         }
-        if noted.is_some_and(|noted| noted.seq == found.seq && noted.bound != found.bound) {
-            return tampered(TamperEvidence::NotAsNoted { seq: found.seq });
+        let same = |place: &&AuditPosition| noted.is_some_and(|noted| noted.seq == place.seq);
+        if let Some(place) = positions.iter().find(same) {
+            if noted.is_some_and(|noted| noted.bound != place.bound) {
+                return tampered(TamperEvidence::NotAsNoted { seq: place.seq });
+            }
+            noted = None;
         }
-        noted = noted.filter(|noted| noted.seq != found.seq);
-        here = found;
+        names += found.summary().names.len();
+        here = found.last;
     }
     if here.seq < last.seq {
         return tampered(TamperEvidence::Missing { seq: here.seq + 1 });
@@ -203,11 +277,32 @@ pub(super) fn verify(
     if let Some(noted) = noted {
         return tampered(TamperEvidence::Missing { seq: noted.seq });
     }
+    let stored: i64 = view.query_row("SELECT count(*) FROM block_names", [], |row| row.get(0))?;
+    if usize::try_from(stored) != Ok(names) {
+        return tampered(TamperEvidence::Changed { seq: here.seq });
+    }
     Ok(VerifiedLog { entries: last.seq - first.seq, cut: first.seq, last: (last.seq > 0).then_some(last) })
 }
 
+/// Returns true if what stands beside the entries of a block is as they are.
+fn is_summary(connection: &Connection, found: &Block, row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
+    let summary = found.summary();
+    let stored = (Some((row.get("first_at")?, row.get("last_at")?)), row.get::<_, i64>("kinds")?);
+    if (summary.at, summary.kinds) != stored {
+        return Ok(false);
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM block_names WHERE server = ?1 AND subject = ?2 AND last = ?3)";
+    let mut query = connection.prepare_cached(sql)?;
+    for (server, subject) in &summary.names {
+        if !query.query_row(params![server, subject, number(found.last.seq)], |row| row.get(0))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Returns the position of the entry that follows `before`.
-fn following(keys: &AuditKeys, before: AuditPosition, text: &str) -> AuditPosition {
+pub(super) fn following(keys: &AuditKeys, before: AuditPosition, text: &str) -> AuditPosition {
     let seq = before.seq + 1;
     AuditPosition { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
 }

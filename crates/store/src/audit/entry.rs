@@ -97,11 +97,6 @@ impl AuditEntry {
         }
     }
 
-    /// Encodes the entry as it is stored.
-    pub(super) fn to_text(&self) -> String {
-        serde_json::to_string(self).expect("an audit entry serializes to JSON")
-    }
-
     /// Context that a seal of the arguments is bound to, so that it cannot be moved to another entry.
     pub(super) fn seal_context(&self) -> Vec<u8> {
         let parts = [&self.principal, &self.server, &self.subject, &self.call];
@@ -169,6 +164,13 @@ impl AuditEntryKind {
         Self::SignIn,
         Self::Policy,
     ];
+
+    /// Returns the bit that stands for the kind in the row of a block. Files have it: kinds are added to the end of
+    /// [`AuditEntryKind::ALL`] only.
+    pub(super) fn bit(self) -> i64 {
+        let at = Self::ALL.iter().position(|kind| *kind == self);
+        1 << at.unwrap_or_default()
+    }
 
     /// Returns the stored name.
     #[must_use]

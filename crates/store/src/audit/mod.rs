@@ -1,5 +1,6 @@
 //! The audit log: a sequence of events that reveals changed or missing entries.
 
+mod block;
 mod chain;
 mod digest;
 mod entry;
@@ -23,7 +24,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::Connection;
 use serde::{Serialize, Serializer};
 use tokio::sync::{mpsc, oneshot};
 
@@ -31,6 +32,7 @@ use crate::error::StoreError;
 use crate::file;
 use crate::hex::{KEY_BYTES, to_hex};
 use crate::key::AuditKeys;
+use block::NewEntry;
 use chain::ChainError;
 pub use chain::VerifiedLog;
 pub use digest::{AFTER_UNTRUSTED, AuditDigest, PassedCalls, ServerDigest};
@@ -146,7 +148,7 @@ impl AuditLog {
     /// If the writer has ended.
     pub async fn submit(&self, entry: &AuditEntry) -> Result<PendingWrite, StoreError> {
         let (done, written) = oneshot::channel();
-        self.send(WriterJob::Write((entry.to_text(), Some(done)))).await?;
+        self.send(WriterJob::Write((NewEntry::new(entry), Some(done)))).await?;
         Ok(PendingWrite(written))
     }
 
@@ -163,7 +165,7 @@ impl AuditLog {
         }
         match self.try_enqueue(entry) {
             Ok(()) => Ok(()),
-            Err(entry) => self.send(WriterJob::Write((entry.to_text(), None))).await,
+            Err(entry) => self.send(WriterJob::Write((NewEntry::new(&entry), None))).await,
         }
     }
 
@@ -179,7 +181,7 @@ impl AuditLog {
         }
         // Capacity is reserved first, so that the entry can be returned if there is none.
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
-        room.send(WriterJob::Write((entry.to_text(), None)));
+        room.send(WriterJob::Write((NewEntry::new(&entry), None)));
         Ok(())
     }
 
@@ -253,10 +255,7 @@ impl AuditLog {
     /// # Errors
     /// If the file cannot be read.
     pub async fn search(&self, search: AuditQuery) -> Result<Vec<RecordedEntry>, StoreError> {
-        let (condition, mut values) = search.condition();
-        values.push(i64::try_from(search.limit).unwrap_or(i64::MAX).into());
-        let sql = format!("SELECT seq, bound, entry FROM audit WHERE {condition} ORDER BY seq DESC LIMIT ?");
-        self.read(move |connection, _| recorded(connection, &sql, values)).await
+        self.read(move |connection, keys| search::run(connection, keys, &search)).await
     }
 
     /// Returns entries in order, starting after a number, for reading all of them page by page.
@@ -264,9 +263,7 @@ impl AuditLog {
     /// # Errors
     /// If the file cannot be read.
     pub async fn after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEntry>, StoreError> {
-        let sql = "SELECT seq, bound, entry FROM audit WHERE seq > ? ORDER BY seq LIMIT ?";
-        let values = vec![chain::number(seq).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
-        self.read(move |connection, _| recorded(connection, sql, values)).await
+        self.read(move |connection, keys| search::after(connection, keys, seq, limit)).await
     }
 
     /// Verifies the whole log. `noted` is a position that was recorded elsewhere.
@@ -277,8 +274,8 @@ impl AuditLog {
         self.read(move |connection, keys| chain::verify(connection, keys, noted)).await
     }
 
-    /// Deletes the entries before a moment and returns their number. The number and the new beginning of the log are
-    /// sealed.
+    /// Deletes the entries before a moment and returns their number. Entries that were written together with a later one
+    /// stay. The number and the new beginning of the log are sealed.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -329,27 +326,6 @@ impl Drop for AuditLogInner {
             let _ = thread.join();
         }
     }
-}
-
-fn recorded(
-    connection: &Connection,
-    sql: &str,
-    values: Vec<rusqlite::types::Value>,
-) -> Result<Vec<RecordedEntry>, ChainError> {
-    let mut query = connection.prepare_cached(sql)?;
-    let mut rows = query.query(params_from_iter(values))?;
-    let mut all = Vec::new();
-    while let Some(row) = rows.next()? {
-        let seq: i64 = row.get(0)?;
-        let seq = u64::try_from(seq).unwrap_or_default();
-        let bound: Vec<u8> = row.get(1)?;
-        let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        // Rows that cannot be parsed were not written by this program.
-        let changed = || ChainError::Tampered(TamperEvidence::Changed { seq });
-        let entry = serde_json::from_str(text).map_err(|_| changed())?;
-        all.push(RecordedEntry { seq, bound: bound.try_into().map_err(|_| changed())?, entry });
-    }
-    Ok(all)
 }
 
 fn hex<S: Serializer>(bound: &[u8; KEY_BYTES], serializer: S) -> Result<S::Ok, S::Error> {

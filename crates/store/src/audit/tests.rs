@@ -74,32 +74,39 @@ async fn entries_stand_in_order_and_are_there_after_a_restart() {
 async fn whatever_is_changed_put_in_or_taken_out_is_found() {
     for (meddling, wrong) in [
         (
-            "UPDATE audit SET entry = replace(entry, 'tool1', 'toolX') WHERE seq = 2",
+            "UPDATE blocks SET entries = replace(entries, 'tool1', 'toolX') WHERE last = 2",
             TamperEvidence::Changed { seq: 2 },
         ),
-        ("UPDATE audit SET entry = entry || ' ' WHERE seq = 1", TamperEvidence::Changed { seq: 1 }),
-        ("UPDATE audit SET bound = zeroblob(32) WHERE seq = 3", TamperEvidence::Changed { seq: 3 }),
-        ("DELETE FROM audit WHERE seq = 2", TamperEvidence::Missing { seq: 2 }),
-        ("DELETE FROM audit WHERE seq = 1", TamperEvidence::Missing { seq: 1 }),
-        ("DELETE FROM audit WHERE seq >= 4", TamperEvidence::Missing { seq: 4 }),
+        ("UPDATE blocks SET entries = entries || ' ' WHERE last = 1", TamperEvidence::Changed { seq: 1 }),
+        ("UPDATE blocks SET bound = zeroblob(32) WHERE last = 3", TamperEvidence::Changed { seq: 3 }),
+        ("DELETE FROM blocks WHERE last = 2", TamperEvidence::Missing { seq: 2 }),
+        ("DELETE FROM blocks WHERE last = 1", TamperEvidence::Missing { seq: 1 }),
+        ("DELETE FROM blocks WHERE last >= 4", TamperEvidence::Missing { seq: 4 }),
         (
-            "INSERT INTO audit (seq, entry, bound) SELECT 5, entry, bound FROM audit WHERE seq = 4",
+            "INSERT INTO blocks (last, first, first_at, last_at, kinds, before, bound, entries) SELECT 5, 5, first_at, last_at, kinds, before, bound, entries FROM blocks WHERE last = 4",
             TamperEvidence::Changed { seq: 5 },
         ),
         (
-            "UPDATE ends SET seq = 3, bound = (SELECT bound FROM audit WHERE seq = 3) WHERE which = 'last'; DELETE FROM audit WHERE seq = 4",
+            "UPDATE ends SET seq = 3, bound = (SELECT bound FROM blocks WHERE last = 3) WHERE which = 'last'; DELETE FROM blocks WHERE last = 4",
             TamperEvidence::End,
         ),
         (
-            "UPDATE ends SET seq = 1, bound = (SELECT bound FROM audit WHERE seq = 1) WHERE which = 'first'; DELETE FROM audit WHERE seq = 1",
+            "UPDATE ends SET seq = 1, bound = (SELECT bound FROM blocks WHERE last = 1) WHERE which = 'first'; DELETE FROM blocks WHERE last = 1",
             TamperEvidence::End,
         ),
         ("DELETE FROM ends", TamperEvidence::End),
-        ("DELETE FROM ends; DELETE FROM audit WHERE seq > 1", TamperEvidence::End),
+        ("DELETE FROM ends; DELETE FROM blocks WHERE last > 1", TamperEvidence::End),
         (
-            "UPDATE audit SET seq = 9 WHERE seq = 2; UPDATE audit SET seq = 2 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = 9",
+            "UPDATE blocks SET last = 9, first = 9 WHERE last = 2; UPDATE blocks SET last = 2, first = 2 WHERE last = 3; UPDATE blocks SET last = 3, first = 3 WHERE last = 9",
             TamperEvidence::Changed { seq: 2 },
         ),
+        // What a block is found by is compared with its entries.
+        ("UPDATE blocks SET kinds = 0 WHERE last = 2", TamperEvidence::Changed { seq: 2 }),
+        ("UPDATE blocks SET last_at = 1 WHERE last = 3", TamperEvidence::Changed { seq: 3 }),
+        ("UPDATE blocks SET before = zeroblob(32) WHERE last = 3", TamperEvidence::Changed { seq: 3 }),
+        ("UPDATE blocks SET first = 1 WHERE last = 2", TamperEvidence::Changed { seq: 2 }),
+        ("DELETE FROM block_names WHERE last = 2", TamperEvidence::Changed { seq: 2 }),
+        ("INSERT INTO block_names VALUES ('a', 'b', 1)", TamperEvidence::Changed { seq: 4 }),
     ] {
         let place = files();
         drop(filled(&place, 4).await);
@@ -113,7 +120,7 @@ async fn whatever_is_changed_put_in_or_taken_out_is_found() {
 async fn a_record_whose_end_was_changed_is_not_gone_on_with() {
     let place = files();
     drop(filled(&place, 3).await);
-    place.meddle("UPDATE ends SET seq = 2, bound = (SELECT bound FROM audit WHERE seq = 2) WHERE which = 'last'; DELETE FROM audit WHERE seq = 3");
+    place.meddle("UPDATE ends SET seq = 2, bound = (SELECT bound FROM blocks WHERE last = 2) WHERE which = 'last'; DELETE FROM blocks WHERE last = 3");
     let audit = place.open();
     let refused = audit.record(call("more")).await;
     assert!(matches!(refused, Err(StoreError::Tampered { found: TamperEvidence::End, .. })), "{refused:?}");
@@ -126,7 +133,7 @@ async fn sql_itself_refuses_to_change_the_record() {
     let place = files();
     drop(filled(&place, 2).await);
     let connection = Connection::open(&place.file).unwrap();
-    for sql in ["UPDATE audit SET entry = '{}'", "DELETE FROM audit WHERE seq = 1"] {
+    for sql in ["UPDATE blocks SET entries = '{}'", "DELETE FROM blocks WHERE last = 1"] {
         let error = connection.execute(sql, []).unwrap_err().to_string();
         assert!(error.contains("append-only"), "{error}");
     }
@@ -286,7 +293,7 @@ async fn what_could_not_be_written_is_written_later() {
     let other = Connection::open(&place.file).unwrap();
     other
         .execute_batch(
-            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
+            "CREATE TRIGGER full BEFORE INSERT ON blocks BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
         )
         .unwrap();
     audit.enqueue(call("noted")).await.unwrap();
@@ -347,7 +354,7 @@ async fn waiting_callers_share_a_transaction_and_none_is_told_before_it() {
         let seq = u64::try_from(number).unwrap() + 2;
         assert_eq!(pending.place().await.unwrap().seq, seq);
         // Read by another connection, as after a crash of the process.
-        let sql = "SELECT EXISTS (SELECT 1 FROM audit WHERE seq = ?1)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM blocks WHERE last >= ?1)";
         assert!(other.query_row(sql, [chain::number(seq)], |row| row.get::<_, bool>(0)).unwrap());
     }
     let transactions: i64 =
@@ -364,7 +371,7 @@ async fn a_failed_transaction_is_told_to_every_waiting_caller() {
     let other = Connection::open(&place.file).unwrap();
     other
         .execute_batch(
-            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END;
+            "CREATE TRIGGER full BEFORE INSERT ON blocks BEGIN SELECT RAISE(ABORT, 'the disk is full'); END;
              BEGIN IMMEDIATE",
         )
         .unwrap();
@@ -402,4 +409,71 @@ async fn callers_that_stay_away_delay_the_others_briefly() {
         audit.record(call("alone")).await.unwrap();
     }
     assert_eq!(audit.verify(None).await.unwrap().entries, 3 * 33);
+}
+
+/// Entries without a waiting caller are a row together, and each has its own position.
+#[tokio::test]
+async fn entries_that_are_written_together_are_one_block() {
+    let place = files();
+    let audit = filled(&place, 1).await;
+    for number in 0..300 {
+        let mut entry = call(&format!("tool{}", number % 3));
+        entry.at = number;
+        audit.try_enqueue(entry).unwrap();
+    }
+    audit.flush().await.unwrap();
+    let noted = audit.after(150, 1).await.unwrap().remove(0);
+    assert_eq!((noted.seq, noted.entry.at), (151, 149));
+    let noted = AuditPosition { seq: noted.seq, bound: noted.bound };
+    assert!(audit.verify(Some(noted)).await.is_ok());
+    let other = AuditPosition { bound: [0; 32], ..noted };
+    let found = audit.verify(Some(other)).await.unwrap_err();
+    assert!(matches!(found, StoreError::Tampered { found: TamperEvidence::NotAsNoted { seq: 151 }, .. }));
+    let mut search = AuditQuery::new().with_server("files").with_limit(2);
+    (search.subject, search.before) = (Some("tool1".to_owned()), Some(151));
+    let found: Vec<u64> = audit.search(search).await.unwrap().iter().map(|one| one.seq).collect();
+    assert_eq!(found, [150, 147]);
+    let rows = Connection::open(&place.file).unwrap();
+    let rows: i64 = rows.query_row("SELECT count(*) FROM blocks", [], |row| row.get(0)).unwrap();
+    assert!(rows < 20, "{rows}");
+    // Changed in the middle of a block.
+    drop(audit);
+    place.meddle("UPDATE blocks SET entries = replace(entries, '\"at\":250,', '\"at\":251,')");
+    assert!(matches!(found_wrong(&place.open()).await, TamperEvidence::Changed { .. }));
+}
+
+/// A log of the first version: a row for each entry.
+#[tokio::test]
+async fn a_log_with_a_row_for_each_entry_becomes_one_with_blocks() {
+    let place = files();
+    let keys = AuditKeys::open(&place.key, true).unwrap();
+    let connection = file::open(&place.file, &chain::MIGRATIONS[..1]).unwrap();
+    let mut here = AuditPosition { seq: 0, bound: [0; 32] };
+    let seal = |which: &str, at: AuditPosition| {
+        let sealed = keys.bind(&[b"end", which.as_bytes(), &at.seq.to_be_bytes(), &at.bound]);
+        let values = rusqlite::params![which, chain::number(at.seq), at.bound, sealed];
+        connection.execute("INSERT INTO ends VALUES (?1, ?2, ?3, ?4)", values).unwrap();
+    };
+    seal("first", here);
+    for kind in AuditEntryKind::ALL {
+        let mut entry = AuditEntry::new(kind);
+        entry.server = (kind != AuditEntryKind::Policy).then(|| "files".to_owned());
+        let text = serde_json::to_string(&entry).unwrap();
+        here = chain::following(&keys, here, &text);
+        let values = rusqlite::params![chain::number(here.seq), text, here.bound];
+        connection.execute("INSERT INTO audit (seq, entry, bound) VALUES (?1, ?2, ?3)", values).unwrap();
+    }
+    seal("last", here);
+    drop(connection);
+    let audit = place.open();
+    let count = AuditEntryKind::ALL.len() as u64;
+    assert_eq!(audit.verify(Some(here)).await.unwrap().entries, count);
+    for (number, kind) in AuditEntryKind::ALL.into_iter().enumerate() {
+        let found = audit.search(AuditQuery::new().with_kind(kind)).await.unwrap();
+        assert_eq!((found.len(), found[0].seq), (1, number as u64 + 1), "{kind:?}");
+    }
+    let of_server = AuditQuery::new().with_server("files");
+    assert_eq!(audit.search(of_server).await.unwrap().len() as u64, count - 1);
+    audit.record(call("more")).await.unwrap();
+    audit.verify(None).await.unwrap();
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::block::{MAX_BLOCK_ENTRIES, NewEntry};
 use super::chain;
 use super::flush_signal::FlushSignal;
 use super::position::AuditPosition;
@@ -17,8 +18,8 @@ use crate::key::AuditKeys;
 /// Default capacity of the write queue, in entries; callers wait when it is full.
 pub const DEFAULT_QUEUE_CAPACITY: usize = 1024;
 
-/// Maximum number of entries in one transaction.
-const MAX_BATCH_ENTRIES: usize = 256;
+/// Maximum number of entries in one transaction, apart from those that could not be written before.
+const MAX_BATCH_ENTRIES: usize = MAX_BLOCK_ENTRIES;
 
 /// Time for which entries without a waiting caller are gathered. A transaction costs the processor time of about fifty
 /// entries.
@@ -38,9 +39,8 @@ pub(super) enum WriterJob {
     Flush(oneshot::Sender<()>),
 }
 
-/// The text of an entry, and the channel to the caller that waits for it, if any. Callers encode their entries, so that
-/// the only thread that writes has less to do.
-pub(super) type QueuedEntry = (String, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>);
+/// An entry, and the channel to the caller that waits for it, if any.
+pub(super) type QueuedEntry = (NewEntry, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>);
 
 pub(super) struct AuditWriter {
     pub(super) connection: Connection,
@@ -116,9 +116,9 @@ impl AuditWriter {
         }
         let waiting = batch.iter().filter(|(_, done)| done.is_some()).count();
         let begun = Instant::now();
-        let texts = batch.iter().map(|(text, _)| text.as_str());
+        let entries = batch.iter().map(|(entry, _)| entry);
         let may_yield = || waiting == 0 && !self.flush.is_awaited();
-        let written = chain::append(&mut self.connection, &self.keys, texts, may_yield);
+        let written = chain::append(&mut self.connection, &self.keys, entries, may_yield);
         if waiting > 0 {
             // Grows at once and shrinks slowly: a few callers of the same load may be late.
             self.expected = waiting.max(self.expected.midpoint(waiting)).min(MAX_BATCH_ENTRIES);
@@ -138,10 +138,10 @@ impl AuditWriter {
             Err(failed) => failed,
         };
         let mut kept = Vec::new();
-        for (text, done) in batch.drain(..) {
+        for (entry, done) in batch.drain(..) {
             match done {
                 Some(done) => drop(done.send(Err(failed.clone().at(&self.file)))),
-                None => kept.push((text, None)),
+                None => kept.push((entry, None)),
             }
         }
         if !failed_before {

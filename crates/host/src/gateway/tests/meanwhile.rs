@@ -97,7 +97,7 @@ async fn nothing_is_called_while_it_cannot_be_recorded() {
         let call = async || client.call("files__write", json!({ "path": "/a" })).await.unwrap();
         assert!(!call().await.has_failed(), "{up}");
         let spoiled = rusqlite::Connection::open(&file).unwrap();
-        spoiled.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
+        spoiled.execute_batch("ALTER TABLE blocks RENAME TO elsewhere").unwrap();
         // Those that are under way when it breaks are let through: that they were cannot be written any more.
         let mut last = call().await;
         for _ in 0..200 {
@@ -113,7 +113,7 @@ async fn nothing_is_called_while_it_cannot_be_recorded() {
             assert!(call().await.has_failed(), "{up}");
         }
         assert_eq!(called.load(Ordering::SeqCst), before, "{up}");
-        spoiled.execute_batch("ALTER TABLE elsewhere RENAME TO audit").unwrap();
+        spoiled.execute_batch("ALTER TABLE elsewhere RENAME TO blocks").unwrap();
         assert!(!call().await.has_failed(), "{up}: it can be again");
     }
 }
