@@ -2,7 +2,7 @@
 
 use hospes::{Call, Outcome};
 use hospes_model::{
-    DiscoverResult, PromptsCapability, RawJson, Reply, ResourcesCapability, Revision, RpcError,
+    DiscoverResult, Method, PromptsCapability, RawJson, Reply, ResourcesCapability, Revision, RpcError,
     ServerCapabilities, TASKS_EXTENSION, ToolsCapability,
 };
 use hospes_store::pins::ItemKind;
@@ -10,7 +10,7 @@ use hospes_store::pins::ItemKind;
 use super::gateway_state::{CatalogueView, ViewLease};
 use super::handle::Gateway;
 use crate::catalogue::MergedCatalogue;
-use crate::server::implementation;
+use crate::server::{ListKinds, implementation};
 
 impl Gateway {
     /// Returns the capabilities of the gateway. All of them are declared, always. A server with prompts may connect
@@ -79,7 +79,21 @@ impl Gateway {
     ) -> Result<Outcome, RpcError> {
         let params: hospes_model::PaginatedParams = call.decode()?;
         self.shared.wait_for_first_start(&using.view, |slot| slot.server.start_wait).await;
+        // The pages of one list are of one state.
+        if params.cursor.is_none() {
+            self.shared.freshen(&using.view, list_kinds(&call.method)).await;
+        }
         let catalogue = using.catalogue();
         page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
+    }
+}
+
+/// Returns the list that a method reads.
+fn list_kinds(method: &Method) -> ListKinds {
+    ListKinds {
+        tools: *method == Method::ToolsList,
+        prompts: *method == Method::PromptsList,
+        // The templates are read with them.
+        resources: *method == Method::ResourcesList,
     }
 }

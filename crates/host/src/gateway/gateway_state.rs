@@ -23,7 +23,7 @@ use crate::config::HostSettings;
 use crate::config::ToolFilter;
 use crate::guard::PolicyEnforcer;
 use crate::sampling::Sampler;
-use crate::server::{CapabilitySet, UpstreamEpoch, UpstreamListing};
+use crate::server::{CapabilitySet, ListKinds, UpstreamEpoch, UpstreamListing};
 use crate::upstream::{
     ApplicationIdentity, ReadyConnection, ServerMemory, SupervisedConnection, UpstreamEntry, UpstreamPhase,
     UpstreamState,
@@ -460,6 +460,13 @@ impl GatewayState {
                 () = sleep_until(until) => {}
             }
         }
+    }
+
+    /// Reads lists again that an application asks for again, of the servers that do not announce changes.
+    pub(super) async fn freshen(&self, view: &CatalogueView, wanted: ListKinds) {
+        let seen = self.upstreams.iter().enumerate().filter(|(server, _)| view.sees(*server));
+        let lines = seen.filter_map(|(_, slot)| Some(slot.of(view.user.as_ref())?.line(view.abilities)));
+        futures::future::join_all(lines.map(|line| async move { line.freshen(wanted).await })).await;
     }
 
     /// Returns the status of the host and all servers.

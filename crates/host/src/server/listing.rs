@@ -92,6 +92,20 @@ impl ListKinds {
         }
     }
 
+    /// Returns true if a list is in both selections.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        (self.tools && other.tools) || (self.prompts && other.prompts) || (self.resources && other.resources)
+    }
+
+    /// Returns the lists of both selections.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            tools: self.tools || other.tools,
+            prompts: self.prompts || other.prompts,
+            resources: self.resources || other.resources,
+        }
+    }
+
     /// Number of requests needed to read the lists.
     #[must_use]
     pub fn count(self) -> usize {

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod list_upkeep;
+mod relisting;
 mod supervisor;
 
 use std::sync::Arc;
@@ -10,9 +11,11 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
 use hospes_model::{Method, Notification, RawJson, SubscriptionFilter, SubscriptionsListenParams};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, broadcast, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::relisting::RelistingState;
 use super::phase::{ReadyConnection, UpstreamPhase};
 use super::server_memory::ServerMemory;
 use crate::server::{CapabilitySet, UpstreamConnection, UpstreamConnector, UpstreamEpoch, UpstreamServer};
@@ -45,6 +48,8 @@ pub(crate) struct SupervisedConnection {
     doubt: Notify,
     /// True if the server has announced changed tools that have not been read since.
     pub(super) unread: watch::Sender<bool>,
+    /// Lists that were delivered and may have changed since.
+    relisting: Mutex<RelistingState>,
     /// Log messages, and notifications of extensions, that belong to no call.
     told: broadcast::Sender<Notification>,
 }
@@ -93,6 +98,7 @@ impl SupervisedConnection {
             queued: AtomicUsize::new(0),
             doubt: Notify::new(),
             unread: watch::Sender::new(false),
+            relisting: Mutex::default(),
             told: broadcast::Sender::new(NOTIFICATION_BUFFER),
         });
         // The task holds the line alive: it ends when it is asked to stop, not with the last handle.

@@ -1,5 +1,7 @@
 //! Servers that are late, and servers whose lists are not as they should be.
 
+use std::sync::atomic::AtomicU32;
+
 use hospes::model::{
     DiscoverResult, ListPromptsResult, PromptsCapability, Reply, RpcError, ServerCapabilities,
     SubscriptionsAcknowledgedParams, ToolsCapability,
@@ -161,4 +163,59 @@ async fn what_is_good_in_a_broken_list_is_shown_and_what_is_not_is_named() {
         changed.notify_one();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// A server that declares no notifications of changes: its tools are other ones with each list.
+struct Silent {
+    lists: Arc<AtomicU32>,
+}
+
+impl Service for Silent {
+    async fn call(&self, call: Call) -> Outcome {
+        match call.method {
+            Method::ToolsList => {
+                let count = self.lists.fetch_add(1, Ordering::SeqCst);
+                let tool = json!({ "name": format!("tool{count}"), "inputSchema": { "type": "object" } });
+                Outcome::Complete(Reply::raw(Revision::LATEST, json!({ "tools": [tool] }).into()))
+            }
+            _ => Outcome::Complete(ListPromptsResult::new(Vec::new()).into()),
+        }
+    }
+}
+
+impl UpstreamConnector for Silent {
+    fn connect(
+        &self,
+        _: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
+        let service = BoxService::new(Self { lists: Arc::clone(&self.lists) });
+        let mut connection = UpstreamConnection::new(service, Revision::LATEST);
+        connection.capabilities = ServerCapabilities::new()
+            .with_tools(ToolsCapability::new())
+            .with_prompts(PromptsCapability::new());
+        Box::pin(std::future::ready(Ok(connection)))
+    }
+}
+
+/// An application that lists again receives the list as it is now, and the server is asked at most once a second.
+#[tokio::test(start_paused = true)]
+async fn lists_of_a_server_that_announces_no_changes_are_read_again() {
+    let silent = Arc::new(Silent { lists: Arc::default() });
+    let lists = Arc::clone(&silent.lists);
+    let mut config = HostConfig::default();
+    let transport = ServerTransport::builtin("silent", []);
+    config.servers.push(ServerConfig::new("silent", transport, ConfigSource::unwritten("a test")));
+    let host = Host::builder(config)
+        .connectors(move |_, _| Arc::clone(&silent) as Arc<dyn UpstreamConnector>)
+        .start()
+        .unwrap();
+    let client = plain(&host, Revision::LATEST_LEGACY).await;
+    let listed = async || client.tools().all().await.unwrap().remove(0).name;
+    assert_eq!(listed().await, "silent__tool0");
+    client.prompts().all().await.unwrap();
+    assert_eq!(listed().await, "silent__tool1");
+    assert_eq!(listed().await, "silent__tool1", "just read");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(listed().await, "silent__tool2");
+    assert_eq!(lists.load(Ordering::SeqCst), 3);
 }
