@@ -11,8 +11,8 @@ use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::document::{ConfigFormat, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource};
-use super::expand::{ConfigDialect, ExpansionScope};
-use super::foreign::{dialect, is_foreign_toml, read_foreign};
+use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
+use super::foreign::{dialect, is_foreign_toml, read_foreign, yaml_dialect};
 use super::model::{AllowedCallers, ConsoleConfig, HostConfig};
 use super::native::read_native;
 use super::partial::{LocatedSetting, PartialConfig};
@@ -21,6 +21,7 @@ use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
 /// Folders in which applications keep a project's settings; the project is the folder above.
 const SETTINGS_FOLDERS: [&str; 7] = [".vscode", ".cursor", ".gemini", ".codex", ".claude", ".github", ".zed"];
 
+type SecretSource<'a> = Box<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'a>;
 type VariableLookup<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
 /// Reads configuration files.
@@ -29,6 +30,8 @@ pub struct ConfigLoader<'a> {
     workspace: Option<PathBuf>,
     allow_unset: bool,
     keep_going: bool,
+    keep_references: bool,
+    secrets: Option<SecretSource<'a>>,
 }
 
 impl Default for ConfigLoader<'_> {
@@ -45,6 +48,8 @@ impl<'a> ConfigLoader<'a> {
             workspace: None,
             allow_unset: false,
             keep_going: false,
+            keep_references: false,
+            secrets: None,
         }
     }
 
@@ -74,6 +79,26 @@ impl<'a> ConfigLoader<'a> {
     #[must_use]
     pub fn keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;
+        self
+    }
+
+    /// Sets the function that looks up `${secret:NAME}` in Hospes' own files. It returns the value, `None` if there is no
+    /// secret of this name, or the reason why the store cannot be read. Without it, no secret is stored.
+    #[must_use]
+    pub fn secrets(
+        mut self,
+        look_up: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'a,
+    ) -> Self {
+        self.secrets = Some(Box::new(look_up));
+        self
+    }
+
+    /// Resolves no references. The texts of the servers then have the form of Hospes' own file, also those of other
+    /// applications: `${env:NAME}` becomes `${NAME}`. Only the servers are read. Such a configuration can be written to
+    /// a file, and not be started.
+    #[must_use]
+    pub fn keep_references(mut self, keep: bool) -> Self {
+        self.keep_references = keep;
         self
     }
 
@@ -128,7 +153,7 @@ impl<'a> ConfigLoader<'a> {
                 ConfigFormat::Toml if own => ConfigDialect::Own,
                 ConfigFormat::Toml => ConfigDialect::Codex,
                 ConfigFormat::Json => dialect(&absolute),
-                ConfigFormat::Yaml => ConfigDialect::Goose,
+                ConfigFormat::Yaml => yaml_dialect(&absolute, &root),
             },
             variable: &*self.variables,
             home: home.as_deref(),
@@ -136,6 +161,9 @@ impl<'a> ConfigLoader<'a> {
             folder,
             inputs: &[],
             allow_unset: self.allow_unset,
+            secret: self.secrets.as_ref().map(|look_up| &**look_up as &SecretLookup<'_>),
+            keep: self.keep_references,
+            asked: &[],
         };
         if own {
             read_native(&root, &scope, &mut part)
@@ -152,6 +180,7 @@ impl fmt::Debug for ConfigLoader<'_> {
             .field("workspace", &self.workspace)
             .field("allow_unset", &self.allow_unset)
             .field("keep_going", &self.keep_going)
+            .field("keep_references", &self.keep_references)
             .finish_non_exhaustive()
     }
 }
@@ -215,6 +244,8 @@ impl ConfigMerge {
         }
         self.config.servers.extend(part.servers);
         self.config.rejected.extend(part.rejected);
+        self.config.skipped.extend(part.skipped);
+        self.config.inputs.extend(part.inputs);
     }
 
     fn finish(mut self, keep_going: bool) -> Result<HostConfig, ConfigErrors> {

@@ -36,12 +36,13 @@ pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, Aut
 pub use command_line::{SplitCommandError, split_command};
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
+pub use expand::{MAX_SECRET_NAME, is_secret_reference};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
 pub use model::{
-    AccountChoice, AllowedCallers, BuiltinTransport, ConsoleConfig, EraChoice, HostConfig, HttpFlavour,
-    HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig, ServerConfig,
-    ServerTimeouts, ServerTransport, StdioTransport, ToolFilter,
+    AccountChoice, AllowedCallers, BuiltinTransport, ConfigInput, ConsoleConfig, EraChoice, HostConfig,
+    HttpFlavour, HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig,
+    ServerConfig, ServerTimeouts, ServerTransport, SkippedServer, StdioTransport, ToolFilter,
 };
 pub(crate) use model::{is_exposed, is_loopback};
 pub use models::ModelsConfig;

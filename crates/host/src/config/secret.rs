@@ -98,6 +98,13 @@ impl ServerUrl {
         Self { written, url }
     }
 
+    /// Creates a URL whose references are not resolved. It is good for a file, and leads nowhere.
+    pub(super) fn unresolved(written: String) -> Self {
+        let url = Url::parse(&written).or_else(|_| Url::parse("http://unresolved.invalid/"));
+        let url = url.expect("the second URL is valid");
+        Self { written, url }
+    }
+
     pub(crate) fn written(&self) -> &str {
         &self.written
     }
