@@ -430,7 +430,7 @@ pub(super) fn escape_references(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

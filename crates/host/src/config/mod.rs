@@ -1,6 +1,7 @@
 #![doc = include_str!("format.md")]
 
 mod accounts;
+pub mod applications;
 mod argument_check;
 mod auth;
 mod command_line;
@@ -9,12 +10,14 @@ mod document;
 mod error;
 mod expand;
 mod foreign;
+pub mod import;
 mod keys;
 mod load;
 mod model;
 mod models;
 mod native;
 mod nearest;
+mod own_text;
 mod partial;
 mod pins;
 mod remote;
@@ -25,6 +28,7 @@ mod server;
 mod settings;
 mod table;
 mod text_file;
+mod text_parts;
 mod yaml;
 
 #[cfg(test)]
@@ -48,6 +52,7 @@ pub(crate) use model::{is_exposed, is_loopback};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
+pub use own_text::server_toml;
 pub use pins::PinMode;
 pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
@@ -61,3 +66,4 @@ pub use settings::{
     DEFAULT_START_WAIT, DEFAULT_STARTING_PER_CORE, HostSettings,
 };
 pub use text_file::MAX_FILE;
+pub use text_parts::{TextPart, join_parts, text_parts};
