@@ -11,7 +11,9 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
-pub(crate) use self::files::{ImportArgs, SecretCommand, SecretListArgs, SecretRemoveArgs, SecretSetArgs};
+pub(crate) use self::files::{
+    ExportArgs, ImportArgs, SecretCommand, SecretListArgs, SecretRemoveArgs, SecretSetArgs,
+};
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
     PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
@@ -60,6 +62,8 @@ pub(crate) enum CliCommand {
     Approve(ApproveArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
+    /// Write the configured servers in the form of an application
+    Export(ExportArgs),
     /// Store, list and delete secrets that the configuration refers to
     #[command(subcommand)]
     Secret(SecretCommand),

@@ -48,6 +48,33 @@ them as ${secret:NAME}.
   hospes import --yes --server cursor:github     one server, the one that Cursor has
   hospes import --yes ./mcp.json                 a file";
 
+/// Options of `hospes export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_HELP)]
+pub(crate) struct ExportArgs {
+    /// Servers to export [default: all]
+    #[arg(value_name = "SERVER")]
+    pub(crate) servers: Vec<String>,
+    /// Application in whose form the servers are written
+    #[arg(short, long, value_name = "APP", value_parser = formats())]
+    pub(crate) format: String,
+    /// New file to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the values of secrets, instead of references to variables
+    #[arg(long)]
+    pub(crate) with_secrets: bool,
+    /// Configuration file to export. May be repeated [default: config.toml in the configuration folder]
+    #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Vec<PathBuf>,
+}
+
+const EXPORT_HELP: &str = "\
+A secret becomes a reference to a variable in the form of the application, or <NAME> if the application has none.
+
+  hospes export --format cursor                            all servers, as a file of Cursor
+  hospes export --format codex github --output new.toml    one server, into a new file";
+
 /// Subcommands of `hospes secret`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
@@ -81,6 +108,11 @@ pub(crate) struct SecretRemoveArgs {
     /// Name of the secret
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+}
+
+/// Returns the parser for the form of an application.
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(APPLICATIONS.iter().map(|one| one.id))
 }
 
 /// Returns the parser for the id of an application.

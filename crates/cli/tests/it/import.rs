@@ -278,3 +278,50 @@ fn a_typed_secret_is_not_shown() {
         terminal.text()
     );
 }
+
+#[test]
+fn servers_are_exported_without_secrets_and_imported_again() {
+    let person = Person::new();
+    person.run(&["import", "--yes", "--server", "github", "--server", "claude-code:search"]);
+    let before = person.config();
+    let ran = person.run(&["export", "--format", "cursor", "--output", "cursor.json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("Cursor needs values for AUTHORIZATION, GITHUB_TOKEN"), "{ran:?}");
+    let written = person.0.read("cursor.json");
+    assert!(
+        written.contains("\"GITHUB_TOKEN\": \"${env:GITHUB_TOKEN}\"") && !written.contains(TOKEN),
+        "{written}"
+    );
+    // An existing file is not replaced.
+    let ran = person.run(&["export", "--format", "cursor", "--output", "cursor.json"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("an existing file is not replaced"), "{ran:?}");
+    // What was written is read as the same servers.
+    let result = json(&person.run(&["import", "--json", "cursor.json", "--config", "other.toml"]));
+    let names: Vec<_> =
+        result["servers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["github", "search"]);
+    assert_eq!(person.config(), before);
+}
+
+#[test]
+fn secrets_are_exported_on_request_into_a_private_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let person = Person::new();
+    person.run(&["import", "--yes", "--server", "github"]);
+    let args =
+        ["export", "--format", "claude-desktop", "--with-secrets", "--output", "desktop.json", "github"];
+    let ran = person.run(&args);
+    assert!(ran.code == Some(0) && ran.stderr.contains("the text has secrets in it"), "{ran:?}");
+    let written = person.0.read("desktop.json");
+    assert!(written.contains(TOKEN) && written.contains("<LEVEL>"), "{written}");
+    let mode = std::fs::metadata(person.0.path("desktop.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    person.run(&["secret", "remove", "github.GITHUB_TOKEN"]);
+    let ran = person.run(&["export", "--format", "zed", "--with-secrets"]);
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("the secret `github.GITHUB_TOKEN` is not stored"),
+        "{ran:?}"
+    );
+    let ran = person.run(&["export", "--format", "zed", "gihtub"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("did you mean `github`?"), "{ran:?}");
+}

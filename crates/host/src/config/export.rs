@@ -7,7 +7,9 @@ use std::path::Path;
 use hospes_sandbox::SandboxKind;
 
 use super::applications::{EntryShape, FileFormat, HttpShape, ServerListing, VariableSyntax};
-use super::model::{BuiltinTransport, HttpFlavour, HttpTransport, ServerConfig, ServerTransport, StdioTransport};
+use super::model::{
+    BuiltinTransport, HttpFlavour, HttpTransport, ServerConfig, ServerTransport, StdioTransport,
+};
 use super::own_text;
 use super::secret::ExpandedText;
 use super::text_parts::{TextPart, text_parts};
@@ -299,7 +301,9 @@ impl EntryWriter<'_> {
                         _ => literal.contains("${"),
                     };
                     if is_reference {
-                        return Err("it has a text that the application would take for a reference".to_owned());
+                        return Err(
+                            "it has a text that the application would take for a reference".to_owned()
+                        );
                     }
                     written.push_str(&literal);
                 }
@@ -357,7 +361,11 @@ fn variable_name(secret: &str, taken: &BTreeMap<String, String>) -> String {
     let valid = |text: &str| {
         let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let name: String = text.chars().take(MAX_VARIABLE).map(letter).collect();
-        if name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() { format!("_{name}") } else { name }
+        if name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
+            format!("_{name}")
+        } else {
+            name
+        }
     };
     let is_free = |name: &String| taken.get(name).is_none_or(|known| known == secret);
     let last = secret.rsplit('.').next().unwrap_or(secret);
@@ -397,9 +405,8 @@ impl Value {
             Self::List(items) => block('[', items.iter().map(|item| item.json(depth + 1)).collect(), ']'),
             Self::Object(members) if members.is_empty() => "{}".to_owned(),
             Self::Object(members) => {
-                let members = members
-                    .iter()
-                    .map(|(key, value)| format!("{}: {}", quoted(key), value.json(depth + 1)));
+                let members =
+                    members.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.json(depth + 1)));
                 block('{', members.collect(), '}')
             }
             Self::Text(text) => quoted(text),
@@ -554,7 +561,13 @@ builtin = "time"
             let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
             let expected: &[&str] = if has_http { &["github", "web", "time"] } else { &["github", "time"] };
             assert_eq!(names, expected, "{}\n{}", application.id, exported.text);
-            assert!(config.warnings.is_empty(), "{}: {:?}\n{}", application.id, config.warnings, exported.text);
+            assert!(
+                config.warnings.is_empty(),
+                "{}: {:?}\n{}",
+                application.id,
+                config.warnings,
+                exported.text
+            );
             let has_references = application.shape.variables != VariableSyntax::None;
             let ServerTransport::Stdio(stdio) = &config.server("github").unwrap().transport else { panic!() };
             let args: Vec<_> = stdio.args.iter().map(ExpandedText::reveal).collect();
@@ -614,7 +627,11 @@ tools = { exclude = ["y"] }
         let exported = export("goose", text);
         let omitted: Vec<_> = exported.omitted.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(omitted, ["confined", "literal", "file", "web", "tools", "tools"]);
-        assert!(exported.text.contains("off:") && exported.text.contains("enabled: false"), "{}", exported.text);
+        assert!(
+            exported.text.contains("off:") && exported.text.contains("enabled: false"),
+            "{}",
+            exported.text
+        );
         let exported = export("cursor", text);
         assert!(exported.omitted[0].1.contains("disabled"), "{:?}", exported.omitted);
         assert!(!exported.text.contains("off"));

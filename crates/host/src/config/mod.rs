@@ -9,6 +9,7 @@ mod decision_source;
 mod document;
 mod error;
 mod expand;
+pub mod export;
 mod foreign;
 pub mod import;
 mod keys;
