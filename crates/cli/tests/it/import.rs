@@ -202,6 +202,7 @@ fn a_file_that_cannot_be_extended_is_left_alone() {
 fn a_person_chooses_and_types_hidden_values() {
     let person = Person::new();
     let mut terminal = Terminal::start(&person.0.command(&["import"]), 160, 50);
+    terminal.sees("stored encrypted: github.GITHUB_TOKEN");
     terminal.sees("Which one?");
     terminal.type_keys("2\r");
     terminal.sees("Key of the mail");

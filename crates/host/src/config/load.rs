@@ -13,7 +13,7 @@ use super::document::{ConfigFormat, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource};
 use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
 use super::foreign::{dialect, is_foreign_toml, read_foreign, yaml_dialect};
-use super::model::{AllowedCallers, ConsoleConfig, HostConfig};
+use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer};
 use super::native::read_native;
 use super::partial::{LocatedSetting, PartialConfig};
 use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
@@ -133,7 +133,8 @@ impl<'a> ConfigLoader<'a> {
     }
 
     fn part(&self, file: &Path, text: &str) -> PartialConfig {
-        let mut part = PartialConfig::default();
+        // An import starts nothing, so that a required server is as good as any other.
+        let mut part = PartialConfig { is_lenient: self.keep_references, ..PartialConfig::default() };
         let name: Arc<Path> = file.into();
         let format = format(file, text);
         let root = match parse(&name, format, text) {
@@ -208,7 +209,10 @@ struct ConfigMerge {
 }
 
 impl ConfigMerge {
-    fn add(&mut self, part: PartialConfig) {
+    fn add(&mut self, mut part: PartialConfig) {
+        if part.is_lenient {
+            self.reject_repeated(&mut part);
+        }
         self.errors.extend(part.report.errors);
         self.config.warnings.extend(part.report.warnings);
         merge_setting("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
@@ -246,6 +250,28 @@ impl ConfigMerge {
         self.config.rejected.extend(part.rejected);
         self.config.skipped.extend(part.skipped);
         self.config.inputs.extend(part.inputs);
+    }
+
+    /// Rejects servers whose name another one has already, in this part or an earlier one.
+    fn reject_repeated(&self, part: &mut PartialConfig) {
+        let mut known = self.names.clone();
+        for server in std::mem::take(&mut part.servers) {
+            match known.iter().find(|(name, _)| *name == server.name) {
+                Some((_, first)) => {
+                    let (name, second) = (server.name, server.source);
+                    let first = first.clone();
+                    let error =
+                        ConfigError::DuplicateServer { name: name.clone(), first, second: second.clone() };
+                    // Under another name, since the first one keeps its own.
+                    let name = format!("{name} (repeated)");
+                    part.rejected.push(RejectedServer { name, source: second, errors: error.into() });
+                }
+                None => {
+                    known.push((server.name.clone(), server.source.clone()));
+                    part.servers.push(server);
+                }
+            }
+        }
     }
 
     fn finish(mut self, keep_going: bool) -> Result<HostConfig, ConfigErrors> {

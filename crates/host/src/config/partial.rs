@@ -40,6 +40,8 @@ pub(super) struct PartialConfig {
     pub(super) skipped: Vec<SkippedServer>,
     pub(super) inputs: Vec<ConfigInput>,
     pub(super) report: ConfigReport,
+    /// True if a mistake in a server's entry never stops the other servers.
+    pub(super) is_lenient: bool,
 }
 
 impl PartialConfig {
@@ -53,7 +55,7 @@ impl PartialConfig {
                 self.skipped.push(SkippedServer { name: entry.key.clone(), source: entry.at.clone(), reason })
             }
             // The host is not to start without it, so it is not left out either.
-            _ if is_required(entry) => self.report.errors.extend(errors),
+            _ if is_required(entry) && !self.is_lenient => self.report.errors.extend(errors),
             _ => self.rejected.push(RejectedServer {
                 name: entry.key.clone(),
                 source: entry.at.clone(),

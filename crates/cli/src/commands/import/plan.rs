@@ -99,12 +99,18 @@ impl ImportPlan {
                 None => ServerState::New,
             };
             let server = found.server.clone();
+            // Shown before anything is asked; the final names are chosen when the secrets are stored.
+            let mut secrets = Vec::new();
+            let _values = take_secrets(&mut server.clone(), &mut |name, _| {
+                secrets.push(name.to_owned());
+                name.to_owned()
+            });
             planned.push(PlannedServer {
                 found,
                 state,
                 is_selected: false,
                 server,
-                secrets: Vec::new(),
+                secrets,
                 missing: Vec::new(),
             });
         }

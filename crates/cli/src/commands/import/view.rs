@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use hospes_host::config::ServerTransport;
 use hospes_host::config::import::required_variables;
 use serde_json::{Value, json};
 
@@ -84,6 +85,13 @@ fn notes(planned: &PlannedServer) -> Vec<String> {
     if !planned.secrets.is_empty() {
         notes.push(format!("stored encrypted: {}", printable(&planned.secrets.join(", "))));
     }
+    if let ServerTransport::Http(http) = &planned.server.transport
+        && http.url.to_string().starts_with("http://")
+        && !http.plain_http
+        && !is_local(http.url.reveal())
+    {
+        notes.push("needs `plain_http = true` in its table, because its URL is not encrypted".to_owned());
+    }
     let unset: Vec<String> = required_variables(&planned.server)
         .into_iter()
         .filter(|name| std::env::var_os(name).is_none())
@@ -98,6 +106,16 @@ fn notes(planned: &PlannedServer) -> Vec<String> {
         notes.push(format!("needs a secret: `hospes secret set {name}`"));
     }
     notes
+}
+
+/// Returns true if a URL leads to this machine.
+fn is_local(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 /// Prints what was done, or how to do it.

@@ -76,14 +76,21 @@ fn a_bad_entry_stops_only_itself_and_a_bad_file_only_itself() {
             r#"{"mcpServers": {"bad": {"command": 1}, "ws": {"type": "ws", "url": "ws://x"}, "a": {"command": "x"}, "me": {"command": "/opt/hospes", "args": ["stdio"]}}}"#,
         ),
         ("kiro", ".kiro/settings/mcp.json", "{"),
+        (
+            "codex",
+            ".codex/config.toml",
+            "[mcp_servers.must]\nrequired = true\ncommand = 1\n[mcp_servers.c]\ncommand = 'c'\n",
+        ),
+        ("warp", ".warp/.mcp.json", r#"{"mcpServers": {"w": {"command": "x"}, "w": {"command": "y"}}}"#),
         ("gemini", ".gemini/settings.json", r#"{"theme": "x"}"#),
     ]);
-    assert_eq!(found.servers.len(), 1);
+    let names: Vec<_> = found.servers.iter().map(|found| found.server.name.as_str()).collect();
+    assert_eq!(names, ["a", "c", "w"]);
     let refused: Vec<_> = found.refused.iter().map(|refused| refused.name.as_str()).collect();
-    assert_eq!(refused, ["bad", "ws", "me"]);
+    assert_eq!(refused, ["bad", "ws", "me", "must", "w (repeated)"]);
     assert!(found.refused[0].reason.contains("expected a string or an array"), "{:?}", found.refused);
     assert_eq!(found.unreadable.len(), 1);
-    assert_eq!(found.files.len(), 1);
+    assert_eq!(found.files.len(), 3);
 }
 
 #[test]
