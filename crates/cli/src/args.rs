@@ -1,5 +1,6 @@
 //! Command-line arguments as parsed by clap. The commands interpret them.
 
+mod files;
 mod rules;
 
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
+pub(crate) use self::files::{
+    ExportArgs, ImportArgs, SecretCommand, SecretListArgs, SecretRemoveArgs, SecretSetArgs,
+};
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
     PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
@@ -56,6 +60,13 @@ pub(crate) enum CliCommand {
     Console(ConsoleArgs),
     /// Show and decide the pending approvals of the running host
     Approve(ApproveArgs),
+    /// Import the servers that your applications are configured with
+    Import(ImportArgs),
+    /// Write the configured servers in the form of an application
+    Export(ExportArgs),
+    /// Store, list and delete secrets that the configuration refers to
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// List what a server offers
     List(ListArgs),
     /// Call a tool of a server

@@ -175,7 +175,8 @@ fn open(
     if purpose == KeyPurpose::Repair && !store.can_open().map_err(unusable_store_error)? {
         let aside = store.set_aside().map_err(unusable_store_error)?;
         say(&format!(
-            "{} could not be decrypted with its key and was renamed to {}; sign in to your servers again",
+            "{} could not be decrypted with its key and was renamed to {}; sign in to your servers again, and store \
+             the secrets that `hospes secret list` names",
             paths::display_path(&places.sealed),
             paths::display_path(&aside)
         ));

@@ -57,8 +57,9 @@ fn current_process() -> Decider {
 async fn decisions_from() -> CliResult<DecisionSource> {
     let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
     // An error in a server's entry must not loosen who may decide.
-    let said =
-        settings::load(&ConfigFileArgs { config, allow_unset: true, strict: false })?.config.decisions_from;
+    let said = settings::load_without_secrets(&ConfigFileArgs { config, allow_unset: true, strict: false })?
+        .config
+        .decisions_from;
     let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
     let running = local_host::ask_running_host("cannot read the decision settings of the console", asked)
         .await

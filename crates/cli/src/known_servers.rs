@@ -62,7 +62,7 @@ pub(crate) async fn configured_servers(
 ) -> Option<Vec<ConfiguredServer>> {
     // Unset variables do not matter, because a server's tools do not depend on them here.
     let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
-    let servers = match settings::load(&files) {
+    let servers = match settings::load_without_secrets(&files) {
         Ok(loaded) if loaded.files.is_empty() => settings::default_servers(),
         Ok(loaded) => {
             let rejected = loaded.config.rejected;

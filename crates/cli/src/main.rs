@@ -20,6 +20,7 @@ mod output;
 mod paths;
 mod progress;
 mod prompt;
+mod secrets;
 mod settings;
 mod target;
 
@@ -73,6 +74,9 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Status(args) => Box::pin(commands::status::run(args, output)).await,
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
+        CliCommand::Import(args) => commands::import::run(&args, output),
+        CliCommand::Export(args) => commands::export::run(&args, output),
+        CliCommand::Secret(args) => commands::secret::run(args, output),
         CliCommand::List(args) => Box::pin(commands::list::run(args, output)).await,
         CliCommand::Call(args) => Box::pin(commands::call::run(args, output)).await,
         CliCommand::Chat(args) => Box::pin(chat::run(args, output)).await,

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use crate::exit::CliError;
 
@@ -103,6 +107,42 @@ impl CliOutput {
         match io::stdin().read_line(&mut line) {
             Ok(1..) => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
             _ => None,
+        }
+    }
+}
+
+/// Reads a line from the terminal without showing it. Returns `None` if the person cancels, or without a terminal.
+pub(crate) fn ask_hidden(question: impl fmt::Display) -> Option<Zeroizing<String>> {
+    if !is_interactive() {
+        return None;
+    }
+    // First, because what is typed at once would be shown.
+    enable_raw_mode().ok()?;
+    err(&format!("{question}"));
+    let line = read_hidden();
+    // The terminal must show what is typed again, whatever was typed.
+    let _gone = disable_raw_mode();
+    err("\n");
+    line
+}
+
+fn read_hidden() -> Option<Zeroizing<String>> {
+    let mut line = Zeroizing::new(String::new());
+    loop {
+        let Event::Key(key) = event::read().ok()? else { continue };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Enter => return Some(line),
+            KeyCode::Char('c' | 'd') if is_control => return None,
+            KeyCode::Char('u') if is_control => line.clear(),
+            // The line break of a pasted text ends it, too.
+            KeyCode::Char('j' | 'm') if is_control => return Some(line),
+            KeyCode::Char(letter) if !is_control => line.push(letter),
+            KeyCode::Backspace => drop(line.pop()),
+            _ => {}
         }
     }
 }

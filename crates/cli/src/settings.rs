@@ -12,7 +12,7 @@ use hospes_sandbox::SandboxHelper;
 use crate::args::{ConfigFileArgs, HostOptions};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
-use crate::{builtins, enforcement, paths};
+use crate::{builtins, enforcement, paths, secrets};
 
 /// A loaded configuration and its files.
 #[derive(Debug)]
@@ -22,8 +22,18 @@ pub(crate) struct LoadedConfig {
     pub(crate) files: Vec<std::path::PathBuf>,
 }
 
-/// Reads the named configuration files, or the default one.
+/// Reads the named configuration files, or the default one. Secrets are read from the encrypted store.
 pub(crate) fn load(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
+    load_with(files, true)
+}
+
+/// Reads the named configuration files, or the default one, for a command that starts no server. References to secrets
+/// stay unresolved, so that no keyring has to be unlocked.
+pub(crate) fn load_without_secrets(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
+    load_with(files, false)
+}
+
+fn load_with(files: &ConfigFileArgs, has_secrets: bool) -> CliResult<LoadedConfig> {
     let named: Vec<_> = match files.config.is_empty() {
         false => files.config.clone(),
         true => paths::default_config().into_iter().collect(),
@@ -32,7 +42,10 @@ pub(crate) fn load(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
         return Ok(LoadedConfig { config: HostConfig::default(), files: named });
     }
     let read = |keep_going| {
-        let loader = ConfigLoader::new().allow_unset(files.allow_unset).keep_going(keep_going);
+        let mut loader = ConfigLoader::new().allow_unset(files.allow_unset).keep_going(keep_going);
+        if has_secrets {
+            loader = loader.secrets(secrets::look_up());
+        }
         loader.load(&named).map_err(|errors| mistakes(&errors))
     };
     let mut config = read(!files.strict)?;

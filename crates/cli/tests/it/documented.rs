@@ -25,7 +25,7 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 24] = [
+const LINES: [(&str, Means); 30] = [
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
@@ -39,6 +39,15 @@ const LINES: [(&str, Means); 24] = [
     ("hospes pins reject", Means::IsParsed("a person decides; tests/pins.rs runs it")),
     ("hospes grants", Means::IsParsed("it asks a running host; tests/browser runs it")),
     ("hospes approve", Means::IsParsed("what waits has other ids; tests/approve.rs runs it")),
+    (
+        "hospes import --yes",
+        Means::IsParsed("it changes the configuration of the other lines; tests/import.rs runs it"),
+    ),
+    ("hospes import", Means::Runs),
+    ("hospes export", Means::Runs),
+    ("hospes secret set", Means::IsParsed("it reads a value; tests/import.rs runs it")),
+    ("hospes secret remove", Means::IsParsed("its secret is not there; tests/import.rs runs it")),
+    ("hospes secret list", Means::Runs),
     (
         "hospes list \"npx",
         Means::IsParsed("it fetches a package from the public network; cargo xtask peers does"),

@@ -11,6 +11,7 @@ mod deciders;
 mod documented;
 mod gateway;
 mod guard;
+mod import;
 mod kept;
 mod keyring;
 mod labelled;

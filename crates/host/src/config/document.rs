@@ -9,13 +9,13 @@ use toml::de::{DeTable, DeValue};
 use super::error::{ConfigError, ConfigSource};
 
 /// A value and where it begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ConfigNode {
     pub(super) at: ConfigSource,
     pub(super) value: ConfigValue,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum ConfigValue {
     Null,
     Boolean(bool),
@@ -28,7 +28,7 @@ pub(super) enum ConfigValue {
 }
 
 /// A key and its value, in the order of the file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ConfigEntry {
     pub(super) at: ConfigSource,
     pub(super) key: String,

@@ -97,6 +97,13 @@ impl fmt::Display for ConfigWarning {
     }
 }
 
+fn secret_problem(name: &str, why: Option<&str>) -> String {
+    match why {
+        Some(why) => format!("the secret `{name}` cannot be read: {why}"),
+        None => format!("the secret `{name}` is not stored"),
+    }
+}
+
 /// One mistake in a configuration.
 ///
 /// No message repeats a value from the file: it could be a secret in the wrong place.
@@ -211,6 +218,31 @@ pub enum ConfigError {
         first: String,
         /// The other.
         second: String,
+    },
+    /// A secret is not stored, or the store cannot be read.
+    #[error("{at}: {place}: {}; `hospes secret set {name}` stores it", secret_problem(.name, .why.as_deref()))]
+    Secret {
+        /// Location of the text that names it.
+        at: ConfigSource,
+        /// The setting.
+        place: SettingPath,
+        /// Name of the secret.
+        name: String,
+        /// Reason why the store cannot be read; none if it has no such secret.
+        why: Option<String>,
+    },
+    /// A text would insert the output of a command.
+    #[error(
+        "{at}: {place}: `{command}` runs a command, which Hospes does not do; put the value into an environment \
+         variable and refer to it"
+    )]
+    Command {
+        /// Location of the text.
+        at: ConfigSource,
+        /// The setting.
+        place: SettingPath,
+        /// The command, without its arguments.
+        command: String,
     },
     /// A variable is not set and has no default.
     #[error("{at}: {place}: the environment variable `{variable}` is not set, and no default is given")]

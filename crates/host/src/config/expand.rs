@@ -12,12 +12,18 @@
 //! | `${file:path}` | content of a file, without the line break at its end | all but Codex |
 //! | `${input:id}` | the environment variable `HOSPES_INPUT_ID`, without asking | all but Codex |
 //! | `$env:NAME` | environment variable, only as the whole text (mcporter) | all but Hospes' own and Codex |
-//! | `$NAME` | environment variable, anywhere in the text | Gemini: a file in a `.gemini` folder |
-//! | `{env:NAME}`, `{file:path}` | as above | OpenCode: servers under `mcp` |
+//! | `$NAME` | environment variable, anywhere in the text | Gemini, Antigravity and Crush |
+//! | `$(command)` | an error; never run | Crush |
+//! | `{env:NAME}`, `{file:path}` | as above | OpenCode: servers under `mcp` or `mcp.servers` |
+//! | `${{ secrets.NAME }}` | environment variable | Continue |
+//! | `${secret:NAME}` | a sealed secret, see [`ConfigLoader::secrets`](super::ConfigLoader::secrets) | Hospes' own TOML |
 //! | `$${` | a literal `${` | Hospes' own TOML |
 //!
 //! An unknown `${…}` is an error in Hospes' own TOML. In the files of other applications it is kept as written, with a
 //! warning, because it may be shell syntax. Codex expands nothing, so nothing is expanded in its files.
+//!
+//! A scope that keeps references resolves none of them. It translates the text to Hospes' own form instead, so that it
+//! means the same in Hospes' own file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,11 +39,19 @@ pub(super) enum ConfigDialect {
     /// `mcpServers` and similar formats.
     Common,
     Codex,
+    /// Gemini CLI and Antigravity.
     Gemini,
+    /// OpenCode 1 and 2.
     OpenCode,
+    Crush,
     /// Goose's YAML format.
     Goose,
+    Continue,
 }
+
+/// Function that looks up a sealed secret: its value, `None` if there is none of this name, or the reason why the store
+/// cannot be read.
+pub(super) type SecretLookup<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
 /// Values to which references can refer.
 pub(super) struct ExpansionScope<'a> {
@@ -52,14 +66,36 @@ pub(super) struct ExpansionScope<'a> {
     pub(super) inputs: &'a [(String, String)],
     /// Pass on references to unset variables literally.
     pub(super) allow_unset: bool,
+    /// Function that looks up `${secret:NAME}`; without it no secret is set.
+    pub(super) secret: Option<&'a SecretLookup<'a>>,
+    /// Translate references to Hospes' own form instead of resolving them.
+    pub(super) keep: bool,
+    /// Names of variables that only the application knows. They become `${input:NAME}` if references are kept.
+    pub(super) asked: &'a [String],
 }
 
 /// Error of expanding a text.
 #[derive(Debug)]
 pub(super) enum ExpandError {
     Unset(String),
-    Input { id: String, description: String, variable: String },
-    Malformed { expected: String, start: String },
+    Input {
+        id: String,
+        description: String,
+        variable: String,
+    },
+    Malformed {
+        expected: String,
+        start: String,
+    },
+    /// A command whose output the application would insert.
+    Command {
+        shown: String,
+    },
+    /// A secret that is not stored, or a store that cannot be read.
+    Secret {
+        name: String,
+        why: Option<String>,
+    },
     File(PathBuf, io::Error),
 }
 
@@ -86,7 +122,11 @@ impl ExpansionScope<'_> {
     /// Replaces every reference in a text.
     pub(super) fn expand(&self, text: &str) -> Result<ExpandedReferences, ExpandError> {
         if self.dialect == ConfigDialect::Codex {
-            return Ok(ExpandedReferences { text: ExpandedText::literal(text), left: Vec::new() });
+            let value = if self.keep { escape_references(text) } else { text.to_owned() };
+            return Ok(ExpandedReferences {
+                text: ExpandedText::new(text.to_owned(), value),
+                left: Vec::new(),
+            });
         }
         if self.dialect != ConfigDialect::Own
             && let Some(name) = text.strip_prefix("$env:").filter(|name| is_name(name))
@@ -110,9 +150,18 @@ impl ExpansionScope<'_> {
             };
             let raw = &reference[..reference.len() - after.len()];
             match found {
+                // `$${` would be a literal `${`, and Hospes' own form has no other way to write a `$` before a reference.
+                Some(found) if self.keep && value.ends_with('$') && found.starts_with("${") => {
+                    let expected = "a text without `$` before a reference".to_owned();
+                    return Err(ExpandError::Malformed { expected, start: shown });
+                }
                 Some(found) => value.push_str(&found),
                 None => {
-                    value.push_str(raw);
+                    if self.keep {
+                        value.push_str(&escape_references(raw));
+                    } else {
+                        value.push_str(raw);
+                    }
                     left.push(shown.clone());
                 }
             }
@@ -131,6 +180,10 @@ impl ExpansionScope<'_> {
     }
 
     fn whole(&self, text: &str, name: &str) -> Result<ExpandedReferences, ExpandError> {
+        if self.keep {
+            let text = ExpandedText::new(text.to_owned(), self.kept_variable(name, ""));
+            return Ok(ExpandedReferences { text, left: Vec::new() });
+        }
         match (self.variable)(name) {
             Some(value) => {
                 Ok(ExpandedReferences { text: ExpandedText::new(text.to_owned(), value), left: Vec::new() })
@@ -146,11 +199,25 @@ impl ExpansionScope<'_> {
     fn reference<'t>(&self, text: &'t str) -> Result<Option<VariableReference<'t>>, ExpandError> {
         if self.dialect == ConfigDialect::Own && text.starts_with("$${") {
             let brace = "${".to_owned();
-            return Ok(Some(VariableReference {
-                shown: brace.clone(),
-                found: Some(brace),
-                after: &text[3..],
-            }));
+            let found = if self.keep { "$${".to_owned() } else { brace.clone() };
+            return Ok(Some(VariableReference { shown: brace, found: Some(found), after: &text[3..] }));
+        }
+        if self.dialect == ConfigDialect::Continue
+            && let Some((body, after)) = text.strip_prefix("${{").and_then(|inner| inner.split_once("}}"))
+        {
+            let shown = format!("${{{{{body}}}}}");
+            let name = body.trim().strip_prefix("secrets.").filter(|name| is_name(name));
+            let found = match name {
+                Some(name) if self.keep => Some(format!("${{input:{name}}}")),
+                Some(name) => self.look_up(name, None, &shown)?,
+                None => None,
+            };
+            return Ok(Some(VariableReference { shown, found, after }));
+        }
+        if self.dialect == ConfigDialect::Crush && text.starts_with("$(") {
+            // The first word only: the arguments may hold a secret.
+            let word = text[2..].split([')', ' ', '\t', '\n']).next().unwrap_or_default();
+            return Err(ExpandError::Command { shown: format!("$({word} …)") });
         }
         if let Some(inner) = text.strip_prefix("${") {
             let Some((body, after)) = inner.split_once('}') else {
@@ -177,7 +244,7 @@ impl ExpansionScope<'_> {
             let shown = format!("{{{body}}}");
             return Ok(Some(VariableReference { found: self.look_up(body, None, &shown)?, shown, after }));
         }
-        if self.dialect == ConfigDialect::Gemini
+        if matches!(self.dialect, ConfigDialect::Gemini | ConfigDialect::Crush)
             && let Some(inner) = text.strip_prefix('$')
         {
             let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
@@ -194,7 +261,48 @@ impl ExpansionScope<'_> {
         Ok(None)
     }
 
+    /// Translates a reference to Hospes' own form. `None` if it is none there.
+    fn kept(&self, body: &str, default: Option<&str>) -> ReferenceValue {
+        let default = default.map(|default| format!(":-{default}")).unwrap_or_default();
+        if let Some(path) = body.strip_prefix("file:") {
+            let path = self.path(self.folder, path);
+            return Some(format!("${{file:{}{default}}}", path.display()));
+        }
+        if body.starts_with("input:") || (self.dialect == ConfigDialect::Own && body.starts_with("secret:")) {
+            return Some(format!("${{{body}{default}}}"));
+        }
+        let place = match body {
+            "userHome" => self.home?.to_string_lossy().into_owned(),
+            // The project does not follow from where Hospes' own file is.
+            "workspaceFolder" => self.workspace.to_string_lossy().into_owned(),
+            "workspaceFolderBasename" => self.workspace.file_name()?.to_string_lossy().into_owned(),
+            "pathSeparator" | "/" => std::path::MAIN_SEPARATOR_STR.to_owned(),
+            _ => {
+                let name = body.strip_prefix("env:").unwrap_or(body);
+                return is_name(name).then(|| self.kept_variable(name, &default));
+            }
+        };
+        Some(escape_references(&place))
+    }
+
+    fn kept_variable(&self, name: &str, default: &str) -> String {
+        if self.asked.iter().any(|asked| asked == name) {
+            return format!("${{input:{name}}}");
+        }
+        format!("${{{name}{default}}}")
+    }
+
     fn look_up(&self, body: &str, default: Option<&str>, shown: &str) -> Result<ReferenceValue, ExpandError> {
+        if self.keep
+            && let Some(kept) = self.kept(body, default)
+        {
+            return Ok(Some(kept));
+        }
+        if let Some(name) = body.strip_prefix("secret:")
+            && self.dialect == ConfigDialect::Own
+        {
+            return self.look_up_secret(name, default, shown);
+        }
         if let Some(path) = body.strip_prefix("file:") {
             let path = self.path(self.folder, path);
             return match read_text(&path) {
@@ -237,7 +345,7 @@ impl ExpansionScope<'_> {
         }
         let name = body.strip_prefix("env:").unwrap_or(body);
         if !is_name(name) {
-            let expected = "the name of a variable, `env:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder`";
+            let expected = "the name of a variable, `env:NAME`, `secret:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder`";
             return self.reject_malformed(shown, expected).map(|()| None);
         }
         match ((self.variable)(name), default) {
@@ -247,6 +355,25 @@ impl ExpansionScope<'_> {
             (_, Some(default)) => Ok(Some(default.to_owned())),
             (None, None) if self.allow_unset => Ok(None),
             (None, None) => Err(ExpandError::Unset(name.to_owned())),
+        }
+    }
+
+    fn look_up_secret(
+        &self,
+        name: &str,
+        default: Option<&str>,
+        shown: &str,
+    ) -> Result<ReferenceValue, ExpandError> {
+        if !is_secret_reference(name) || default.is_some() {
+            let expected = "`secret:NAME` with letters, digits, `.`, `_` and `-`, and without a default";
+            return self.reject_malformed(shown, expected).map(|()| None);
+        }
+        let found = self.secret.map_or(Ok(None), |secret| secret(name));
+        match found {
+            Ok(Some(value)) => Ok(Some(value)),
+            _ if self.allow_unset => Ok(None),
+            Ok(None) => Err(ExpandError::Secret { name: name.to_owned(), why: None }),
+            Err(why) => Err(ExpandError::Secret { name: name.to_owned(), why: Some(why) }),
         }
     }
 
@@ -267,6 +394,10 @@ impl ExpansionScope<'_> {
 
     /// Makes a path absolute. `~` is the home folder; relative paths start at `base`.
     pub(super) fn path(&self, base: &Path, path: &str) -> PathBuf {
+        // Where it leads is not known before the reference is resolved.
+        if self.keep && path.starts_with("${") {
+            return PathBuf::from(path);
+        }
         match (path.strip_prefix('~'), self.home) {
             // `~name` would be the home of another user, and is a relative path here.
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {
@@ -284,7 +415,22 @@ pub(super) fn input_variable(id: &str) -> String {
     format!("HOSPES_INPUT_{id}")
 }
 
-fn is_name(text: &str) -> bool {
+/// Maximum length of the name of a secret, in bytes.
+pub const MAX_SECRET_NAME: usize = 128;
+
+/// Returns true if a text can be the name of a sealed secret: letters, digits, `.`, `_` and `-`.
+#[must_use]
+pub fn is_secret_reference(name: &str) -> bool {
+    (1..=MAX_SECRET_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Writes a literal text in Hospes' own form.
+pub(super) fn escape_references(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+pub(super) fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
@@ -313,6 +459,9 @@ mod tests {
             folder: Path::new("/etc/conf"),
             inputs: &[],
             allow_unset: false,
+            secret: None,
+            keep: false,
+            asked: &[],
         }
     }
 
@@ -366,9 +515,66 @@ mod tests {
             (ConfigDialect::OpenCode, "{env:NAME}/{x}", "value/{x}"),
             (ConfigDialect::Common, "{env:NAME}", "{env:NAME}"),
             (ConfigDialect::Codex, "${NAME} $NAME", "${NAME} $NAME"),
+            (ConfigDialect::Crush, "$NAME ${NAME}", "value value"),
+            (ConfigDialect::Continue, "a ${{ secrets.NAME }} ${{secrets.NAME}}", "a value value"),
+            (ConfigDialect::Continue, "${{ inputs.x }}", "${{ inputs.x }}"),
         ] {
             assert_eq!(expand(dialect, text), expected, "{dialect:?} {text}");
         }
+    }
+
+    #[test]
+    fn kept_references_are_written_in_the_own_form() {
+        for (dialect, text, expected) in [
+            (ConfigDialect::Common, "a ${env:NONE} b", "a ${NONE} b"),
+            (ConfigDialect::Common, "${NONE:-d}", "${NONE:-d}"),
+            (ConfigDialect::Common, "$env:NONE", "${NONE}"),
+            (ConfigDialect::Common, "${userHome}/x", "/home/me/x"),
+            (ConfigDialect::Common, "${file:key}", "${file:/etc/conf/key}"),
+            (ConfigDialect::Common, "${input:id}", "${input:id}"),
+            (ConfigDialect::Common, "${command:pick}", "$${command:pick}"),
+            (ConfigDialect::Common, "${secret:x}", "$${secret:x}"),
+            (ConfigDialect::Own, "$${X} ${secret:x}", "$${X} ${secret:x}"),
+            (ConfigDialect::Gemini, "Bearer $NONE.", "Bearer ${NONE}."),
+            (ConfigDialect::Crush, "$NONE ${NONE}", "${NONE} ${NONE}"),
+            (ConfigDialect::OpenCode, "{env:NONE}", "${NONE}"),
+            (ConfigDialect::Codex, "${NONE} $NONE", "$${NONE} $NONE"),
+            (ConfigDialect::Continue, "${{ secrets.NONE }}", "${input:NONE}"),
+            (ConfigDialect::Goose, "Bearer ${ASKED}", "Bearer ${input:ASKED}"),
+        ] {
+            let asked = ["ASKED".to_owned()];
+            let scope = ExpansionScope { keep: true, asked: &asked, ..scope(dialect) };
+            assert_eq!(scope.expand(text).unwrap().text.reveal(), expected, "{dialect:?} {text}");
+        }
+        let scope = ExpansionScope { keep: true, ..scope(ConfigDialect::Common) };
+        assert!(matches!(scope.expand("$${NONE}"), Err(ExpandError::Malformed { .. })));
+    }
+
+    #[test]
+    fn a_command_substitution_is_an_error_that_shows_no_arguments() {
+        let failure = scope(ConfigDialect::Crush).expand("Bearer $(pass show s3cret)").unwrap_err();
+        assert!(matches!(&failure, ExpandError::Command { shown } if shown == "$(pass …)"), "{failure:?}");
+    }
+
+    #[test]
+    fn secrets_are_looked_up_in_the_own_file_only() {
+        let secret = |name: &str| match name {
+            "there" => Ok(Some("s3cret".to_owned())),
+            "locked" => Err("the keyring is locked".to_owned()),
+            _ => Ok(None),
+        };
+        let own = ExpansionScope { secret: Some(&secret), ..scope(ConfigDialect::Own) };
+        let text = own.expand("Bearer ${secret:there}").unwrap().text;
+        assert_eq!((text.reveal(), text.written()), ("Bearer s3cret", "Bearer ${secret:there}"));
+        assert!(
+            matches!(own.expand("${secret:gone}"), Err(ExpandError::Secret { name, why: None }) if name == "gone")
+        );
+        assert!(matches!(own.expand("${secret:locked}"), Err(ExpandError::Secret { why: Some(_), .. })));
+        for malformed in ["${secret:}", "${secret:a b}", "${secret:there:-x}"] {
+            assert!(matches!(own.expand(malformed), Err(ExpandError::Malformed { .. })), "{malformed}");
+        }
+        let other = ExpansionScope { secret: Some(&secret), ..scope(ConfigDialect::Common) };
+        assert_eq!(other.expand("${secret:there}").unwrap().text.reveal(), "${secret:there}");
     }
 
     #[test]

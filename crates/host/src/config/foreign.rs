@@ -1,15 +1,16 @@
 //! The configuration files of other applications.
 //!
 //! Servers are read from the first of these keys that is present: `mcpServers` (most), `servers` (VS Code),
-//! `mcp_servers` (Codex), `mcp.servers` (VS Code settings), `mcp` (OpenCode), `context_servers` (Zed), `extensions`
-//! (Goose: YAML only), any key that ends in `.mcpServers`; or the top level, if it contains nothing but servers. In
+//! `mcp_servers` (Codex), `mcp.servers` (VS Code settings, OpenCode 2), `mcp` (OpenCode 1, Crush), `context_servers`
+//! (Zed), `extensions` (Goose: YAML only), any key that ends in `.mcpServers`; or the top level, if it contains nothing but servers. In
 //! `~/.claude.json`, the servers of the project in the workspace folder take precedence.
 
 use std::path::Path;
 
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
-use super::error::ConfigError;
+use super::error::{ConfigError, ConfigSource, SettingPath};
 use super::expand::{ConfigDialect, ExpansionScope};
+use super::model::{ConfigInput, RejectedServer};
 use super::nearest::nearest;
 use super::partial::PartialConfig;
 use super::server::{ServerDefaults, read_server};
@@ -26,9 +27,30 @@ pub(super) fn is_foreign_toml(file: &Path, root: &ConfigNode) -> bool {
 
 /// Returns the dialect of a JSON file, as far as its path determines it.
 pub(super) fn dialect(file: &Path) -> ConfigDialect {
-    let is_gemini =
-        in_folder(file, ".gemini") || file.file_name().is_some_and(|n| n == "gemini-extension.json");
-    if is_gemini { ConfigDialect::Gemini } else { ConfigDialect::Common }
+    let is_named = |names: &[&str]| {
+        file.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name))
+    };
+    let is_below = |folder: &str| file.ancestors().skip(1).any(|above| above.ends_with(folder));
+    let is_antigravity =
+        is_named(&["mcp_config.json"]) && (is_below(".gemini") || in_folder(file, ".agents"));
+    if in_folder(file, ".gemini") || is_named(&["gemini-extension.json"]) || is_antigravity {
+        ConfigDialect::Gemini
+    } else if is_named(&["crush.json", ".crush.json"]) {
+        ConfigDialect::Crush
+    } else if is_named(&["opencode.json", "opencode.jsonc"]) {
+        ConfigDialect::OpenCode
+    } else if is_below(".continue") {
+        ConfigDialect::Continue
+    } else {
+        ConfigDialect::Common
+    }
+}
+
+/// Returns the dialect of a YAML file.
+pub(super) fn yaml_dialect(file: &Path, root: &ConfigNode) -> ConfigDialect {
+    let is_list = root.get("mcpServers").is_some_and(|node| matches!(node.value, ConfigValue::Array(_)));
+    let is_below = file.ancestors().skip(1).any(|above| above.ends_with(".continue"));
+    if is_list || is_below { ConfigDialect::Continue } else { ConfigDialect::Goose }
 }
 
 fn in_folder(file: &Path, name: &str) -> bool {
@@ -49,9 +71,11 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
         part.report.errors.push(error);
         return;
     }
-    let inputs = found.as_ref().and_then(|found| found.inputs).map(descriptions).unwrap_or_default();
-    let dialect = match &found {
-        Some(found) if found.is_opencode => ConfigDialect::OpenCode,
+    part.inputs = found.as_ref().and_then(|found| found.inputs).map(read_inputs).unwrap_or_default();
+    let described = part.inputs.iter().filter(|input| !input.description.is_empty());
+    let inputs: Vec<_> = described.map(|input| (input.id.clone(), input.description.clone())).collect();
+    let dialect = match (&found, scope.dialect) {
+        (Some(found), ConfigDialect::Common) if found.is_opencode => ConfigDialect::OpenCode,
         _ => scope.dialect,
     };
     let scope = &ExpansionScope { dialect, inputs: &inputs, ..*scope };
@@ -68,11 +92,12 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
             part.report.warn(&other.at, None, message);
         }
     }
-    let mut seen: Vec<&ConfigEntry> = Vec::new();
-    let mut parts: Vec<&ConfigEntry> = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
+    let mut parts: Vec<(ConfigSource, String)> = Vec::new();
     for (node, is_local) in [(local, true), (found.as_ref().map(|found| found.node), false)] {
         let Some(node) = node else { continue };
-        let Some(entries) = node.as_object() else {
+        let listed = list_entries(node, part);
+        let Some(entries) = node.as_object().or(listed.as_deref()) else {
             let key = found.as_ref().map_or("mcpServers", |found| found.key).to_owned();
             part.report.wrong_type::<()>(node, None, key, "a table of servers");
             continue;
@@ -80,12 +105,12 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
         // Only the project's own servers shadow others: two of one name in one table are a mistake, found later.
         let shadowing = if is_local { 0 } else { seen.len() };
         for entry in entries {
-            if seen[..shadowing].iter().any(|local| local.key == entry.key) {
+            if seen[..shadowing].contains(&entry.key) {
                 continue;
             }
-            seen.push(entry);
+            seen.push(entry.key.clone());
             if is_part_of_goose(entry, scope.dialect) {
-                parts.push(entry);
+                parts.push((entry.at.clone(), format!("`{}`", entry.key)));
                 continue;
             }
             let before = part.report.errors.len();
@@ -93,10 +118,10 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
             part.add(entry, reading, before);
         }
     }
-    if let Some(first) = parts.first() {
-        let names: Vec<String> = parts.iter().map(|entry| format!("`{}`", entry.key)).collect();
+    if let Some((first, _)) = parts.first() {
+        let names: Vec<&str> = parts.iter().map(|(_, name)| name.as_str()).collect();
         let message = format!("skipped because they are parts of Goose, not servers: {}", names.join(", "));
-        part.report.warn(&first.at, None, message);
+        part.report.warn(first, None, message);
     }
 }
 
@@ -121,13 +146,17 @@ fn find_servers(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTabl
     for key in SERVER_TABLE_KEYS.into_iter().chain(extensions) {
         let Some(node) = root.get(key) else { continue };
         if key == "mcp" {
-            if let Some(servers) = node.get("servers").filter(|servers| servers.as_object().is_some()) {
+            if let Some(servers) = node.get("servers").filter(|servers| has_only_tables(servers)) {
                 return Some(ServersTable {
                     key,
                     node: servers,
                     inputs: node.get("inputs"),
-                    is_opencode: false,
+                    is_opencode: is_opencode(servers),
                 });
+            }
+            // Gemini has settings under this key.
+            if dialect == ConfigDialect::Gemini {
+                continue;
             }
             return Some(ServersTable { key, node, inputs, is_opencode: true });
         }
@@ -143,6 +172,43 @@ fn find_servers(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTabl
         inputs: None,
         is_opencode: false,
     })
+}
+
+/// Returns true if all entries of an object are objects, as servers are.
+fn has_only_tables(node: &ConfigNode) -> bool {
+    let are_tables = |entries: &[ConfigEntry]| entries.iter().all(|entry| entry.node.as_object().is_some());
+    node.as_object().is_some_and(are_tables)
+}
+
+/// Returns true if servers are written as OpenCode writes them.
+fn is_opencode(servers: &ConfigNode) -> bool {
+    servers.as_object().unwrap_or_default().iter().any(|entry| {
+        let kind = entry.node.get("type").and_then(ConfigNode::as_str);
+        let command = entry.node.get("command").map(|command| &command.value);
+        matches!(kind, Some("local" | "remote")) || matches!(command, Some(ConfigValue::Array(_)))
+    })
+}
+
+/// Returns the entries of a list of servers, each with the name that it states. An entry without one is rejected.
+fn list_entries(node: &ConfigNode, part: &mut PartialConfig) -> Option<Vec<ConfigEntry>> {
+    let ConfigValue::Array(items) = &node.value else { return None };
+    let mut entries = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        match item.get("name").and_then(ConfigNode::as_str) {
+            Some(name) => {
+                entries.push(ConfigEntry { at: item.at.clone(), key: name.to_owned(), node: item.clone() });
+            }
+            None => {
+                let name = format!("mcpServers[{index}]");
+                let place = SettingPath { server: Some(name.clone()), field: "name".to_owned() };
+                let expected = "a table with `name`".to_owned();
+                let error =
+                    ConfigError::Invalid { at: item.at.clone(), place, expected, hint: String::new() };
+                part.rejected.push(RejectedServer { name, source: item.at.clone(), errors: error.into() });
+            }
+        }
+    }
+    Some(entries)
 }
 
 /// Returns other keys of the file that contain servers.
@@ -168,14 +234,30 @@ fn find_project_servers<'n>(root: &'n ConfigNode, workspace: &Path) -> Option<&'
     projects.iter().find(|entry| Path::new(&entry.key) == workspace)?.node.get("mcpServers")
 }
 
-/// Returns the ids and descriptions of VS Code's `inputs`.
-fn descriptions(inputs: &ConfigNode) -> Vec<(String, String)> {
+/// Reads the `inputs` of VS Code.
+fn read_inputs(inputs: &ConfigNode) -> Vec<ConfigInput> {
     let ConfigValue::Array(items) = &inputs.value else { return Vec::new() };
-    items
-        .iter()
-        .filter_map(|item| {
-            let text = |key| item.get(key).and_then(ConfigNode::as_str).map(str::to_owned);
-            text("id").zip(text("description"))
+    let read = |item: &ConfigNode| {
+        let text = |key| item.get(key).and_then(ConfigNode::as_str).map(str::to_owned);
+        let options = match item.get("options").map(|options| &options.value) {
+            Some(ConfigValue::Array(options)) => {
+                let value = |option: &ConfigNode| {
+                    option.as_str().or_else(|| option.get("value")?.as_str()).map(str::to_owned)
+                };
+                options.iter().filter_map(value).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some(ConfigInput {
+            id: text("id")?,
+            description: text("description").unwrap_or_default(),
+            is_secret: matches!(
+                item.get("password").map(|node| &node.value),
+                Some(ConfigValue::Boolean(true))
+            ),
+            options,
+            default: text("default"),
         })
-        .collect()
+    };
+    items.iter().filter_map(read).collect()
 }

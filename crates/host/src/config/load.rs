@@ -11,9 +11,9 @@ use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::document::{ConfigFormat, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource};
-use super::expand::{ConfigDialect, ExpansionScope};
-use super::foreign::{dialect, is_foreign_toml, read_foreign};
-use super::model::{AllowedCallers, ConsoleConfig, HostConfig};
+use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
+use super::foreign::{dialect, is_foreign_toml, read_foreign, yaml_dialect};
+use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer};
 use super::native::read_native;
 use super::partial::{LocatedSetting, PartialConfig};
 use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
@@ -21,6 +21,7 @@ use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
 /// Folders in which applications keep a project's settings; the project is the folder above.
 const SETTINGS_FOLDERS: [&str; 7] = [".vscode", ".cursor", ".gemini", ".codex", ".claude", ".github", ".zed"];
 
+type SecretSource<'a> = Box<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'a>;
 type VariableLookup<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
 /// Reads configuration files.
@@ -29,6 +30,8 @@ pub struct ConfigLoader<'a> {
     workspace: Option<PathBuf>,
     allow_unset: bool,
     keep_going: bool,
+    keep_references: bool,
+    secrets: Option<SecretSource<'a>>,
 }
 
 impl Default for ConfigLoader<'_> {
@@ -45,6 +48,8 @@ impl<'a> ConfigLoader<'a> {
             workspace: None,
             allow_unset: false,
             keep_going: false,
+            keep_references: false,
+            secrets: None,
         }
     }
 
@@ -74,6 +79,26 @@ impl<'a> ConfigLoader<'a> {
     #[must_use]
     pub fn keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;
+        self
+    }
+
+    /// Sets the function that looks up `${secret:NAME}` in Hospes' own files. It returns the value, `None` if there is no
+    /// secret of this name, or the reason why the store cannot be read. Without it, no secret is stored.
+    #[must_use]
+    pub fn secrets(
+        mut self,
+        look_up: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'a,
+    ) -> Self {
+        self.secrets = Some(Box::new(look_up));
+        self
+    }
+
+    /// Resolves no references. The texts of the servers then have the form of Hospes' own file, also those of other
+    /// applications: `${env:NAME}` becomes `${NAME}`. Only the servers are read. Such a configuration can be written to
+    /// a file, and not be started.
+    #[must_use]
+    pub fn keep_references(mut self, keep: bool) -> Self {
+        self.keep_references = keep;
         self
     }
 
@@ -108,7 +133,8 @@ impl<'a> ConfigLoader<'a> {
     }
 
     fn part(&self, file: &Path, text: &str) -> PartialConfig {
-        let mut part = PartialConfig::default();
+        // An import starts nothing, so that a required server is as good as any other.
+        let mut part = PartialConfig { is_lenient: self.keep_references, ..PartialConfig::default() };
         let name: Arc<Path> = file.into();
         let format = format(file, text);
         let root = match parse(&name, format, text) {
@@ -128,7 +154,7 @@ impl<'a> ConfigLoader<'a> {
                 ConfigFormat::Toml if own => ConfigDialect::Own,
                 ConfigFormat::Toml => ConfigDialect::Codex,
                 ConfigFormat::Json => dialect(&absolute),
-                ConfigFormat::Yaml => ConfigDialect::Goose,
+                ConfigFormat::Yaml => yaml_dialect(&absolute, &root),
             },
             variable: &*self.variables,
             home: home.as_deref(),
@@ -136,6 +162,9 @@ impl<'a> ConfigLoader<'a> {
             folder,
             inputs: &[],
             allow_unset: self.allow_unset,
+            secret: self.secrets.as_ref().map(|look_up| &**look_up as &SecretLookup<'_>),
+            keep: self.keep_references,
+            asked: &[],
         };
         if own {
             read_native(&root, &scope, &mut part)
@@ -152,6 +181,7 @@ impl fmt::Debug for ConfigLoader<'_> {
             .field("workspace", &self.workspace)
             .field("allow_unset", &self.allow_unset)
             .field("keep_going", &self.keep_going)
+            .field("keep_references", &self.keep_references)
             .finish_non_exhaustive()
     }
 }
@@ -179,7 +209,10 @@ struct ConfigMerge {
 }
 
 impl ConfigMerge {
-    fn add(&mut self, part: PartialConfig) {
+    fn add(&mut self, mut part: PartialConfig) {
+        if part.is_lenient {
+            self.reject_repeated(&mut part);
+        }
         self.errors.extend(part.report.errors);
         self.config.warnings.extend(part.report.warnings);
         merge_setting("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
@@ -215,6 +248,30 @@ impl ConfigMerge {
         }
         self.config.servers.extend(part.servers);
         self.config.rejected.extend(part.rejected);
+        self.config.skipped.extend(part.skipped);
+        self.config.inputs.extend(part.inputs);
+    }
+
+    /// Rejects servers whose name another one has already, in this part or an earlier one.
+    fn reject_repeated(&self, part: &mut PartialConfig) {
+        let mut known = self.names.clone();
+        for server in std::mem::take(&mut part.servers) {
+            match known.iter().find(|(name, _)| *name == server.name) {
+                Some((_, first)) => {
+                    let (name, second) = (server.name, server.source);
+                    let first = first.clone();
+                    let error =
+                        ConfigError::DuplicateServer { name: name.clone(), first, second: second.clone() };
+                    // Under another name, since the first one keeps its own.
+                    let name = format!("{name} (repeated)");
+                    part.rejected.push(RejectedServer { name, source: second, errors: error.into() });
+                }
+                None => {
+                    known.push((server.name.clone(), server.source.clone()));
+                    part.servers.push(server);
+                }
+            }
+        }
     }
 
     fn finish(mut self, keep_going: bool) -> Result<HostConfig, ConfigErrors> {

@@ -1,6 +1,7 @@
 #![doc = include_str!("format.md")]
 
 mod accounts;
+pub mod applications;
 mod argument_check;
 mod auth;
 mod command_line;
@@ -8,13 +9,16 @@ mod decision_source;
 mod document;
 mod error;
 mod expand;
+pub mod export;
 mod foreign;
+pub mod import;
 mod keys;
 mod load;
 mod model;
 mod models;
 mod native;
 mod nearest;
+mod own_text;
 mod partial;
 mod pins;
 mod remote;
@@ -25,6 +29,7 @@ mod server;
 mod settings;
 mod table;
 mod text_file;
+mod text_parts;
 mod yaml;
 
 #[cfg(test)]
@@ -36,17 +41,19 @@ pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, Aut
 pub use command_line::{SplitCommandError, split_command};
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
+pub use expand::{MAX_SECRET_NAME, is_secret_reference};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
 pub use model::{
-    AccountChoice, AllowedCallers, BuiltinTransport, ConsoleConfig, EraChoice, HostConfig, HttpFlavour,
-    HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig, ServerConfig,
-    ServerTimeouts, ServerTransport, StdioTransport, ToolFilter,
+    AccountChoice, AllowedCallers, BuiltinTransport, ConfigInput, ConsoleConfig, EraChoice, HostConfig,
+    HttpFlavour, HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig,
+    ServerConfig, ServerTimeouts, ServerTransport, SkippedServer, StdioTransport, ToolFilter,
 };
 pub(crate) use model::{is_exposed, is_loopback};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
+pub use own_text::server_toml;
 pub use pins::PinMode;
 pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
@@ -60,3 +67,4 @@ pub use settings::{
     DEFAULT_START_WAIT, DEFAULT_STARTING_PER_CORE, HostSettings,
 };
 pub use text_file::MAX_FILE;
+pub use text_parts::{TextPart, join_parts, text_parts};

@@ -53,8 +53,40 @@ pub struct HostConfig {
     pub servers: Vec<ServerConfig>,
     /// Servers with an invalid entry. Always empty unless the loader was told to continue after errors.
     pub rejected: Vec<RejectedServer>,
+    /// Servers of other applications that Hospes cannot use. A warning names each of them, too.
+    pub skipped: Vec<SkippedServer>,
+    /// Values that a file of another application has its application ask for.
+    pub inputs: Vec<ConfigInput>,
     /// Warnings about ignored settings.
     pub warnings: Vec<ConfigWarning>,
+}
+
+/// A server of another application that Hospes cannot use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkippedServer {
+    /// Name of the server.
+    pub name: String,
+    /// Location of its entry.
+    pub source: ConfigSource,
+    /// Reason why it cannot be used.
+    pub reason: String,
+}
+
+/// A value that an application asks its user for, to which `${input:ID}` refers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfigInput {
+    /// Id of the input.
+    pub id: String,
+    /// Description from the file; empty without one.
+    pub description: String,
+    /// True if the typed value is hidden.
+    pub is_secret: bool,
+    /// Values to choose from; empty for any text.
+    pub options: Vec<String>,
+    /// Value that is proposed.
+    pub default: Option<String>,
 }
 
 /// Programs that may use an endpoint without sign-in.
@@ -178,6 +210,8 @@ impl ServerTransport {
             args: args.into_iter().map(ExpandedText::literal).collect(),
             env: BTreeMap::new(),
             cwd: None,
+            env_file: None,
+            pass_env: Vec::new(),
         })
     }
 
@@ -269,6 +303,10 @@ pub struct StdioTransport {
     pub env: BTreeMap<String, Secret>,
     /// The folder it starts in.
     pub cwd: Option<PathBuf>,
+    /// File with further variables. Set only if the loader keeps references; otherwise the variables are in `env`.
+    pub env_file: Option<PathBuf>,
+    /// Names of variables that it gets from the host's environment. Set only if the loader keeps references.
+    pub pass_env: Vec<String>,
 }
 
 impl StdioTransport {

@@ -23,6 +23,13 @@ use super::table::{ConfigReport, SettingsTable};
 pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
     let report = &mut part.report;
     let Some(mut table) = SettingsTable::new(root, None, &keys::TOP, "", report) else { return };
+    if scope.keep {
+        // The other tables are not for this host, and their references cannot be checked.
+        if let Some(servers) = table.take("servers", report) {
+            read_servers(servers, scope, ServerDefaults::default(), part);
+        }
+        return;
+    }
     if let Some(mut endpoint) = table.table("endpoint", &keys::ENDPOINT, report) {
         if let Some(entry) = endpoint.take("listen", report) {
             part.listen =
@@ -100,7 +107,19 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
     let servers = table.take("servers", report);
     // Before the servers, so that unknown tables are reported even where there are none.
     table.report_unknown_keys(report);
-    let Some(servers) = servers else { return };
+    if let Some(servers) = servers {
+        read_servers(servers, scope, defaults, part);
+    }
+}
+
+/// Reads the table `servers`.
+fn read_servers(
+    servers: &ConfigEntry,
+    scope: &ExpansionScope<'_>,
+    defaults: ServerDefaults,
+    part: &mut PartialConfig,
+) {
+    let report = &mut part.report;
     let Some(entries) = servers.node.as_object() else {
         report.wrong_type::<()>(&servers.node, None, servers.key.clone(), "a table");
         return;

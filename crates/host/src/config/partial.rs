@@ -8,7 +8,7 @@ use super::auth::AuthConfig;
 use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigValue};
 use super::error::{ConfigErrors, ConfigSource};
-use super::model::{AllowedCallers, ConsoleConfig, RejectedServer, ServerConfig};
+use super::model::{AllowedCallers, ConfigInput, ConsoleConfig, RejectedServer, ServerConfig, SkippedServer};
 use super::models::ModelsConfig;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
@@ -37,7 +37,11 @@ pub(super) struct PartialConfig {
     pub(super) allowed_origins: Vec<String>,
     pub(super) servers: Vec<ServerConfig>,
     pub(super) rejected: Vec<RejectedServer>,
+    pub(super) skipped: Vec<SkippedServer>,
+    pub(super) inputs: Vec<ConfigInput>,
     pub(super) report: ConfigReport,
+    /// True if a mistake in a server's entry never stops the other servers.
+    pub(super) is_lenient: bool,
 }
 
 impl PartialConfig {
@@ -46,9 +50,12 @@ impl PartialConfig {
         let errors = self.report.errors.split_off(before);
         match reading {
             Some(ParsedServer::Server(server)) if errors.is_empty() => self.servers.push(*server),
-            Some(ParsedServer::Skipped) if errors.is_empty() => {}
+            // Errors in an entry that cannot be used anyway are not worth a correction.
+            Some(ParsedServer::Skipped(reason)) => {
+                self.skipped.push(SkippedServer { name: entry.key.clone(), source: entry.at.clone(), reason })
+            }
             // The host is not to start without it, so it is not left out either.
-            _ if is_required(entry) => self.report.errors.extend(errors),
+            _ if is_required(entry) && !self.is_lenient => self.report.errors.extend(errors),
             _ => self.rejected.push(RejectedServer {
                 name: entry.key.clone(),
                 source: entry.at.clone(),

@@ -4,15 +4,30 @@ use url::Url;
 
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
+use super::expand::ConfigDialect;
 use super::model::{AccountChoice, HttpFlavour, HttpTransport, PreregisteredClient};
 use super::nearest::hint;
-use super::secret::{Secret, ServerUrl};
+use super::secret::{ExpandedText, Secret, ServerUrl};
 use super::server::ServerEntryReader;
 
 impl ServerEntryReader<'_, '_, '_> {
     pub(super) fn http(&mut self, entry: &ConfigEntry, flavour: HttpFlavour) -> Option<HttpTransport> {
         let headers = self.headers();
         let text = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
+        if self.scope.dialect != ConfigDialect::Own
+            && let Some((scheme, _)) = text.reveal().split_once("://")
+            && matches!(scheme, "unix" | "pipe")
+        {
+            let name = &entry.key;
+            let reason = format!(
+                "`{name}` is a local socket (`{scheme}:`), and Hospes connects by `http:` and `https:`"
+            );
+            self.unusable = Some(reason);
+            return None;
+        }
+        if self.scope.keep {
+            return Some(self.kept_http(headers, text.reveal(), flavour));
+        }
         let url = match Url::parse(text.reveal()) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
             // What could not be expanded makes no URL, and a disabled server needs none.
@@ -41,8 +56,73 @@ impl ServerEntryReader<'_, '_, '_> {
         })
     }
 
+    /// Returns the transport with its references. The URL need not be one before they are resolved.
+    fn kept_http(
+        &mut self,
+        headers: Vec<(String, Secret)>,
+        written: &str,
+        flavour: HttpFlavour,
+    ) -> HttpTransport {
+        let account = self.account(&headers);
+        let client = self.client(&headers);
+        let plain_http = self.table.boolean("plain_http", self.report).unwrap_or(false);
+        let url = ServerUrl::unresolved(written.to_owned());
+        HttpTransport { url, headers, flavour, plain_http, account, client }
+    }
+
+    /// Reads the client that another application has for the server's authorization server.
+    fn foreign_client(&mut self, headers: &[(String, Secret)]) -> Option<Box<PreregisteredClient>> {
+        if let Some(scopes) = self.take("scopes") {
+            let message =
+                format!("`{}` is ignored: Hospes requests the scopes that the server names", scopes.key);
+            self.report.warn(&scopes.at, Some(self.name), message);
+        }
+        let entry = self.take("oauth")?;
+        // `"auth": "oauth"` and `"oauth": false` hold no client.
+        let members = entry.node.as_object()?;
+        let (mut id, mut secret) = (None, None);
+        for member in members {
+            let found = match member.key.as_str() {
+                "clientId" | "client_id" | "CLIENT_ID" => &mut id,
+                "clientSecret" | "client_secret" | "CLIENT_SECRET" => &mut secret,
+                "enabled" => continue,
+                "scopes" | "scope" => {
+                    let message = format!(
+                        "`{}.{}` is ignored: Hospes requests the scopes that the server names",
+                        entry.key, member.key
+                    );
+                    self.report.warn(&member.at, Some(self.name), message);
+                    continue;
+                }
+                other => {
+                    let message =
+                        format!("`{}.{other}` is not supported by Hospes and is ignored", entry.key);
+                    self.report.warn(&member.at, Some(self.name), message);
+                    continue;
+                }
+            };
+            let field = format!("{}.{}", entry.key, member.key);
+            *found = self.table.expanded(&member.node, &field, self.scope, self.report);
+        }
+        let id = id?.reveal().to_owned();
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            let message = format!("`{}` is ignored because the header `Authorization` is set", entry.key);
+            self.report.warn(&entry.at, Some(self.name), message);
+            return None;
+        }
+        if !self.scope.keep && hospes_auth::ClientId::new(&*id).is_err() {
+            let expected = "a client ID as issued by the authorization server";
+            return self.table.invalid(&entry.node.at, &entry.key, expected, "", self.report);
+        }
+        let secret = secret.map(ExpandedText::into_secret);
+        Some(Box::new(PreregisteredClient { id, secret, issuer: None }))
+    }
+
     /// Reads the client that is registered with the server's authorization server.
     fn client(&mut self, headers: &[(String, Secret)]) -> Option<Box<PreregisteredClient>> {
+        if self.scope.dialect != ConfigDialect::Own {
+            return self.foreign_client(headers);
+        }
         let mut given = None;
         let mut text = |reader: &mut Self, key| {
             let entry = reader.take(key)?;
@@ -58,6 +138,7 @@ impl ServerEntryReader<'_, '_, '_> {
         let secret = text(self, "client_secret");
         let issuer = text(self, "client_issuer");
         if let Some((entry, issuer)) = &issuer
+            && !self.scope.keep
             && hospes_auth::Issuer::new(issuer.reveal()).is_err()
         {
             let expected = "the issuer URL of the authorization server";
@@ -76,7 +157,7 @@ impl ServerEntryReader<'_, '_, '_> {
             let expected = format!("a string, because `{}` is set", given.key);
             return self.table.invalid(&given.at, "client_id", expected, "", self.report);
         };
-        if hospes_auth::ClientId::new(id.reveal()).is_err() {
+        if !self.scope.keep && hospes_auth::ClientId::new(id.reveal()).is_err() {
             return self.table.invalid(
                 &given.node.at,
                 "client_id",
@@ -117,26 +198,12 @@ impl ServerEntryReader<'_, '_, '_> {
     fn headers(&mut self) -> Vec<(String, Secret)> {
         let mut headers: Vec<(String, Secret)> = Vec::new();
         if let Some(entry) = self.take("headers") {
-            match entry.node.as_object() {
-                Some(entries) => {
-                    for (index, header) in entries.iter().enumerate() {
-                        let field = format!("{}.{}", entry.key, header.key);
-                        let is_same = |first: &&ConfigEntry| first.key.eq_ignore_ascii_case(&header.key);
-                        if let Some(first) = entries[..index].iter().find(is_same) {
-                            self.report.report_repeated_key(header, Some(self.name), field, first);
-                            continue;
-                        }
-                        if let Some(value) =
-                            self.table.expanded(&header.node, &field, self.scope, self.report)
-                        {
-                            self.header(&mut headers, header, &field, value.into_secret());
-                        }
-                    }
-                }
-                None => {
-                    self.report.wrong_type::<()>(&entry.node, Some(self.name), entry.key.clone(), "a table");
-                }
-            }
+            self.header_table(&mut headers, &entry.node, &entry.key);
+        }
+        if let Some(entry) = self.take("request_options")
+            && let Some(node) = entry.node.get("headers")
+        {
+            self.header_table(&mut headers, node, "requestOptions.headers");
         }
         if let Some(entry) = self.take("env_headers") {
             for header in entry.node.as_object().unwrap_or_default() {
@@ -157,6 +224,24 @@ impl ServerEntryReader<'_, '_, '_> {
             self.header(&mut headers, &header, &entry.key, Secret::new(format!("Bearer {token}")));
         }
         headers
+    }
+
+    fn header_table(&mut self, headers: &mut Vec<(String, Secret)>, node: &ConfigNode, path: &str) {
+        let Some(entries) = node.as_object() else {
+            self.report.wrong_type::<()>(node, Some(self.name), path.to_owned(), "a table");
+            return;
+        };
+        for (index, header) in entries.iter().enumerate() {
+            let field = format!("{path}.{}", header.key);
+            let is_same = |first: &&ConfigEntry| first.key.eq_ignore_ascii_case(&header.key);
+            if let Some(first) = entries[..index].iter().find(is_same) {
+                self.report.report_repeated_key(header, Some(self.name), field, first);
+                continue;
+            }
+            if let Some(value) = self.table.expanded(&header.node, &field, self.scope, self.report) {
+                self.header(headers, header, &field, value.into_secret());
+            }
+        }
     }
 
     fn header(
@@ -190,6 +275,9 @@ impl ServerEntryReader<'_, '_, '_> {
         let Some(name) = node.as_str() else {
             return self.report.wrong_type(node, Some(self.name), field.to_owned(), "a string");
         };
+        if self.scope.keep {
+            return Some(format!("${{{name}}}"));
+        }
         let value = (self.scope.variable)(name);
         if value.is_none() && !self.scope.allow_unset {
             let (at, place) = (node.at.clone(), self.table.place(field));

@@ -1,11 +1,11 @@
 //! Reader of the settings that confine a server: files, network, variables and roots.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork};
 
 use super::command_line::is_env_name;
-use super::document::ConfigEntry;
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::keys;
 use super::model::SandboxConfig;
 use super::nearest::hint;
@@ -63,6 +63,88 @@ impl ServerEntryReader<'_, '_, '_> {
             );
         }
         sandbox
+    }
+
+    /// Reads the sandbox of VS Code: files that the program may write, and hosts that it may reach.
+    ///
+    /// What cannot be enforced here makes the entry unusable, since the server would run with more rights than there.
+    pub(super) fn foreign_sandbox(&mut self) -> SandboxConfig {
+        let enabled = self.table.boolean("sandbox_enabled", self.report).unwrap_or(false);
+        let entry = self.take("sandbox");
+        if !enabled {
+            // Other applications have other things under `sandbox`.
+            if let Some(entry) = entry {
+                let message = "`sandbox` is ignored because `sandboxEnabled` is not true";
+                self.report.warn(&entry.at, Some(self.name), message);
+            }
+            return SandboxConfig::default();
+        }
+        let member = |table: &str, key: &str| entry.and_then(|entry| entry.node.get(table)?.get(key));
+        let hosts = member("network", "allowedDomains");
+        if hosts.is_some_and(|hosts| !matches!(&hosts.value, ConfigValue::Array(items) if items.is_empty())) {
+            self.unusable = Some(
+                "`sandbox.network.allowedDomains` limits it to some hosts, and a sandbox of Hospes has the whole \
+                 network or none"
+                    .to_owned(),
+            );
+            return SandboxConfig::default();
+        }
+        let mut sandbox = SandboxConfig::default();
+        sandbox.profile.network = SandboxNetwork::None;
+        let mut files = SandboxFiles::default();
+        files.write = self.foreign_paths(member("filesystem", "allowWrite"), "allowWrite");
+        let unreadable = self.foreign_paths(member("filesystem", "denyRead"), "denyRead");
+        let unwritable = self.foreign_paths(member("filesystem", "denyWrite"), "denyWrite");
+        // A path outside the granted folders is denied anyway, but the system's own folders are always readable.
+        let is_granted = |path: &PathBuf| {
+            files.write.iter().any(|write| path.starts_with(write) || write.starts_with(path))
+        };
+        let is_system = |path: &PathBuf| !self.scope.home.is_some_and(|home| path.starts_with(home));
+        if let Some(path) = unreadable.iter().find(|path| is_granted(path) || is_system(path)) {
+            self.unusable = Some(format!(
+                "`sandbox.filesystem.denyRead` excludes {}, which a sandbox of Hospes cannot exclude",
+                path.display()
+            ));
+        } else if let Some(path) = unwritable.iter().find(|path| is_granted(path)) {
+            self.unusable = Some(format!(
+                "`sandbox.filesystem.denyWrite` excludes {} from a folder of `allowWrite`, which a sandbox of Hospes \
+                 cannot do",
+                path.display()
+            ));
+        }
+        if unreadable.is_empty() {
+            // VS Code lets the program read everything; programs in the user's folders could not start otherwise.
+            files.read.extend(self.scope.home.map(Path::to_owned));
+        }
+        if self.entry.node.get("sandbox").is_some_and(|node| node.as_object().is_none()) {
+            self.unusable = Some("`sandbox` is not a table, so its limits are unknown".to_owned());
+        }
+        sandbox.profile.files = Some(files);
+        sandbox
+    }
+
+    /// Reads paths of another application. What is no list of paths makes the entry unusable.
+    fn foreign_paths(&mut self, node: Option<&ConfigNode>, key: &str) -> Vec<PathBuf> {
+        let Some(node) = node else { return Vec::new() };
+        let mut paths = Vec::new();
+        let items = match &node.value {
+            ConfigValue::Array(items) => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        for item in items {
+            let text = item.as_str().filter(|text| !text.contains(['*', '?']));
+            let field = format!("sandbox.filesystem.{key}");
+            let text = text.and_then(|_| self.table.expanded(item, &field, self.scope, self.report));
+            match text {
+                Some(text) => paths.push(self.scope.path(self.base(), text.reveal())),
+                None => {
+                    self.unusable = Some(format!(
+                        "`sandbox.filesystem.{key}` has an entry that is not the path of a file"
+                    ));
+                }
+            }
+        }
+        paths
     }
 
     /// Reads the folders that the server is given as roots. None if it gets those of all servers.

@@ -98,6 +98,13 @@ impl ServerUrl {
         Self { written, url }
     }
 
+    /// Creates a URL whose references are not resolved. It is good for a file, and leads nowhere.
+    pub(super) fn unresolved(written: String) -> Self {
+        let url = Url::parse(&written).or_else(|_| Url::parse("http://unresolved.invalid/"));
+        let url = url.expect("the second URL is valid");
+        Self { written, url }
+    }
+
     pub(crate) fn written(&self) -> &str {
         &self.written
     }
@@ -204,7 +211,7 @@ pub(super) fn redact_argument(word: &str) -> String {
         let (head, value) = word.split_at(index + "Bearer ".len());
         return if is_reference(value) { word.to_owned() } else { format!("{head}{HIDDEN}") };
     }
-    if KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12) {
+    if has_key_prefix(word) {
         return HIDDEN.to_owned();
     }
     redact_url(word)
@@ -212,6 +219,11 @@ pub(super) fn redact_argument(word: &str) -> String {
 
 /// Prefixes of the keys of well-known services.
 const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "AKIA", "eyJ"];
+
+/// Returns true if a word begins like the key of a well-known service.
+pub(super) fn has_key_prefix(word: &str) -> bool {
+    KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12)
+}
 
 const SECRET_WORDS: [&str; 13] = [
     "token",
@@ -229,7 +241,7 @@ const SECRET_WORDS: [&str; 13] = [
     "cookie",
 ];
 
-fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     // A long text with a colon in it is prose or code, not a header's name.
     let name = name.trim_start_matches('-').to_ascii_lowercase();
     name.len() <= 64

@@ -27,8 +27,8 @@ pub const MAX_SERVER_NAME: usize = 128;
 /// Result of reading an entry.
 pub(super) enum ParsedServer {
     Server(Box<ServerConfig>),
-    /// No server is defined, and a warning explains why.
-    Skipped,
+    /// No server is defined, for this reason. A warning states it, too.
+    Skipped(String),
 }
 
 /// Defaults for every server of a file.
@@ -67,13 +67,20 @@ pub(super) fn read_server(
     }
     let disabled = disabled == Some(true) || enabled == Some(false);
     // Nobody needs the variables of a server that does not start.
-    let scope = &ExpansionScope { allow_unset: scope.allow_unset || disabled, ..*scope };
+    let secret = scope.secret.filter(|_| !disabled);
+    let asked = goose_keys(entry, scope);
+    let allow_unset = scope.allow_unset || disabled;
+    let scope = &ExpansionScope { allow_unset, secret, asked: &asked, ..*scope };
 
     let errors_before = report.errors.len();
-    let mut reader = ServerEntryReader { name, entry, scope, table: &mut table, report };
+    let mut reader = ServerEntryReader { name, entry, scope, table: &mut table, report, unusable: None };
     let transport = reader.transport();
     let is_child = matches!(transport, Ok(Some(ServerTransport::Stdio(_))));
-    let sandbox = if is_child { reader.sandbox() } else { SandboxConfig::default() };
+    let sandbox = match scope.dialect {
+        _ if !is_child => SandboxConfig::default(),
+        ConfigDialect::Own => reader.sandbox(),
+        _ => reader.foreign_sandbox(),
+    };
     let timeouts = reader.timeouts(defaults.timeouts);
     let max_connections = reader.table.count("max_connections", reader.report);
     let tools = reader.tools();
@@ -82,6 +89,10 @@ pub(super) fn read_server(
     let pins = reader.table.pins(reader.report);
     let check_arguments = reader.table.check_arguments(reader.report);
     let required = reader.table.boolean("required", reader.report).unwrap_or(false);
+    if let Some(reason) = reader.unusable.take() {
+        report.warn(&entry.at, Some(name), format!("{reason}; it is skipped"));
+        return Some(ParsedServer::Skipped(reason));
+    }
     let own = scope.dialect == ConfigDialect::Own;
     if own {
         table.report_unknown_keys(report);
@@ -95,7 +106,7 @@ pub(super) fn read_server(
             let is_extension = table.unread().any(|unread| unread.key == "settings");
             if !own && (disabled || is_extension) {
                 report.warn(&entry.at, Some(name), "has neither `command` nor `url` and is skipped");
-                return Some(ParsedServer::Skipped);
+                return Some(ParsedServer::Skipped("has neither `command` nor `url`".to_owned()));
             }
             let hint = table.suggest_key(&["command", "url", "httpUrl", "serverUrl", "baseUrl"]);
             report.errors.push(ConfigError::NoTransport {
@@ -141,10 +152,22 @@ enum TransportKind {
 /// Reads the settings of one server; `remote` has those of a URL.
 pub(super) struct ServerEntryReader<'r, 'n, 's> {
     pub(super) name: &'r str,
-    entry: &'n ConfigEntry,
+    pub(super) entry: &'n ConfigEntry,
     pub(super) scope: &'r ExpansionScope<'s>,
     pub(super) table: &'r mut SettingsTable<'n>,
     pub(super) report: &'r mut ConfigReport,
+    /// Reason why Hospes cannot use this entry of another application.
+    pub(super) unusable: Option<String>,
+}
+
+/// Returns the names of variables whose values only Goose knows, if references are kept.
+fn goose_keys(entry: &ConfigEntry, scope: &ExpansionScope<'_>) -> Vec<String> {
+    if !scope.keep || scope.dialect != ConfigDialect::Goose {
+        return Vec::new();
+    }
+    let keys = entry.node.get("env_keys").map(|keys| &keys.value);
+    let Some(ConfigValue::Array(keys)) = keys else { return Vec::new() };
+    keys.iter().filter_map(ConfigNode::as_str).filter(|name| is_env_name(name)).map(str::to_owned).collect()
 }
 
 impl<'n> ServerEntryReader<'_, 'n, '_> {
@@ -169,6 +192,9 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     /// Reads the transport. `Ok(None)` means that an error has been reported.
     fn transport(&mut self) -> Result<Option<ServerTransport>, MissingTransport> {
         let kind = self.kind();
+        if self.unusable.is_some() {
+            return Ok(None);
+        }
         let command = self.take("command");
         let url = self.take("url");
         let builtin = self.take("builtin");
@@ -200,6 +226,9 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                     "client_id",
                     "client_secret",
                     "client_issuer",
+                    "oauth",
+                    "scopes",
+                    "request_options",
                 ],
                 command,
             );
@@ -211,7 +240,18 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 _ => HttpFlavour::Any,
             };
             let http = self.http(url, flavour);
-            let process = ["args", "env", "env_file", "pass_env", "cwd", "sandbox"];
+            if self.scope.dialect == ConfigDialect::Goose
+                && let Some(entry) = self.take("pass_env")
+            {
+                let message = format!(
+                    "the values that `{}` names are in the keyring of Goose; `hospes import` asks for them",
+                    entry.key
+                );
+                self.report.warn(&entry.at, Some(self.name), message);
+            } else {
+                self.report_ineffective(&["pass_env"], url);
+            }
+            let process = ["args", "env", "env_file", "cwd", "sandbox", "sandbox_enabled"];
             self.report_ineffective(&process, url);
             return Ok(http.map(ServerTransport::Http));
         }
@@ -280,6 +320,13 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                     TransportKind::Http(HttpFlavour::Streamable)
                 }
                 "sse" => TransportKind::Http(HttpFlavour::Sse),
+                "ws" | "websocket" if self.scope.dialect != ConfigDialect::Own => {
+                    self.unusable = Some(format!(
+                        "`{}` = `{text}` is WebSocket, which Hospes does not support",
+                        entry.key
+                    ));
+                    return None;
+                }
                 other => {
                     let hint = hint(other, ["stdio", "http", "streamable-http", "sse"]);
                     let expected = "`stdio`, `http`, `streamable-http` or `sse`";
@@ -309,8 +356,14 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         let words = self.command(command);
         let args = self.args();
         // Later values replace earlier ones: what is written out in the entry itself counts most.
-        let mut env = self.env_file().unwrap_or_default();
-        self.pass_env(&mut env);
+        let (mut env, mut env_file, mut pass_env) = (BTreeMap::new(), None, Vec::new());
+        if self.scope.keep {
+            env_file = self.kept_env_file();
+            pass_env = self.kept_pass_env(&mut env);
+        } else {
+            env = self.env_file().unwrap_or_default();
+            self.pass_env(&mut env);
+        }
         if let Some(entry) = self.take("env") {
             self.env(&entry.node, &entry.key, &mut env);
         }
@@ -323,7 +376,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
             self.env(node, "command.env", &mut env);
         }
         all.extend(args?);
-        let stdio = StdioTransport { command: program, args: all, env, cwd };
+        let stdio = StdioTransport { command: program, args: all, env, cwd, env_file, pass_env };
         // In our own file somebody wrote it for us; what others' files have in them, few have looked at.
         if self.scope.dialect != ConfigDialect::Own {
             for name in stdio.loader_variables() {
@@ -469,6 +522,30 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         }
     }
 
+    /// Returns the file with variables, without reading it.
+    fn kept_env_file(&mut self) -> Option<PathBuf> {
+        let entry = self.take("env_file")?;
+        let path = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
+        Some(self.scope.path(self.base(), path.reveal()))
+    }
+
+    /// Returns the names of variables to hand on. Those that only the application knows go into `env` instead.
+    fn kept_pass_env(&mut self, env: &mut BTreeMap<String, Secret>) -> Vec<String> {
+        let Some(entry) = self.take("pass_env") else { return Vec::new() };
+        let Some(items) = self.table.items(entry, self.report) else { return Vec::new() };
+        let mut names = Vec::new();
+        for item in items {
+            let name = item.as_str().or_else(|| item.get("name").and_then(ConfigNode::as_str));
+            let Some(name) = name.filter(|name| is_env_name(name)) else { continue };
+            if self.scope.asked.iter().any(|asked| asked == name) {
+                env.insert(name.to_owned(), Secret::new(format!("${{input:{name}}}")));
+            } else {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
     /// Hands on variables by name; one that is not set is left out, as a shell would.
     fn pass_env(&mut self, env: &mut BTreeMap<String, Secret>) {
         let Some(entry) = self.take("pass_env") else { return };
@@ -519,8 +596,9 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 
     fn timeouts(&mut self, defaults: ServerTimeouts) -> ServerTimeouts {
-        let connect = self.timeout("connect_timeout");
-        let request = self.timeout("request_timeout");
+        let (start, execution) = self.timeout_table();
+        let connect = self.timeout("connect_timeout").or(start);
+        let request = execution.or_else(|| self.timeout("request_timeout"));
         let park = self.timeout("park_timeout");
         let health_check = self.table.interval("health_check", DEFAULT_HEALTH_CHECK, self.report);
         ServerTimeouts {
@@ -529,6 +607,29 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
             park: park.or(defaults.park),
             health_check: health_check.or(defaults.health_check),
         }
+    }
+
+    /// Reads the table `timeout` of OpenCode 2: the times to start and to execute.
+    fn timeout_table(&mut self) -> (Option<Duration>, Option<Duration>) {
+        let (mut start, mut execution) = (None, None);
+        let is_table = |entry: &ConfigEntry| entry.node.as_object().is_some();
+        if self.scope.dialect != ConfigDialect::OpenCode || !self.table.entry("timeout").is_some_and(is_table)
+        {
+            return (start, execution);
+        }
+        let entry = self.table.take_spelled("request_timeout", &["timeout"], self.report);
+        for member in entry.and_then(|entry| entry.node.as_object()).unwrap_or_default() {
+            let milliseconds = Duration::from_millis(1);
+            match member.key.as_str() {
+                "startup" => start = self.table.duration(member, milliseconds, self.report),
+                "execution" => execution = self.table.duration(member, milliseconds, self.report),
+                other => {
+                    let message = format!("`timeout.{other}` is not supported by Hospes and is ignored");
+                    self.report.warn(&member.at, Some(self.name), message);
+                }
+            }
+        }
+        (start, execution)
     }
 
     fn timeout(&mut self, key: &'static str) -> Option<Duration> {
@@ -589,6 +690,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
 fn is_milliseconds(entry: &ConfigEntry, dialect: ConfigDialect) -> bool {
     match (&entry.node.value, dialect) {
         (_, ConfigDialect::Gemini | ConfigDialect::OpenCode) => true,
+        (_, ConfigDialect::Crush) => false,
         (ConfigValue::Number(number), _) => number.parse().is_ok_and(|number: f64| number > 3600.0),
         _ => false,
     }

@@ -322,6 +322,8 @@ impl<'n> SettingsTable<'n> {
             ExpandError::Malformed { expected, start } => {
                 ConfigError::Reference { at, place, expected, start }
             }
+            ExpandError::Command { shown } => ConfigError::Command { at, place, command: shown },
+            ExpandError::Secret { name, why } => ConfigError::Secret { at, place, name, why },
             ExpandError::File(file, source) => ConfigError::File { at, place, file, source },
         });
         None

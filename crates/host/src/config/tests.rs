@@ -400,7 +400,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[servers.a]\ncommand = 'x'\nargs = ['${oh no}']",
-            "h.toml:3:9: `args[0]` of server `a`: expected the name of a variable, `env:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder` in the reference that begins with `${oh no}`",
+            "h.toml:3:9: `args[0]` of server `a`: expected the name of a variable, `env:NAME`, `secret:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder` in the reference that begins with `${oh no}`",
         ),
         (
             "[servers.a]\ncommand = 'x'\nargs = ['${input:gone}']",

@@ -122,7 +122,16 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
             Table,
             "",
             "Confinement of the program (Linux). Without it, the program may do all that its user may.",
-        ),
+        )
+        .foreign(&["sandbox"]),
+        Key::new("sandbox_enabled", Boolean, "false", "The table `sandbox` applies (VS Code).")
+            .foreign_only(&["sandboxEnabled"]),
+        Key::new("oauth", Table, "", "Client that is registered with the authorization server.")
+            .foreign_only(&["oauth", "auth"]),
+        Key::new("scopes", Texts, "", "Scopes to request; Hospes requests those that the server names.")
+            .foreign_only(&["scopes"]),
+        Key::new("request_options", Table, "", "Table with `headers` (Continue).")
+            .foreign_only(&["requestOptions"]),
         Key::new(
             "connect_timeout",
             Duration,

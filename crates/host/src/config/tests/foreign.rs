@@ -50,8 +50,8 @@ fn cursor() {
     assert_eq!(argv(stdio(&config, "b")), ["x", "/home/me"]);
     assert_eq!(stdio(&config, "b").cwd, Some(folder.path().join("sub")));
     assert_eq!(env(stdio(&config, "b")), [("A", "file"), ("B", "file")]);
-    assert_eq!(config.warnings.len(), 1);
-    assert!(config.warnings[0].to_string().ends_with("`auth` is not supported by Hospes and is ignored"));
+    assert_eq!(http(&config, "c").client.as_ref().unwrap().id, "x");
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn mistakes_in_the_files_of_others_are_named() {
             "m.json:1:1: names no servers; expected them under `mcpServers` (or `servers`, `mcp`, …); did you mean `mcpServers` by `mcpServer` in line 1?",
         ),
         (r#"[]"#, "m.json:1:1: names no servers; expected them under `mcpServers` (or `servers`, `mcp`, …)"),
-        (r#"{"mcpServers": []}"#, "m.json:1:16: `mcpServers`: expected a table of servers, found an array"),
+        (r#"{"mcpServers": 1}"#, "m.json:1:16: `mcpServers`: expected a table of servers, found a number"),
         (r#"{"mcpServers": {"a": "x"}}"#, "m.json:1:22: server `a`: expected a table, found a string"),
         (
             r#"{"mcpServers": {"a": {"comand": "x"}}}"#,
@@ -396,4 +396,267 @@ fn unset_variables_can_be_let_through() {
             "m.json:1:73: server `a`: `${env:NONE}` in `env.A` is passed through unchanged",
         ]
     );
+}
+
+/// The reasons for which servers are skipped.
+fn skipped(config: &HostConfig) -> Vec<(&str, &str)> {
+    config.skipped.iter().map(|skipped| (skipped.name.as_str(), skipped.reason.as_str())).collect()
+}
+
+#[test]
+fn opencode_2_has_its_servers_one_level_deeper() {
+    let text = r#"{"mcp": {"servers": {
+        "a": {"type": "local", "command": ["npx", "{env:HOST}"], "environment": {"K": "{env:TOKEN}"},
+              "timeout": {"startup": 1500, "execution": 60000, "catalog": 5000}},
+        "b": {"type": "remote", "url": "https://e.com/mcp", "headers": {"Authorization": "Bearer {env:TOKEN}"},
+              "disabled": true, "oauth": false}
+    }}}"#;
+    for file in ["opencode.jsonc", "settings.json"] {
+        let config = parse(file, text);
+        assert_eq!(argv(stdio(&config, "a")), ["npx", "example.com"], "{file}");
+        assert_eq!(env(stdio(&config, "a")), [("K", "t0ps3cret")]);
+        let a = config.server("a").unwrap();
+        assert_eq!(a.timeouts.connect, Some(Duration::from_millis(1500)));
+        assert_eq!(a.timeouts.request, Some(Duration::from_secs(60)));
+        assert_eq!(headers(http(&config, "b")), [("Authorization", "Bearer t0ps3cret")]);
+        assert!(config.server("b").unwrap().disabled);
+        assert_eq!(
+            warnings(&config),
+            [format!("{file}:3:64: server `a`: `timeout.catalog` is not supported by Hospes and is ignored")]
+        );
+    }
+    // The file's name decides if the entries do not.
+    let remote = r#"{"mcp": {"servers": {"b": {"url": "https://{env:HOST}/mcp"}}}}"#;
+    assert_eq!(http(&parse("opencode.json", remote), "b").url.reveal().as_str(), "https://example.com/mcp");
+    // A server of this name in a file of OpenCode 1.
+    let server = r#"{"mcp": {"servers": {"type": "local", "command": ["x"]}}}"#;
+    assert_eq!(names(&parse("opencode.json", server)), ["servers"]);
+}
+
+#[test]
+fn continue_lists_its_servers() {
+    let text = r#"
+name: Assistant
+mcpServers:
+  - name: files
+    command: npx
+    args: [-y, files]
+    env:
+      KEY: ${{ secrets.TOKEN }}
+  - command: nameless
+  - name: web
+    type: streamable-http
+    url: https://e.com/mcp
+    requestOptions:
+      headers:
+        Authorization: Bearer ${{ secrets.TOKEN }}
+"#;
+    let config = loader().keep_going(true).parse("/home/me/.continue/config.yaml", text).unwrap();
+    assert_eq!(names(&config), ["files", "web"]);
+    assert_eq!(env(stdio(&config, "files")), [("KEY", "t0ps3cret")]);
+    assert_eq!(headers(http(&config, "web")), [("Authorization", "Bearer t0ps3cret")]);
+    assert_eq!(
+        config.rejected[0].errors.to_string(),
+        "/home/me/.continue/config.yaml:9:5: `name` of server `mcpServers[1]`: expected a table with `name`"
+    );
+    let json = r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "${{ secrets.TOKEN }}"}}}}"#;
+    let config = parse("/p/.continue/mcpServers/a.json", json);
+    assert_eq!(env(stdio(&config, "a")), [("K", "t0ps3cret")]);
+}
+
+#[test]
+fn a_transport_that_hospes_lacks_skips_only_its_entry() {
+    let config = parse(
+        ".mcp.json",
+        r#"{"mcpServers": {
+            "live": {"type": "ws", "url": "wss://e.com/mcp"},
+            "socket": {"type": "http", "url": "unix:///run/s.sock#/mcp"},
+            "pipe": {"url": "pipe:///pipe/s"},
+            "a": {"command": "x"}
+        }}"#,
+    );
+    assert_eq!(names(&config), ["a"]);
+    let socket = "and Hospes connects by `http:` and `https:`";
+    assert_eq!(
+        skipped(&config),
+        [
+            ("live", "`type` = `ws` is WebSocket, which Hospes does not support"),
+            ("socket", &*format!("`url` is a local socket (`unix:`), {socket}")),
+            ("pipe", &*format!("`url` is a local socket (`pipe:`), {socket}")),
+        ]
+    );
+    assert_eq!(
+        warnings(&config)[0],
+        ".mcp.json:2:13: server `live`: `type` = `ws` is WebSocket, which Hospes does not support; it is skipped"
+    );
+    // In the own file it is a mistake.
+    assert!(errors("h.toml", "[servers.a]\nurl = 'https://e'\ntransport = 'ws'")[0].contains("`stdio`"));
+}
+
+#[test]
+fn the_sandbox_of_vs_code_is_kept_or_the_server_is_skipped() {
+    let read = |members: &str| {
+        let text =
+            format!(r#"{{"servers": {{"a": {{"command": "x", {members}}}, "b": {{"command": "y"}}}}}}"#);
+        parse("/p/.vscode/mcp.json", &text)
+    };
+    let write = r#""sandbox": {"filesystem": {"allowWrite": ["${workspaceFolder}/out", "/tmp/x"]}}"#;
+    let config = read(&format!(r#""sandboxEnabled": true, {write}"#));
+    let profile = &config.server("a").unwrap().sandbox.profile;
+    assert_eq!(profile.network, hospes_sandbox::SandboxNetwork::None);
+    let files = profile.files.as_ref().unwrap();
+    assert_eq!(files.write, [Path::new("/p/out"), Path::new("/tmp/x")]);
+    assert_eq!(files.read, [Path::new("/home/me")]);
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    // Paths that are not granted anyway are denied.
+    let denied = r#""sandboxEnabled": true, "sandbox": {"filesystem": {"allowWrite": ["/tmp/x"], "denyRead": ["~/.ssh"]}}"#;
+    let config = read(denied);
+    assert!(config.server("a").unwrap().sandbox.profile.files.as_ref().unwrap().read.is_empty());
+    for (sandbox, reason) in [
+        (r#"{"network": {"allowedDomains": ["e.com"]}}"#, "allowedDomains"),
+        (r#"{"filesystem": {"denyRead": ["/etc/x"]}}"#, "denyRead"),
+        (r#"{"filesystem": {"allowWrite": ["/tmp/x"], "denyWrite": ["/tmp/x/y"]}}"#, "denyWrite"),
+        (r#"{"filesystem": {"allowWrite": ["/tmp/*"]}}"#, "allowWrite"),
+        ("true", "not a table"),
+    ] {
+        let config = read(&format!(r#""sandboxEnabled": true, "sandbox": {sandbox}"#));
+        assert_eq!(names(&config), ["b"], "{sandbox}");
+        assert!(skipped(&config)[0].1.contains(reason), "{:?}", skipped(&config));
+    }
+    let config = read(write);
+    assert!(config.server("a").unwrap().sandbox.profile.files.is_none());
+    assert!(warnings(&config)[0].ends_with("`sandbox` is ignored because `sandboxEnabled` is not true"));
+}
+
+#[test]
+fn antigravity_expands_as_gemini_does() {
+    let text = r#"{"mcpServers": {"a": {"serverUrl": "https://e.com/mcp", "headers": {"Authorization": "Bearer $TOKEN"}}}}"#;
+    for file in ["/home/me/.gemini/config/mcp_config.json", "/p/.agents/mcp_config.json"] {
+        assert_eq!(headers(http(&parse(file, text), "a")), [("Authorization", "Bearer t0ps3cret")], "{file}");
+    }
+    // The same file name of Windsurf.
+    let config = parse("/home/me/.codeium/windsurf/mcp_config.json", text);
+    assert_eq!(headers(http(&config, "a")), [("Authorization", "Bearer $TOKEN")]);
+}
+
+#[test]
+fn settings_of_gemini_are_no_servers() {
+    let text = r#"{"mcp": {"allowed": ["a"], "excluded": []}}"#;
+    assert!(errors("/home/me/.gemini/settings.json", text)[0].contains("names no servers"));
+}
+
+#[test]
+fn crush_expands_variables_and_runs_no_command() {
+    let text = r#"{"mcp": {
+        "a": {"type": "stdio", "command": "x", "args": ["$HOST"], "timeout": 90},
+        "b": {"type": "http", "url": "https://e.com/mcp", "headers": {"Authorization": "Bearer $(pass show key)"}}
+    }}"#;
+    let config = loader().keep_going(true).parse("/p/crush.json", text).unwrap();
+    assert_eq!(argv(stdio(&config, "a")), ["x", "example.com"]);
+    assert_eq!(config.server("a").unwrap().timeouts.request, Some(Duration::from_secs(90)));
+    assert_eq!(
+        config.rejected[0].errors.to_string(),
+        "/p/crush.json:3:88: `headers.Authorization` of server `b`: `$(pass …)` runs a command, which Hospes does not \
+         do; put the value into an environment variable and refer to it"
+    );
+}
+
+#[test]
+fn keys_of_goose_at_a_url_are_explained() {
+    let text = "extensions:\n  web:\n    type: streamable_http\n    uri: https://e.com/mcp\n    env_keys: [TOKEN]\n    headers:\n      Authorization: Bearer ${TOKEN}\n";
+    let config = parse("config.yaml", text);
+    assert_eq!(
+        warnings(&config),
+        [
+            "config.yaml:5:5: server `web`: the values that `env_keys` names are in the keyring of Goose; `hospes \
+             import` asks for them"
+        ]
+    );
+    let config = loader().keep_references(true).parse("config.yaml", text).unwrap();
+    assert_eq!(headers(http(&config, "web")), [("Authorization", "Bearer ${input:TOKEN}")]);
+}
+
+#[test]
+fn clients_of_an_authorization_server_are_taken() {
+    let config = parse(
+        "/home/me/.codex/config.toml",
+        "[mcp_servers.a]\nurl = 'https://e.com/mcp'\nscopes = ['x']\noauth = { client_id = 'abc' }\n",
+    );
+    assert_eq!(http(&config, "a").client.as_ref().unwrap().id, "abc");
+    assert!(
+        warnings(&config)[0]
+            .ends_with("`scopes` is ignored: Hospes requests the scopes that the server names")
+    );
+    let config = parse(
+        "opencode.json",
+        r#"{"mcp": {"a": {"type": "remote", "url": "https://e.com", "oauth": {"clientId": "abc", "clientSecret": "{env:TOKEN}"}}}}"#,
+    );
+    let client = http(&config, "a").client.as_ref().unwrap();
+    assert_eq!(client.secret.as_ref().unwrap().reveal(), "t0ps3cret");
+}
+
+#[test]
+fn kept_references_are_not_resolved() {
+    let config = loader()
+        .keep_references(true)
+        .parse(
+            "/p/.vscode/mcp.json",
+            r#"{"inputs": [{"id": "key", "type": "promptString", "description": "A key", "password": true},
+                        {"id": "place", "type": "pickString", "options": ["eu", {"label": "US", "value": "us"}], "default": "eu"}],
+               "servers": {
+                "a": {"command": "x", "args": ["${workspaceFolder}", "${env:NONE}"], "envFile": "none.env",
+                      "env": {"K": "${input:key}", "L": "$${env:NONE}"}},
+                "b": {"command": "x", "env": {"K": "${env:NONE}"}, "cwd": "${env:NONE}/x"},
+                "c": {"url": "https://${env:NONE}/mcp", "headers": {"K": "Bearer ${env:NONE:-d}"}}
+            }}"#,
+        )
+        .unwrap_err();
+    // A text that Hospes' own form cannot write stops its entry.
+    assert!(config.to_string().contains("`env.L` of server `a`"), "{config}");
+    let config = loader()
+        .keep_references(true)
+        .parse(
+            "/p/.vscode/mcp.json",
+            r#"{"inputs": [{"id": "key", "type": "promptString", "description": "A key", "password": true},
+                        {"id": "place", "type": "pickString", "options": ["eu", {"label": "US", "value": "us"}], "default": "eu"}],
+               "servers": {
+                "a": {"command": "x", "args": ["${workspaceFolder}", "${env:NONE}"], "envFile": "none.env",
+                      "env": {"K": "${input:key}"}},
+                "b": {"command": "x", "env": {"K": "${env:NONE}"}, "cwd": "${env:NONE}/x"},
+                "c": {"url": "https://${env:NONE}/mcp", "headers": {"K": "Bearer ${env:NONE:-d}"}}
+            }}"#,
+        )
+        .unwrap();
+    assert_eq!(argv(stdio(&config, "a")), ["x", "/p", "${NONE}"]);
+    assert_eq!(env(stdio(&config, "a")), [("K", "${input:key}")]);
+    assert_eq!(stdio(&config, "a").env_file.as_deref(), Some(Path::new("/p/none.env")));
+    assert_eq!(stdio(&config, "b").cwd.as_deref(), Some(Path::new("${NONE}/x")));
+    assert_eq!(headers(http(&config, "c")), [("K", "Bearer ${NONE:-d}")]);
+    let inputs: Vec<_> = config.inputs.iter().map(|input| (&*input.id, input.is_secret)).collect();
+    assert_eq!(inputs, [("key", true), ("place", false)]);
+    assert_eq!(config.inputs[1].options, ["eu", "us"]);
+    // Of Hospes' own file only the servers are read.
+    let own = "[auth]\nkey = '${NONE}'\n[servers.a]\ncommand = 'x'\npass_env = ['TOKEN']\nenv = { K = '${secret:k}' }\n";
+    let config = loader().keep_references(true).parse("/p/h.toml", own).unwrap();
+    assert_eq!(env(stdio(&config, "a")), [("K", "${secret:k}")]);
+    assert_eq!(stdio(&config, "a").pass_env, ["TOKEN"]);
+    assert!(config.auth.is_none());
+}
+
+#[test]
+fn sealed_secrets_are_read_for_servers_that_start() {
+    let own = "[servers.a]\ncommand = 'x'\nenv = { K = '${secret:k}' }\n[servers.b]\ncommand = 'x'\nenabled = false\nenv = { K = '${secret:locked}' }\n";
+    let look_up = |name: &str| match name {
+        "k" => Ok(Some("sealed".to_owned())),
+        _ => panic!("a server that does not start needs no secret"),
+    };
+    let config = loader().secrets(look_up).parse("h.toml", own).unwrap();
+    assert_eq!(env(stdio(&config, "a")), [("K", "sealed")]);
+    assert!(!format!("{config:?}").contains("sealed"));
+    assert_eq!(
+        errors("h.toml", own),
+        ["h.toml:3:13: `env.K` of server `a`: the secret `k` is not stored; `hospes secret set k` stores it"]
+    );
+    let locked = loader().secrets(|_| Err("the keyring is locked".to_owned())).parse("h.toml", own);
+    assert!(locked.unwrap_err().to_string().contains("the secret `k` cannot be read: the keyring is locked"));
 }

@@ -1,0 +1,121 @@
+//! Arguments of the commands that read and write configurations and secrets.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use hospes_host::config::applications::APPLICATIONS;
+
+use crate::credentials::{CredentialsStore, KEPT_IN};
+
+/// Options of `hospes import`.
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_HELP)]
+pub(crate) struct ImportArgs {
+    /// Applications and files to read [default: the files of all applications that are found]
+    #[arg(value_name = "APP|FILE")]
+    pub(crate) sources: Vec<String>,
+    /// Application to read, as above. May be repeated
+    #[arg(long, value_name = "APP", value_parser = applications())]
+    pub(crate) from: Vec<String>,
+    /// Server to import: NAME, or APP:NAME if applications have different ones. May be repeated [default: all of the
+    /// user's servers that are new]
+    #[arg(short, long = "server", value_name = "NAME")]
+    pub(crate) servers: Vec<String>,
+    /// Import the servers of the project's files too, which may come from others
+    #[arg(long)]
+    pub(crate) project: bool,
+    /// Import without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show what would be imported, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+    /// Configuration file to add the servers to [default: config.toml in the configuration folder]
+    #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Location of the key that encrypts the secrets
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
+    pub(crate) credentials_store: CredentialsStore,
+}
+
+const IMPORT_HELP: &str = "\
+The files of the applications are only read. Tokens and passwords are stored encrypted, and the configuration refers to
+them as ${secret:NAME}.
+
+  hospes import                                  all that is found; asks before it changes anything
+  hospes import --dry-run cursor                 what Cursor has
+  hospes import --yes --server cursor:github     one server, the one that Cursor has
+  hospes import --yes ./mcp.json                 a file";
+
+/// Options of `hospes export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_HELP)]
+pub(crate) struct ExportArgs {
+    /// Servers to export [default: all]
+    #[arg(value_name = "SERVER")]
+    pub(crate) servers: Vec<String>,
+    /// Application in whose form the servers are written
+    #[arg(short, long, value_name = "APP", value_parser = formats())]
+    pub(crate) format: String,
+    /// New file to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the values of secrets, instead of references to variables
+    #[arg(long)]
+    pub(crate) with_secrets: bool,
+    /// Configuration file to export. May be repeated [default: config.toml in the configuration folder]
+    #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Vec<PathBuf>,
+}
+
+const EXPORT_HELP: &str = "\
+A secret becomes a reference to a variable in the form of the application, or <NAME> if the application has none.
+
+  hospes export --format cursor                            all servers, as a file of Cursor
+  hospes export --format codex github --output new.toml    one server, into a new file";
+
+/// Subcommands of `hospes secret`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Store a secret; its value is read from the terminal without showing it, or from standard input
+    Set(SecretSetArgs),
+    /// List the names of the secrets and the servers that use them
+    List(SecretListArgs),
+    /// Delete a secret
+    Remove(SecretRemoveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretSetArgs {
+    /// Name; the configuration refers to it as ${secret:NAME}
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Location of the key that encrypts the secrets
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
+    pub(crate) credentials_store: CredentialsStore,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretListArgs {
+    /// Configuration file whose servers use the secrets. May be repeated
+    #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretRemoveArgs {
+    /// Name of the secret
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Returns the parser for the form of an application.
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(APPLICATIONS.iter().map(|one| one.id))
+}
+
+/// Returns the parser for the id of an application.
+fn applications() -> PossibleValuesParser {
+    PossibleValuesParser::new(APPLICATIONS.iter().filter(|one| !one.places.is_empty()).map(|one| one.id))
+}

@@ -1,0 +1,179 @@
+//! `hospes import`: takes over the servers that applications are configured with. The files of the applications are
+//! only read.
+
+mod plan;
+mod view;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use hospes_host::config::applications::{Application, ApplicationFolders, SystemKind};
+use hospes_host::config::import::{FoundServers, SealedValue, add_servers, servers_text};
+use hospes_host::config::{ConfigLoader, ServerConfig, nearest};
+
+use self::plan::{ImportPlan, PlannedServer};
+use crate::args::ImportArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{self, CliOutput, paint, printable};
+use crate::paths;
+use crate::secrets::SecretStore;
+
+pub(crate) fn run(args: &ImportArgs, output: CliOutput) -> CliResult {
+    let target = ConfigTarget::read(args.config.clone())?;
+    let found = find(args)?;
+    let existing = target.servers()?;
+    let mut plan = ImportPlan::new(found, &existing, args)?;
+    let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
+    if may_ask {
+        view::show(&plan, &target.file, output);
+        plan.choose_variants(output);
+    }
+    if args.yes || args.dry_run || may_ask {
+        plan.answer_inputs(may_ask, output)?;
+    }
+    let store = SecretStore::open_existing;
+    // Without a change, no keyring has to be unlocked.
+    let store = if args.yes || may_ask { store()? } else { None };
+    let sealed = plan.seal(store.as_ref())?;
+    if !may_ask && !output.json {
+        view::show(&plan, &target.file, output);
+    }
+    let selected: Vec<&PlannedServer> = plan.selected().collect();
+    let mut imported = false;
+    if !selected.is_empty() && (args.yes || may_ask && confirm(&selected, &target.file, output)) {
+        imported = true;
+        apply(&target, &selected, &sealed, args, output)?;
+    }
+    if output.json {
+        view::print_json(&plan, &target.file, imported, output);
+    } else {
+        view::conclude(&plan, &target.file, imported, may_ask, output);
+    }
+    Ok(())
+}
+
+/// Reads the files of the applications, or the named ones.
+fn find(args: &ImportArgs) -> CliResult<FoundServers> {
+    let home = std::env::home_dir().ok_or_else(|| {
+        CliError::usage("no home folder found in which applications keep files").hint("set HOME")
+    })?;
+    let project = std::env::current_dir()
+        .map_err(|error| CliError::usage("cannot determine the current folder").with_cause(&error))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let folders = ApplicationFolders::new(SystemKind::current(), home, variable).project(&project);
+    let mut applications: Vec<&str> = args.from.iter().map(String::as_str).collect();
+    let mut files: Vec<&Path> = Vec::new();
+    for source in &args.sources {
+        // A path has a separator or an extension; the ids of applications have neither.
+        if Application::find(source).is_some() {
+            applications.push(source);
+        } else if source.contains(['/', '\\', '.']) || Path::new(source).is_file() {
+            files.push(Path::new(source));
+        } else {
+            let known = hospes_host::config::applications::APPLICATIONS.iter().map(|one| one.id);
+            let problem = CliError::usage(format!("unknown application or file `{}`", printable(source)));
+            return Err(match nearest(source, known.clone()) {
+                Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
+                None => problem.hint(format!("known applications: {}", known.collect::<Vec<_>>().join(", "))),
+            });
+        }
+    }
+    let mut found = FoundServers::default();
+    let is_all = applications.is_empty() && files.is_empty();
+    for file in folders.find() {
+        // Both versions of OpenCode have the same files.
+        let id = if file.application.id == "opencode" && applications.contains(&"opencode2") {
+            "opencode2"
+        } else {
+            file.application.id
+        };
+        if is_all || applications.contains(&id) {
+            found.add_file(&file, &project, &variable);
+        }
+    }
+    for file in files {
+        found.add_named(file, &project, &variable);
+    }
+    if !is_all
+        && found.servers.is_empty()
+        && found.refused.is_empty()
+        && let Some((file, problem)) = found.unreadable.first()
+    {
+        return Err(CliError::usage(problem.clone())
+            .hint(format!("correct {} and try again", paths::display_path(file))));
+    }
+    Ok(found)
+}
+
+/// The configuration file that servers are added to.
+struct ConfigTarget {
+    file: PathBuf,
+    /// Its text; empty if it does not exist.
+    text: String,
+}
+
+impl ConfigTarget {
+    fn read(named: Option<PathBuf>) -> CliResult<Self> {
+        let file = match named {
+            Some(file) => file,
+            None => paths::new_config_path().ok_or_else(|| {
+                CliError::usage("no home folder found in which to store the configuration").hint("set HOME")
+            })?,
+        };
+        if file.extension().is_none_or(|extension| extension != "toml") {
+            return Err(CliError::usage(format!(
+                "{} is not a configuration file of Hospes: expected the extension `.toml`",
+                paths::display_path(&file)
+            ))
+            .hint("--config names the file that the servers are added to"));
+        }
+        let text = write::read_text(&file)?;
+        Ok(Self { file, text })
+    }
+
+    /// Returns the servers that the file has, with their references.
+    fn servers(&self) -> CliResult<Vec<ServerConfig>> {
+        let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
+        let config = loader.parse(&self.file, &self.text).map_err(|errors| {
+            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
+        })?;
+        Ok(config.servers)
+    }
+}
+
+fn confirm(selected: &[&PlannedServer], file: &Path, output: CliOutput) -> bool {
+    let count = match selected.len() {
+        1 => "1 server".to_owned(),
+        count => format!("{count} servers"),
+    };
+    let file = paths::display_path(file);
+    output::discard_typed_input();
+    let answer = output.ask(format!("\nImport {count} into {}? [y/N] ", paint(output::BOLD, file)));
+    answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Stores the secrets and adds the servers to the file.
+fn apply(
+    target: &ConfigTarget,
+    selected: &[&PlannedServer],
+    sealed: &[SealedValue],
+    args: &ImportArgs,
+    output: CliOutput,
+) -> CliResult {
+    let servers: Vec<(ServerConfig, String)> = selected.iter().map(|planned| planned.entry()).collect();
+    let text = add_servers(&target.file, &target.text, &servers).map_err(|error| {
+        let file = paths::display_path(&target.file);
+        CliError::usage(format!("cannot add to {file}")).with_cause(&error).hint(format!(
+            "nothing was changed; write `[servers]` as a table of its own, or add this by hand:\n{}",
+            servers_text(&servers)
+        ))
+    })?;
+    // First the secrets: a file that refers to missing ones would be worse than secrets that nothing refers to.
+    if !sealed.is_empty() {
+        let store = SecretStore::open_or_create(args.credentials_store, output)?;
+        for secret in sealed {
+            store.write(&secret.name, secret.value.reveal())?;
+        }
+    }
+    write::replace(&target.file, &target.text, &text)
+}

@@ -1,0 +1,197 @@
+//! Applications that keep a configuration of MCP servers: where their files are, how they write a server, and when a
+//! change takes effect.
+//!
+//! [`APPLICATIONS`] is the one table of them. [`ApplicationFolders`] finds their files on a system whose folders are
+//! arguments, so that the paths of every system can be tested on one.
+
+mod folders;
+mod table;
+
+pub use folders::{ApplicationFile, ApplicationFolders, SystemKind};
+pub use table::APPLICATIONS;
+
+/// An application with a configuration of MCP servers.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Application {
+    /// Short name, used on the command line.
+    pub id: &'static str,
+    /// Name for people.
+    pub name: &'static str,
+    /// Places of its configuration files.
+    pub places: &'static [ApplicationPlace],
+    /// Form in which it writes servers.
+    pub shape: EntryShape,
+    /// What makes a change of the file take effect.
+    pub takes_effect: &'static str,
+}
+
+/// A place where an application looks for a configuration file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ApplicationPlace {
+    /// Servers of the user, or of one project.
+    pub scope: PlaceScope,
+    /// Systems that have the place.
+    pub systems: &'static [SystemKind],
+    /// Folder in which the path begins.
+    pub base: PlaceBase,
+    /// Path below the base, with `/` between its parts. A part may have one `*`.
+    pub path: &'static str,
+}
+
+/// Owner of the servers in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PlaceScope {
+    /// The user, in every project.
+    User,
+    /// One project. Such a file may come from somebody else, with the project.
+    Project,
+}
+
+impl PlaceScope {
+    /// Returns the name used in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// Folder in which a path begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlaceBase {
+    /// The user's home folder.
+    Home,
+    /// `$XDG_CONFIG_HOME`, by default `~/.config`.
+    Config,
+    /// `~/Library/Application Support`, on macOS.
+    ApplicationSupport,
+    /// `%APPDATA%`, on Windows.
+    RoamingData,
+    /// `%LOCALAPPDATA%`, on Windows.
+    LocalData,
+    /// A folder that this variable names, or a file if the path is empty. Without the variable the place does not exist.
+    Variable(&'static str),
+    /// The folder of the project.
+    Project,
+}
+
+/// Format of a configuration file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// JSON; a reader may accept comments.
+    Json,
+    /// TOML.
+    Toml,
+    /// YAML.
+    Yaml,
+}
+
+/// Form in which an application writes a server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EntryShape {
+    /// Format of the file.
+    pub format: FileFormat,
+    /// Keys from the top of the file to the servers.
+    pub key: &'static [&'static str],
+    /// Form of the table of servers.
+    pub listing: ServerListing,
+    /// Form of a server that is a child process.
+    pub stdio: StdioShape,
+    /// Form of a server at a URL. `None` if the file cannot name one.
+    pub http: Option<HttpShape>,
+    /// Key by which a server is switched off, with the value that does it.
+    pub off: Option<(&'static str, bool)>,
+    /// References to variables.
+    pub variables: VariableSyntax,
+}
+
+/// Form of the table of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerListing {
+    /// An object with the servers by their names.
+    Object,
+    /// An object, and each server repeats its name under `name`.
+    NamedObject,
+    /// A list of servers, each with its name under `name`.
+    List,
+}
+
+/// Form of a server that is a child process.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StdioShape {
+    /// Value of `type`, if it is written.
+    pub kind: Option<&'static str>,
+    /// Key of the program.
+    pub command: &'static str,
+    /// True if the program and its arguments are one array.
+    pub is_array: bool,
+    /// Key of the environment variables.
+    pub env: &'static str,
+    /// True if `cwd` is supported.
+    pub has_cwd: bool,
+}
+
+/// Form of a server at a URL.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct HttpShape {
+    /// Value of `type` for Streamable HTTP, if it is written.
+    pub kind: Option<&'static str>,
+    /// Value of `type` for HTTP+SSE. `None` if the application does not support it, or does not tell it by `type`.
+    pub sse: Option<&'static str>,
+    /// Key of the URL.
+    pub url: &'static str,
+    /// Keys from the entry to the headers.
+    pub headers: &'static [&'static str],
+}
+
+/// Form of a reference to an environment variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VariableSyntax {
+    /// The application resolves no references.
+    None,
+    /// `${NAME}`.
+    Braces,
+    /// `${env:NAME}`.
+    EnvBraces,
+    /// `${env:NAME}`; for secrets `${input:NAME}`, which the application asks for.
+    Inputs,
+    /// `{env:NAME}`.
+    OpenCode,
+    /// `${{ secrets.NAME }}`.
+    Secrets,
+}
+
+impl VariableSyntax {
+    /// Writes a reference to a variable. `None` if the application has none.
+    #[must_use]
+    pub fn reference(self, name: &str, is_secret: bool) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Braces => Some(format!("${{{name}}}")),
+            Self::Inputs if is_secret => Some(format!("${{input:{name}}}")),
+            Self::EnvBraces | Self::Inputs => Some(format!("${{env:{name}}}")),
+            Self::OpenCode => Some(format!("{{env:{name}}}")),
+            Self::Secrets => Some(format!("${{{{ secrets.{name} }}}}")),
+        }
+    }
+}
+
+impl Application {
+    /// Returns the application with this id.
+    #[must_use]
+    pub fn find(id: &str) -> Option<&'static Self> {
+        APPLICATIONS.iter().find(|application| application.id == id)
+    }
+}

@@ -1,0 +1,647 @@
+//! Export of servers in the form of an application.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use hospes_sandbox::SandboxKind;
+
+use super::applications::{EntryShape, FileFormat, HttpShape, ServerListing, VariableSyntax};
+use super::model::{
+    BuiltinTransport, HttpFlavour, HttpTransport, ServerConfig, ServerTransport, StdioTransport,
+};
+use super::own_text;
+use super::secret::ExpandedText;
+use super::text_parts::{TextPart, text_parts};
+
+/// Maximum length of a variable that stands for a secret, in bytes.
+const MAX_VARIABLE: usize = 64;
+
+/// Function that returns the value of a sealed secret, or the reason why there is none.
+pub type RevealSecret<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
+/// Servers in the form of an application.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ExportedServers {
+    /// Text of a file with the servers, and nothing else.
+    pub text: String,
+    /// Variables that stand for secrets, with the names of the secrets.
+    pub variables: BTreeMap<String, String>,
+    /// Servers and settings that the application cannot have, with the reasons.
+    pub omitted: Vec<(String, String)>,
+    /// True if the text has the values of secrets.
+    pub has_secrets: bool,
+}
+
+/// Writes servers in the form of an application. Their references must have been
+/// [kept](super::ConfigLoader::keep_references).
+///
+/// A secret becomes a reference to a variable, in the form of the application, or a placeholder in angle brackets if the
+/// application has no references. With `reveal`, it becomes its value. `program` is the path of this program, which
+/// serves built-in servers.
+///
+/// # Errors
+/// If the value of a secret cannot be read.
+pub fn export_servers(
+    servers: &[ServerConfig],
+    shape: &EntryShape,
+    program: &Path,
+    reveal: Option<&RevealSecret<'_>>,
+) -> Result<ExportedServers, String> {
+    let mut writer = EntryWriter {
+        shape,
+        program,
+        reveal,
+        variables: BTreeMap::new(),
+        omitted: Vec::new(),
+        inputs: BTreeSet::new(),
+        has_secrets: false,
+        failure: None,
+    };
+    let mut entries = Vec::new();
+    for server in servers {
+        match writer.entry(server) {
+            Ok(entry) => entries.push((server.name.clone(), entry)),
+            Err(reason) => writer.omitted.push((server.name.clone(), reason)),
+        }
+    }
+    if let Some(failure) = writer.failure {
+        return Err(failure);
+    }
+    let mut root = match shape.listing {
+        ServerListing::List => {
+            let named = entries.into_iter().map(|(name, entry)| Value::Object(with_name(&name, entry)));
+            Value::List(named.collect())
+        }
+        ServerListing::NamedObject => Value::Object(
+            entries
+                .into_iter()
+                .map(|(name, entry)| (name.clone(), Value::Object(with_name(&name, entry))))
+                .collect(),
+        ),
+        ServerListing::Object => {
+            Value::Object(entries.into_iter().map(|(name, entry)| (name, Value::Object(entry))).collect())
+        }
+    };
+    for key in shape.key.iter().rev() {
+        root = Value::Object(vec![((*key).to_owned(), root)]);
+    }
+    if let Value::Object(members) = &mut root
+        && !writer.inputs.is_empty()
+    {
+        let inputs = writer.inputs.iter().map(|id| {
+            Value::Object(vec![
+                ("id".to_owned(), Value::text(id)),
+                ("type".to_owned(), Value::text("promptString")),
+                ("description".to_owned(), Value::text(id)),
+                ("password".to_owned(), Value::Boolean(true)),
+            ])
+        });
+        members.insert(0, ("inputs".to_owned(), Value::List(inputs.collect())));
+    }
+    let text = match shape.format {
+        FileFormat::Json => format!("{}\n", root.json(0)),
+        FileFormat::Yaml => root.yaml(0),
+        FileFormat::Toml => toml_text(&root, shape.key),
+    };
+    let EntryWriter { variables, omitted, has_secrets, .. } = writer;
+    Ok(ExportedServers { text, variables, omitted, has_secrets })
+}
+
+fn with_name(name: &str, mut entry: Members) -> Members {
+    entry.insert(0, ("name".to_owned(), Value::text(name)));
+    entry
+}
+
+type Members = Vec<(String, Value)>;
+
+/// Writer of the entries of an application.
+struct EntryWriter<'a> {
+    shape: &'a EntryShape,
+    program: &'a Path,
+    reveal: Option<&'a RevealSecret<'a>>,
+    variables: BTreeMap<String, String>,
+    omitted: Vec<(String, String)>,
+    /// Ids of values that the application asks for.
+    inputs: BTreeSet<String>,
+    has_secrets: bool,
+    failure: Option<String>,
+}
+
+impl EntryWriter<'_> {
+    /// Writes an entry, or returns the reason why the application cannot have it.
+    fn entry(&mut self, server: &ServerConfig) -> Result<Members, String> {
+        // A server must not run with more rights there without a word.
+        if server.sandbox.profile.is_demanding() && server.sandbox.profile.kind != SandboxKind::Off {
+            return Err("its sandbox cannot be exported, and it would run without it".to_owned());
+        }
+        let mut entry = match &server.transport {
+            ServerTransport::Stdio(stdio) => self.stdio(&server.name, stdio)?,
+            ServerTransport::Http(http) => match &self.shape.http {
+                Some(shape) => self.http(&server.name, http, shape)?,
+                None => return Err("the application's file cannot name a server with a URL".to_owned()),
+            },
+            ServerTransport::Builtin(builtin) => self.builtin(builtin)?,
+        };
+        if server.disabled {
+            match self.shape.off {
+                Some((key, value)) => entry.push((key.to_owned(), Value::Boolean(value))),
+                None => return Err("it is disabled, and the application's file cannot say so".to_owned()),
+            }
+        }
+        if server.tools.include.is_some() || !server.tools.exclude.is_empty() {
+            self.omit(&server.name, "the filter of its tools is not exported");
+        }
+        Ok(entry)
+    }
+
+    fn omit(&mut self, server: &str, reason: &str) {
+        self.omitted.push((server.to_owned(), reason.to_owned()));
+    }
+
+    fn stdio(&mut self, name: &str, stdio: &StdioTransport) -> Result<Members, String> {
+        let command = self.text(stdio.command.reveal())?;
+        let args = stdio.args.iter().map(|arg| self.text(arg.reveal())).collect::<Result<Vec<_>, _>>()?;
+        let mut entry = self.command(&command, args);
+        let mut env = Vec::new();
+        let mut passed = stdio.pass_env.clone();
+        for (variable, value) in &stdio.env {
+            // Codex has no references, but hands on variables by their names.
+            let is_passed = matches!(
+                text_parts(value.reveal()).as_slice(),
+                [TextPart::Variable { name, default: None }] if name == variable
+            );
+            if is_passed && self.shape.format == FileFormat::Toml {
+                passed.push(variable.clone());
+            } else {
+                env.push((variable.clone(), Value::Text(self.text(value.reveal())?)));
+            }
+        }
+        if self.shape.format == FileFormat::Toml {
+            if !passed.is_empty() {
+                entry.push(("env_vars".to_owned(), Value::texts(&passed)));
+            }
+        } else {
+            for variable in passed {
+                let reference = self.shape.variables.reference(&variable, false);
+                let Some(reference) = reference else {
+                    self.omit(name, &format!("`{variable}` of `pass_env` is not exported"));
+                    continue;
+                };
+                env.push((variable, Value::Text(reference)));
+            }
+        }
+        if !env.is_empty() {
+            entry.push((self.shape.stdio.env.to_owned(), Value::Object(env)));
+        }
+        if stdio.env_file.is_some() {
+            self.omit(name, "`env_file` is not exported");
+        }
+        match &stdio.cwd {
+            Some(folder) if self.shape.stdio.has_cwd => {
+                entry.push(("cwd".to_owned(), Value::text(&folder.to_string_lossy())));
+            }
+            Some(_) => self.omit(name, "`cwd` is not exported"),
+            None => {}
+        }
+        Ok(entry)
+    }
+
+    /// Writes the program and its arguments.
+    fn command(&self, command: &str, args: Vec<String>) -> Members {
+        let stdio = &self.shape.stdio;
+        let mut entry = Vec::new();
+        if let Some(kind) = stdio.kind {
+            entry.push(("type".to_owned(), Value::text(kind)));
+        }
+        if stdio.is_array {
+            let words: Vec<String> = std::iter::once(command.to_owned()).chain(args).collect();
+            entry.push((stdio.command.to_owned(), Value::texts(&words)));
+        } else {
+            entry.push((stdio.command.to_owned(), Value::text(command)));
+            // Without it, a reader may split the command at spaces.
+            entry.push(("args".to_owned(), Value::texts(&args)));
+        }
+        entry
+    }
+
+    fn builtin(&mut self, builtin: &BuiltinTransport) -> Result<Members, String> {
+        let mut args = vec!["serve".to_owned(), builtin.name.clone()];
+        for arg in builtin.args.iter().map(ExpandedText::reveal) {
+            args.push(self.text(arg)?);
+        }
+        Ok(self.command(&self.program.to_string_lossy(), args))
+    }
+
+    fn http(&mut self, name: &str, http: &HttpTransport, shape: &HttpShape) -> Result<Members, String> {
+        let mut entry = Vec::new();
+        let kind = match http.flavour {
+            HttpFlavour::Sse if shape.kind.is_some() => {
+                let sse = shape.sse.ok_or("the application does not support HTTP+SSE")?;
+                Some(sse)
+            }
+            _ => shape.kind,
+        };
+        if let Some(kind) = kind {
+            entry.push(("type".to_owned(), Value::text(kind)));
+        }
+        entry.push((shape.url.to_owned(), Value::Text(self.text(http.url.written())?)));
+        let mut headers = Vec::new();
+        let mut from_variables = Vec::new();
+        for (header, value) in &http.headers {
+            let parts = text_parts(value.reveal());
+            let variable = match parts.as_slice() {
+                [TextPart::Variable { name, default: None }] => Some(name),
+                [TextPart::Literal(scheme), TextPart::Variable { name, default: None }]
+                    if scheme == "Bearer " && header.eq_ignore_ascii_case("authorization") =>
+                {
+                    Some(name)
+                }
+                _ => None,
+            };
+            match variable {
+                Some(variable) if self.shape.format == FileFormat::Toml && parts.len() == 2 => {
+                    entry.push(("bearer_token_env_var".to_owned(), Value::text(variable)));
+                }
+                Some(variable) if self.shape.format == FileFormat::Toml => {
+                    from_variables.push((header.clone(), Value::text(variable)));
+                }
+                _ => headers.push((header.clone(), Value::Text(self.text(value.reveal())?))),
+            }
+        }
+        if !from_variables.is_empty() {
+            entry.push(("env_http_headers".to_owned(), Value::Object(from_variables)));
+        }
+        if !headers.is_empty()
+            && let Some((first, rest)) = shape.headers.split_first()
+        {
+            let mut value = Value::Object(headers);
+            for key in rest.iter().rev() {
+                value = Value::Object(vec![((*key).to_owned(), value)]);
+            }
+            entry.push(((*first).to_owned(), value));
+        }
+        if http.client.is_some() {
+            self.omit(name, "its registered client is not exported; sign in within the application");
+        }
+        Ok(entry)
+    }
+
+    /// Translates a text of Hospes' own form.
+    fn text(&mut self, text: &str) -> Result<String, String> {
+        let syntax = self.shape.variables;
+        let mut written = String::new();
+        for part in text_parts(text) {
+            match part {
+                TextPart::Literal(literal) => {
+                    let is_reference = match syntax {
+                        VariableSyntax::None => false,
+                        VariableSyntax::OpenCode => literal.contains("{env:") || literal.contains("{file:"),
+                        _ => literal.contains("${"),
+                    };
+                    if is_reference {
+                        return Err(
+                            "it has a text that the application would take for a reference".to_owned()
+                        );
+                    }
+                    written.push_str(&literal);
+                }
+                TextPart::Variable { name, default } => match syntax.reference(&name, false) {
+                    Some(_) if default.is_some() && syntax == VariableSyntax::Braces => {
+                        let _ = write!(written, "${{{name}:-{}}}", default.unwrap_or_default());
+                    }
+                    Some(reference) => written.push_str(&reference),
+                    None => {
+                        let _ = write!(written, "<{name}>");
+                    }
+                },
+                TextPart::Secret(name) => {
+                    let secret = self.secret(&name);
+                    written.push_str(&secret);
+                }
+                TextPart::Input(id) => {
+                    return Err(format!("it refers to the input `{id}`, which is not exported"));
+                }
+                TextPart::Other(reference) => {
+                    return Err(format!("it refers to `{reference}`, which is not exported"));
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn secret(&mut self, name: &str) -> String {
+        if let Some(reveal) = self.reveal {
+            self.has_secrets = true;
+            return match reveal(name) {
+                Ok(value) => value,
+                Err(problem) => {
+                    self.failure.get_or_insert(problem);
+                    String::new()
+                }
+            };
+        }
+        let variable = variable_name(name, &self.variables);
+        self.variables.insert(variable.clone(), name.to_owned());
+        match self.shape.variables.reference(&variable, true) {
+            Some(reference) => {
+                if self.shape.variables == VariableSyntax::Inputs {
+                    self.inputs.insert(variable);
+                }
+                reference
+            }
+            None => format!("<{variable}>"),
+        }
+    }
+}
+
+/// Returns the variable that stands for a secret: its last part, or all of its name if that is taken.
+fn variable_name(secret: &str, taken: &BTreeMap<String, String>) -> String {
+    let valid = |text: &str| {
+        let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let name: String = text.chars().take(MAX_VARIABLE).map(letter).collect();
+        if name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
+            format!("_{name}")
+        } else {
+            name
+        }
+    };
+    let is_free = |name: &String| taken.get(name).is_none_or(|known| known == secret);
+    let last = secret.rsplit('.').next().unwrap_or(secret);
+    let proposed = [valid(last), valid(secret)].into_iter();
+    let numbered = (2..).map(|number| format!("{}_{number}", valid(secret)));
+    proposed.chain(numbered).find(is_free).unwrap_or_default()
+}
+
+/// A value of a file.
+#[derive(Debug)]
+enum Value {
+    Text(String),
+    Boolean(bool),
+    List(Vec<Self>),
+    Object(Members),
+}
+
+impl Value {
+    fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    fn texts(texts: &[String]) -> Self {
+        Self::List(texts.iter().map(|text| Self::text(text)).collect())
+    }
+
+    fn json(&self, depth: usize) -> String {
+        let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
+        let block = |open: char, items: Vec<String>, close: char| {
+            format!("{open}\n{inner}{}\n{outer}{close}", items.join(&format!(",\n{inner}")))
+        };
+        match self {
+            Self::List(items) if items.iter().all(|item| matches!(item, Self::Text(_))) => {
+                let items: Vec<String> = items.iter().map(|item| item.json(0)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Self::List(items) => block('[', items.iter().map(|item| item.json(depth + 1)).collect(), ']'),
+            Self::Object(members) if members.is_empty() => "{}".to_owned(),
+            Self::Object(members) => {
+                let members =
+                    members.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.json(depth + 1)));
+                block('{', members.collect(), '}')
+            }
+            Self::Text(text) => quoted(text),
+            Self::Boolean(value) => value.to_string(),
+        }
+    }
+
+    /// Writes YAML. Strings are written as in JSON, which YAML reads in the same way.
+    fn yaml(&self, depth: usize) -> String {
+        let indent = "  ".repeat(depth);
+        let mut text = String::new();
+        match self {
+            Self::Object(members) => {
+                for (key, value) in members {
+                    let key = if own_text::is_bare(key) { key.clone() } else { quoted(key) };
+                    let _ = match value {
+                        Self::Object(inner) if !inner.is_empty() => {
+                            write!(text, "{indent}{key}:\n{}", value.yaml(depth + 1))
+                        }
+                        Self::List(items) if items.iter().any(|item| matches!(item, Self::Object(_))) => {
+                            write!(text, "{indent}{key}:\n{}", value.yaml(depth + 1))
+                        }
+                        _ => writeln!(text, "{indent}{key}: {}", value.json(0)),
+                    };
+                }
+            }
+            Self::List(items) => {
+                for item in items {
+                    // The first line of the item begins after the dash.
+                    let item = item.yaml(depth + 1);
+                    let _ = write!(text, "{indent}- {}", item.trim_start());
+                }
+            }
+            other => text.push_str(&other.json(0)),
+        }
+        text
+    }
+
+    fn toml(&self) -> String {
+        match self {
+            Self::Text(text) => own_text::string(text),
+            Self::Boolean(value) => value.to_string(),
+            Self::List(items) => {
+                format!("[{}]", items.iter().map(Self::toml).collect::<Vec<_>>().join(", "))
+            }
+            Self::Object(members) => {
+                let members =
+                    members.iter().map(|(key, value)| format!("{} = {}", own_text::key(key), value.toml()));
+                format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// Writes each server as a table of its own.
+fn toml_text(root: &Value, path: &[&str]) -> String {
+    let mut servers = root;
+    for key in path {
+        let Value::Object(members) = servers else { return String::new() };
+        let Some((_, value)) = members.iter().find(|(name, _)| name == key) else { return String::new() };
+        servers = value;
+    }
+    let Value::Object(servers) = servers else { return String::new() };
+    let tables = servers.iter().map(|(name, entry)| {
+        let mut table = format!("[{}.{}]\n", path.join("."), own_text::key(name));
+        if let Value::Object(members) = entry {
+            for (key, value) in members {
+                let _ = writeln!(table, "{} = {}", own_text::key(key), value.toml());
+            }
+        }
+        table
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// Writes a string of JSON, with hidden characters escaped.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter.is_control() || hospes_policy::is_hidden(letter) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(quoted, "\\u{unit:04x}");
+                }
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::applications::{APPLICATIONS, Application};
+    use super::super::{ConfigLoader, HostConfig};
+    use super::*;
+
+    const OWN: &str = r#"
+[servers.github]
+command = ["npx", "-y", "github mcp", "--x=${HOST}"]
+env = { TOKEN = "${secret:github.TOKEN}", LOG = "${LOG}", MODE = "a \"b\"" }
+[servers.web]
+url = "https://e.com/mcp"
+headers = { Authorization = "Bearer ${secret:web.Authorization}", X-A = "1" }
+[servers.time]
+builtin = "time"
+"#;
+
+    fn own(text: &str) -> Vec<ServerConfig> {
+        ConfigLoader::new().keep_references(true).parse("/c/config.toml", text).unwrap().servers
+    }
+
+    fn export(id: &str, text: &str) -> ExportedServers {
+        let shape = &Application::find(id).unwrap().shape;
+        export_servers(&own(text), shape, Path::new("/bin/hospes"), None).unwrap()
+    }
+
+    /// Reads an exported text as the application's file, with values for all variables.
+    fn read(application: &Application, text: &str) -> HostConfig {
+        let file = match (application.id, application.shape.format) {
+            ("gemini", _) => "/h/.gemini/settings.json",
+            ("antigravity", _) => "/h/.gemini/config/mcp_config.json",
+            ("crush", _) => "/h/crush.json",
+            ("opencode" | "opencode2", _) => "/h/opencode.json",
+            ("continue", _) => "/h/.continue/config.yaml",
+            (_, FileFormat::Json) => "/h/mcp.json",
+            (_, FileFormat::Yaml) => "/h/config.yaml",
+            (_, FileFormat::Toml) => "/h/.codex/config.toml",
+        };
+        let loader = ConfigLoader::new().variables(|name| match name {
+            "TOKEN" | "HOSPES_INPUT_TOKEN" => Some("t".to_owned()),
+            "AUTHORIZATION" | "HOSPES_INPUT_AUTHORIZATION" => Some("a".to_owned()),
+            "HOST" => Some("h".to_owned()),
+            "LOG" => Some("l".to_owned()),
+            _ => None,
+        });
+        loader.parse(file, text).unwrap_or_else(|errors| panic!("{}: {errors}\n{text}", application.id))
+    }
+
+    #[test]
+    fn every_application_reads_what_is_exported_for_it() {
+        for application in APPLICATIONS {
+            let exported = export(application.id, OWN);
+            let config = read(application, &exported.text);
+            let has_http = application.shape.http.is_some();
+            let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
+            let expected: &[&str] = if has_http { &["github", "web", "time"] } else { &["github", "time"] };
+            assert_eq!(names, expected, "{}\n{}", application.id, exported.text);
+            assert!(
+                config.warnings.is_empty(),
+                "{}: {:?}\n{}",
+                application.id,
+                config.warnings,
+                exported.text
+            );
+            let has_references = application.shape.variables != VariableSyntax::None;
+            let ServerTransport::Stdio(stdio) = &config.server("github").unwrap().transport else { panic!() };
+            let args: Vec<_> = stdio.args.iter().map(ExpandedText::reveal).collect();
+            let host = if has_references { "--x=h" } else { "--x=<HOST>" };
+            assert_eq!(args, ["-y", "github mcp", host], "{}", application.id);
+            let (token, log) = match has_references {
+                true => ("t", "l"),
+                false if application.id == "codex" => ("<TOKEN>", "l"),
+                false => ("<TOKEN>", "<LOG>"),
+            };
+            let env: Vec<_> = stdio.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+            assert_eq!(env, [("LOG", log), ("MODE", "a \"b\""), ("TOKEN", token)], "{}", application.id);
+            if has_http {
+                let ServerTransport::Http(http) = &config.server("web").unwrap().transport else { panic!() };
+                let bearer = if has_references { "Bearer a" } else { "Bearer <AUTHORIZATION>" };
+                assert_eq!(http.headers[0].1.reveal(), bearer, "{}", application.id);
+                assert_eq!(http.headers[1].1.reveal(), "1", "{}", application.id);
+            }
+            assert_eq!(exported.variables["TOKEN"], "github.TOKEN");
+            assert!(!exported.has_secrets);
+        }
+    }
+
+    #[test]
+    fn secrets_are_written_on_request_only() {
+        let shape = &Application::find("claude-desktop").unwrap().shape;
+        let servers = own(OWN);
+        let reveal = |name: &str| Ok(format!("value of {name}"));
+        let exported = export_servers(&servers, shape, Path::new("/bin/hospes"), Some(&reveal)).unwrap();
+        assert!(exported.has_secrets && exported.text.contains("value of github.TOKEN"));
+        let missing = |name: &str| Err(format!("{name} is not stored"));
+        let failure = export_servers(&servers, shape, Path::new("/bin/hospes"), Some(&missing)).unwrap_err();
+        assert_eq!(failure, "github.TOKEN is not stored");
+    }
+
+    #[test]
+    fn what_an_application_cannot_have_is_named() {
+        let text = r#"
+[servers.off]
+command = ["x"]
+enabled = false
+[servers.confined]
+command = ["x"]
+sandbox = { network = "none" }
+[servers.literal]
+command = ["x", "$${HOME}"]
+[servers.file]
+command = ["x", "${file:/k}"]
+[servers.web]
+url = "https://e.com"
+transport = "sse"
+[servers.tools]
+command = ["x"]
+cwd = "/w"
+tools = { exclude = ["y"] }
+"#;
+        let exported = export("goose", text);
+        let omitted: Vec<_> = exported.omitted.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(omitted, ["confined", "literal", "file", "web", "tools", "tools"]);
+        assert!(
+            exported.text.contains("off:") && exported.text.contains("enabled: false"),
+            "{}",
+            exported.text
+        );
+        let exported = export("cursor", text);
+        assert!(exported.omitted[0].1.contains("disabled"), "{:?}", exported.omitted);
+        assert!(!exported.text.contains("off"));
+    }
+
+    #[test]
+    fn variables_of_secrets_are_unique() {
+        let taken = BTreeMap::from([("TOKEN".to_owned(), "a.TOKEN".to_owned())]);
+        assert_eq!(variable_name("a.TOKEN", &taken), "TOKEN");
+        assert_eq!(variable_name("b.TOKEN", &taken), "B_TOKEN");
+        assert_eq!(variable_name("9", &BTreeMap::new()), "_9");
+    }
+}

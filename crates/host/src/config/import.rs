@@ -1,0 +1,624 @@
+//! Import of servers from the files of applications: found, merged, freed of secrets, and added to Hospes' own file.
+//!
+//! Nothing here writes to a file of an application, and no command in one is run.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::ConfigLoader;
+use super::applications::{Application, ApplicationFile, PlaceScope};
+use super::error::{ConfigError, ConfigSource};
+use super::model::{ConfigInput, HostConfig, ServerConfig, ServerTransport};
+use super::own_text::server_toml;
+use super::secret::{ExpandedText, Secret, ServerUrl, has_key_prefix, is_secret_name};
+use super::text_parts::{TextPart, join_parts, text_parts};
+
+/// Maximum size of the value of a secret, in bytes.
+pub const MAX_SECRET_VALUE: usize = 64 * 1024;
+
+/// File in which a server was found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOrigin {
+    /// The application; `None` for a file that was named.
+    pub application: Option<&'static Application>,
+    /// Owner of the file.
+    pub scope: PlaceScope,
+    /// Location of the entry.
+    pub source: ConfigSource,
+}
+
+impl ServerOrigin {
+    /// Returns the short name of the origin: the id of the application, or the name of the file.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match self.application {
+            Some(application) => application.id.to_owned(),
+            None => self.source.file().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// A server that was found, in one or several files. Its references are kept.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FoundServer {
+    /// The server.
+    pub server: ServerConfig,
+    /// The files that have it, at least one.
+    pub origins: Vec<ServerOrigin>,
+    /// Values that an application asks its user for, and to which the server refers.
+    pub inputs: Vec<ConfigInput>,
+}
+
+impl FoundServer {
+    /// Returns true if the server is in files of projects only, which may come from others.
+    #[must_use]
+    pub fn is_of_project(&self) -> bool {
+        self.origins.iter().all(|origin| origin.scope == PlaceScope::Project)
+    }
+}
+
+/// An entry that cannot be taken over.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RefusedServer {
+    /// Name of the server.
+    pub name: String,
+    /// Where it is.
+    pub origin: ServerOrigin,
+    /// Reason.
+    pub reason: String,
+}
+
+impl RefusedServer {
+    /// Creates the refusal of an entry.
+    pub fn new(name: impl Into<String>, origin: ServerOrigin, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), origin, reason: reason.into() }
+    }
+}
+
+/// Servers of several files.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct FoundServers {
+    /// The servers, those of one name beside each other. Several of one name are different.
+    pub servers: Vec<FoundServer>,
+    /// Entries that cannot be taken over.
+    pub refused: Vec<RefusedServer>,
+    /// Files with servers, and their number.
+    pub files: Vec<(ApplicationFile, usize)>,
+    /// Files that cannot be read, with the reason.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+impl FoundServers {
+    /// Reads the file of an application. A mistake in an entry stops this entry only. `variables` are those of the
+    /// environment, for the home folder; `project` is the value of `${workspaceFolder}`.
+    pub fn add_file(
+        &mut self,
+        file: &ApplicationFile,
+        project: &Path,
+        variables: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+    ) {
+        let count = self.add(Some(file.application), file.scope, &file.path, project, variables);
+        if let Some(count) = count {
+            self.files.push((file.clone(), count));
+        }
+    }
+
+    /// Reads a file that was named. Its servers belong to the user, who has chosen it.
+    pub fn add_named(
+        &mut self,
+        file: &Path,
+        project: &Path,
+        variables: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+    ) {
+        self.add(None, PlaceScope::User, file, project, variables);
+    }
+
+    fn add(
+        &mut self,
+        application: Option<&'static Application>,
+        scope: PlaceScope,
+        file: &Path,
+        project: &Path,
+        variables: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+    ) -> Option<usize> {
+        let loader = ConfigLoader::new()
+            .variables(variables)
+            .workspace(project)
+            .keep_references(true)
+            .keep_going(true)
+            .allow_unset(true);
+        let config = match loader.load([file]) {
+            Ok(config) => config,
+            Err(errors) => {
+                // Most files of settings name no servers.
+                let is_empty = |error: &ConfigError| matches!(error, ConfigError::NoServers { .. });
+                if application.is_none() || !errors.iter().all(is_empty) {
+                    self.unreadable.push((file.to_owned(), errors.to_string()));
+                }
+                return None;
+            }
+        };
+        let count = config.servers.len() + config.rejected.len() + config.skipped.len();
+        let HostConfig { servers, rejected, skipped, inputs, .. } = config;
+        let origin = |source| ServerOrigin { application, scope, source };
+        for rejected in rejected {
+            let (name, origin) = (rejected.name, origin(rejected.source));
+            self.refused.push(RefusedServer { name, origin, reason: rejected.errors.to_string() });
+        }
+        for skipped in skipped {
+            let (name, origin) = (skipped.name, origin(skipped.source));
+            self.refused.push(RefusedServer { name, origin, reason: skipped.reason });
+        }
+        for mut server in servers {
+            normalize(&mut server);
+            let origin = origin(server.source.clone());
+            if is_hospes(&server) {
+                let reason = "it is Hospes itself".to_owned();
+                self.refused.push(RefusedServer { name: server.name, origin, reason });
+                continue;
+            }
+            self.merge(server, origin, &inputs);
+        }
+        (count > 0).then_some(count)
+    }
+
+    /// Adds a server: to an equal one of the same name, or else after the others of its name.
+    fn merge(&mut self, server: ServerConfig, origin: ServerOrigin, inputs: &[ConfigInput]) {
+        let is_same = |found: &&mut FoundServer| {
+            found.server.name == server.name
+                && found.server.transport == server.transport
+                && found.server.sandbox == server.sandbox
+        };
+        if let Some(found) = self.servers.iter_mut().find(is_same) {
+            // It is on if it is on anywhere.
+            found.server.disabled &= server.disabled;
+            found.origins.push(origin);
+            return;
+        }
+        let used = input_ids(&server);
+        let mut inputs: Vec<_> = inputs.iter().filter(|input| used.contains(&input.id)).cloned().collect();
+        for id in used {
+            if !inputs.iter().any(|input| input.id == id) {
+                // The application has it elsewhere, in a keyring for example.
+                let description = String::new();
+                inputs.push(ConfigInput {
+                    id,
+                    description,
+                    is_secret: true,
+                    options: Vec::new(),
+                    default: None,
+                });
+            }
+        }
+        let at = self.servers.iter().rposition(|found| found.server.name == server.name);
+        let at = at.map_or(self.servers.len(), |last| last + 1);
+        self.servers.insert(at, FoundServer { server, origins: vec![origin], inputs });
+    }
+}
+
+/// Brings a server into the form in which its entry in Hospes' own file is read again.
+fn normalize(server: &mut ServerConfig) {
+    for text in texts(server) {
+        let own = text.text.get().to_owned();
+        text.text.set(own);
+    }
+    let times = &mut server.timeouts;
+    for time in [&mut times.connect, &mut times.request, &mut times.park].into_iter().flatten() {
+        *time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1));
+    }
+}
+
+/// Returns true if an entry starts or reaches this program, whose servers would then be its own.
+fn is_hospes(server: &ServerConfig) -> bool {
+    match &server.transport {
+        ServerTransport::Stdio(stdio) => {
+            let program = stdio.command.reveal().rsplit(['/', '\\']).next().unwrap_or_default();
+            let is_own = program.trim_end_matches(".exe") == "hospes";
+            is_own && stdio.args.first().is_some_and(|word| word.reveal() == "stdio")
+        }
+        ServerTransport::Http(http) => {
+            let url = http.url.reveal();
+            super::is_loopback(url) && url.port() == Some(7337) && url.path() == "/mcp"
+        }
+        ServerTransport::Builtin(_) => false,
+    }
+}
+
+/// A text of a server, and how to replace it.
+struct ServerText<'s> {
+    /// The setting, as part of the name of a secret: `env.TOKEN`.
+    field: String,
+    /// True if the setting's name denotes a secret.
+    is_secret: bool,
+    text: TextSlot<'s>,
+}
+
+enum TextSlot<'s> {
+    Expanded(&'s mut ExpandedText),
+    Secret(&'s mut Secret),
+    Url(&'s mut ServerUrl),
+}
+
+impl TextSlot<'_> {
+    fn get(&self) -> &str {
+        match self {
+            Self::Expanded(text) => text.reveal(),
+            Self::Secret(text) => text.reveal(),
+            Self::Url(url) => url.written(),
+        }
+    }
+
+    fn set(self, text: String) {
+        match self {
+            // The written form is shown to people, so it must not keep what was replaced.
+            Self::Expanded(slot) => *slot = ExpandedText::new(text.clone(), text),
+            Self::Secret(slot) => *slot = Secret::new(text),
+            Self::Url(slot) => *slot = ServerUrl::unresolved(text),
+        }
+    }
+}
+
+/// Returns the texts of a server that may hold references.
+fn texts(server: &mut ServerConfig) -> Vec<ServerText<'_>> {
+    let mut texts = Vec::new();
+    match &mut server.transport {
+        ServerTransport::Stdio(stdio) => {
+            let expanded = TextSlot::Expanded;
+            texts.push(ServerText {
+                field: "command".to_owned(),
+                is_secret: false,
+                text: expanded(&mut stdio.command),
+            });
+            let mut after_option = false;
+            for (index, arg) in stdio.args.iter_mut().enumerate() {
+                let word = arg.reveal();
+                let is_option = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
+                let is_secret = std::mem::replace(&mut after_option, is_option) && !is_option;
+                texts.push(ServerText { field: format!("arg{index}"), is_secret, text: expanded(arg) });
+            }
+            for (name, value) in &mut stdio.env {
+                let is_secret = names_secret(name);
+                texts.push(ServerText { field: name.clone(), is_secret, text: TextSlot::Secret(value) });
+            }
+        }
+        ServerTransport::Http(http) => {
+            let text = TextSlot::Url(&mut http.url);
+            texts.push(ServerText { field: "url".to_owned(), is_secret: false, text });
+            for (name, value) in &mut http.headers {
+                let is_secret = names_secret(name);
+                texts.push(ServerText { field: name.clone(), is_secret, text: TextSlot::Secret(value) });
+            }
+            if let Some(secret) = http.client.as_mut().and_then(|client| client.secret.as_mut()) {
+                let field = "client_secret".to_owned();
+                texts.push(ServerText { field, is_secret: true, text: TextSlot::Secret(secret) });
+            }
+        }
+        ServerTransport::Builtin(_) => {}
+    }
+    texts
+}
+
+/// Returns true if the name of a variable or header denotes a secret.
+fn names_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let ends = ["_key", "-key", "_pat", "_pwd", "_auth", "_passphrase"];
+    is_secret_name(name) || lower == "pat" || ends.iter().any(|end| lower.ends_with(end))
+}
+
+fn input_ids(server: &ServerConfig) -> BTreeSet<String> {
+    let mut server = server.clone();
+    let mut ids = BTreeSet::new();
+    for text in texts(&mut server) {
+        for part in text_parts(text.text.get()) {
+            if let TextPart::Input(id) = part {
+                ids.insert(id);
+            }
+        }
+    }
+    ids
+}
+
+/// Returns the environment variables that a server refers to without a default.
+#[must_use]
+pub fn required_variables(server: &ServerConfig) -> BTreeSet<String> {
+    references(server, |part| match part {
+        TextPart::Variable { name, default: None } => Some(name),
+        _ => None,
+    })
+}
+
+/// Returns the sealed secrets that a server refers to.
+#[must_use]
+pub fn required_secrets(server: &ServerConfig) -> BTreeSet<String> {
+    references(server, |part| match part {
+        TextPart::Secret(name) => Some(name),
+        _ => None,
+    })
+}
+
+fn references(server: &ServerConfig, wanted: impl Fn(TextPart) -> Option<String>) -> BTreeSet<String> {
+    let mut server = server.clone();
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    for text in texts(&mut server) {
+        found.extend(text_parts(text.text.get()).into_iter().filter_map(&wanted));
+    }
+    found
+}
+
+/// A secret that was taken out of a server's entry.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SealedValue {
+    /// Name under which it is stored.
+    pub name: String,
+    /// Its value.
+    pub value: Secret,
+}
+
+impl SealedValue {
+    /// Creates a value that is stored under a name.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: Secret::new(value) }
+    }
+}
+
+/// Replaces the secrets of a server by references to sealed ones, and returns them. A secret is a value whose name
+/// denotes one (`API_TOKEN`, `Authorization`), or text in the format of a known token.
+///
+/// `choose_name` returns the name under which a value is stored, from a proposed one.
+pub fn take_secrets(
+    server: &mut ServerConfig,
+    choose_name: &mut dyn FnMut(&str, &str) -> String,
+) -> Vec<SealedValue> {
+    let mut taken = Vec::new();
+    let prefix = server.name.clone();
+    for ServerText { field, is_secret, text } in texts(server) {
+        let is_url = matches!(text, TextSlot::Url(_));
+        let mut seal = |value: &str| {
+            let name = choose_name(&secret_name(&format!("{prefix}.{field}")), value);
+            taken.push(SealedValue { name: name.clone(), value: Secret::new(value) });
+            TextPart::Secret(name)
+        };
+        let before = text_parts(text.get());
+        let is_whole = before.len() == 1;
+        let mut after = Vec::with_capacity(before.len());
+        for part in before {
+            match part {
+                TextPart::Literal(literal) => {
+                    seal_literal(&literal, &field, is_secret && is_whole, is_url, &mut seal, &mut after);
+                }
+                // A default cannot be a reference, so the whole reference is replaced.
+                TextPart::Variable { name, default: Some(default) }
+                    if is_worth_sealing(&default)
+                        && (is_secret || has_secret(&field, &default) || names_secret(&name)) =>
+                {
+                    after.push(seal(&default));
+                }
+                other => after.push(other),
+            }
+        }
+        let joined = join_parts(&after);
+        if joined != text.get() {
+            text.set(joined);
+        }
+    }
+    taken
+}
+
+/// Seals the secrets in a literal text, and appends its parts.
+fn seal_literal(
+    literal: &str,
+    field: &str,
+    is_secret: bool,
+    is_url: bool,
+    seal: &mut dyn FnMut(&str) -> TextPart,
+    parts: &mut Vec<TextPart>,
+) {
+    let mut at = 0;
+    let push = |from: usize, to: usize, parts: &mut Vec<TextPart>| {
+        if from < to {
+            parts.push(TextPart::Literal(literal[from..to].to_owned()));
+        }
+    };
+    for range in secret_ranges(literal, field, is_secret, is_url) {
+        push(at, range.start, parts);
+        parts.push(seal(&literal[range.clone()]));
+        at = range.end;
+    }
+    push(at, literal.len(), parts);
+}
+
+/// Finds the secrets of a literal text, in order and without overlaps.
+fn secret_ranges(literal: &str, field: &str, is_secret: bool, is_url: bool) -> Vec<Range<usize>> {
+    if let Some(start) = secret_end_part(literal, is_secret, is_url) {
+        return std::iter::once(start..literal.len()).collect();
+    }
+    let mut ranges: Vec<Range<usize>> =
+        hospes_inspect::secrets::find_secrets(literal).into_iter().map(|found| found.range).collect();
+    if ranges.is_empty() && (has_key_prefix(literal) || has_secret(field, literal)) {
+        return std::iter::once(0..literal.len()).collect();
+    }
+    if is_url {
+        ranges.extend(url_secrets(literal));
+    }
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let mut end = 0;
+    ranges.retain(|range| {
+        let is_next = range.start >= end;
+        end = end.max(range.end);
+        is_next
+    });
+    ranges
+}
+
+/// Returns the start of the secret that a text ends with: after the scheme of an `Authorization` header, or after a
+/// name that denotes a secret (`--token=…`, `X-Api-Key: …`).
+fn secret_end_part(literal: &str, is_secret: bool, is_url: bool) -> Option<usize> {
+    const SCHEMES: [&str; 6] = ["Bearer ", "bearer ", "Basic ", "Token ", "token ", "ApiKey "];
+    let scheme = |text: &str| {
+        SCHEMES.iter().find(|scheme| text.starts_with(**scheme)).map_or(0, |scheme| scheme.len())
+    };
+    let start = scheme(literal);
+    if (is_secret || start > 0 && !literal[start..].contains(' ')) && is_worth_sealing(&literal[start..]) {
+        return Some(start);
+    }
+    if is_url {
+        return None;
+    }
+    if let Some((name, value)) = literal.split_once('=')
+        && names_secret(name.trim_start_matches('-'))
+        && is_worth_sealing(value)
+    {
+        return Some(literal.len() - value.len());
+    }
+    let (name, value) = literal.split_once(':')?;
+    let value = value.trim_start();
+    let is_header = names_secret(name) && !value.starts_with("//") && is_worth_sealing(value);
+    is_header.then(|| literal.len() - value.len() + scheme(value))
+}
+
+/// Returns the password of a URL, and the values of its query whose names denote secrets.
+fn url_secrets(url: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let Some(start) = url.find("://").map(|index| index + 3) else { return ranges };
+    let authority = url[start..].find(['/', '?', '#']).map_or(url.len(), |index| start + index);
+    if let Some(at) = url[start..authority].rfind('@').map(|index| start + index)
+        && let Some(colon) = url[start..at].find(':').map(|index| start + index)
+        && colon + 1 < at
+    {
+        ranges.push(colon + 1..at);
+    }
+    let query = url.find('?').map_or(url.len(), |index| index + 1);
+    let end = url.find('#').filter(|end| *end >= query).unwrap_or(url.len());
+    let mut from = query;
+    for pair in url[query..end].split('&') {
+        if let Some((name, value)) = pair.split_once('=')
+            && names_secret(name)
+            && !value.is_empty()
+        {
+            ranges.push(from + name.len() + 1..from + pair.len());
+        }
+        from += pair.len() + 1;
+    }
+    ranges
+}
+
+fn has_secret(field: &str, value: &str) -> bool {
+    hospes_inspect::secrets::has_secret(value)
+        || hospes_inspect::secrets::has_secret(&format!("{field}={value}"))
+}
+
+/// Returns false for values that nobody hides, even if their name contains `token`: `TOKEN_LIMIT=4096`.
+fn is_worth_sealing(value: &str) -> bool {
+    let is_word = ["true", "false", "yes", "no", "on", "off", "none", "null"].contains(&value);
+    let is_number = value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit());
+    !value.is_empty() && value.len() <= MAX_SECRET_VALUE && !is_word && !is_number
+}
+
+/// Returns a valid name of a secret: characters that it cannot have become `-`.
+#[must_use]
+pub fn secret_name(text: &str) -> String {
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let valid = text.chars().map(|letter| if is_valid(letter) { letter } else { '-' });
+    let name: String = valid.take(super::MAX_SECRET_NAME).collect();
+    if name.is_empty() { "secret".to_owned() } else { name }
+}
+
+/// Replaces `${input:ID}` by an answer: a text, or a reference to a sealed secret.
+pub fn fill_input(server: &mut ServerConfig, id: &str, answer: &TextPart) {
+    for text in texts(server) {
+        let parts = text_parts(text.text.get());
+        if parts.iter().any(|part| matches!(part, TextPart::Input(used) if used == id)) {
+            let filled = parts.into_iter().map(|part| match part {
+                TextPart::Input(used) if used == id => answer.clone(),
+                other => other,
+            });
+            text.text.set(join_parts(&filled.collect::<Vec<_>>()));
+        }
+    }
+}
+
+/// Error of adding servers to a file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddServersError {
+    /// The file has a form that cannot be extended at its end, or is invalid.
+    #[error("servers cannot be added at the end of the file: {reason}")]
+    Rejected {
+        /// Reason, from the reader of the file.
+        reason: String,
+    },
+}
+
+/// Returns the text of Hospes' own file with more servers at its end. Everything before stays as it is, with comments,
+/// order and line breaks. Each server comes with a comment, of one line.
+///
+/// # Errors
+/// If the result is not the old configuration with the new servers. That is so for a table of servers that is written
+/// inline.
+pub fn add_servers(
+    file: &Path,
+    text: &str,
+    servers: &[(ServerConfig, String)],
+) -> Result<String, AddServersError> {
+    let added = servers_text(servers);
+    let (before, line_break) = (text, if text.contains("\r\n") { "\r\n" } else { "\n" });
+    let mut after = before.to_owned();
+    if !after.is_empty() && after != "\u{feff}" {
+        if !after.ends_with('\n') {
+            after.push_str(line_break);
+        }
+        after.push_str(line_break);
+    }
+    after.push_str(&added.replace('\n', line_break));
+    check_addition(file, before, &after, servers)?;
+    Ok(after)
+}
+
+/// Writes servers as they are added to a file, with `\n` as line break.
+#[must_use]
+pub fn servers_text(servers: &[(ServerConfig, String)]) -> String {
+    let entries = servers.iter().map(|(server, comment)| {
+        let comment: String =
+            comment.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        format!("# {comment}\n{}", server_toml(server))
+    });
+    entries.collect::<Vec<_>>().join("\n")
+}
+
+/// Checks that the new text is read as the old servers and the added ones, and nothing else.
+fn check_addition(
+    file: &Path,
+    before: &str,
+    after: &str,
+    servers: &[(ServerConfig, String)],
+) -> Result<(), AddServersError> {
+    let loader = || ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
+    let read = |text: &str| {
+        loader().parse(file, text).map_err(|errors| AddServersError::Rejected { reason: errors.to_string() })
+    };
+    let (old, new) = (read(before)?, read(after)?);
+    let unplaced = |server: &ServerConfig| {
+        let mut server = server.clone();
+        server.source = ConfigSource::unwritten("");
+        server
+    };
+    let expected = old.servers.iter().chain(servers.iter().map(|(server, _)| server)).map(unplaced);
+    let is_same = expected.eq(new.servers.iter().map(unplaced)) && old.rejected.len() == new.rejected.len();
+    if is_same {
+        Ok(())
+    } else {
+        let rejected = new.rejected.last().map(|rejected| rejected.errors.to_string());
+        let reason = rejected.unwrap_or_else(|| "the result would be read differently".to_owned());
+        Err(AddServersError::Rejected { reason })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Writer of servers in Hospes' own format.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use hospes_sandbox::{SandboxKind, SandboxNetwork};
+
+use super::expand::escape_references;
+use super::model::{AccountChoice, EraChoice, HttpFlavour, SandboxConfig, ServerConfig, ServerTransport};
+use super::secret::ExpandedText;
+
+/// Writes a server as a table of Hospes' own format, with `\n` as line break. The configuration must have been loaded
+/// with [references kept](super::ConfigLoader::keep_references), so that no value of a variable is written.
+#[must_use]
+pub fn server_toml(server: &ServerConfig) -> String {
+    let mut text = format!("[servers.{}]\n", key(&server.name));
+    let mut line = |name: &str, value: String| {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{name} = {value}");
+    };
+    match &server.transport {
+        ServerTransport::Stdio(stdio) => {
+            let words: Vec<&str> =
+                std::iter::once(&stdio.command).chain(&stdio.args).map(ExpandedText::reveal).collect();
+            // An array, because a text alone is split at spaces.
+            line("command", list(&words));
+            if !stdio.env.is_empty() {
+                let members = stdio.env.iter().map(|(name, value)| (name.as_str(), value.reveal()));
+                line("env", names(members));
+            }
+            if let Some(file) = &stdio.env_file {
+                line("env_file", path(file));
+            }
+            if !stdio.pass_env.is_empty() {
+                line("pass_env", list(&stdio.pass_env));
+            }
+            if let Some(folder) = &stdio.cwd {
+                line("cwd", path(folder));
+            }
+        }
+        ServerTransport::Http(http) => {
+            line("url", string(http.url.written()));
+            match http.flavour {
+                HttpFlavour::Any => {}
+                HttpFlavour::Streamable => line("transport", string("streamable-http")),
+                HttpFlavour::Sse => line("transport", string("sse")),
+            }
+            if !http.headers.is_empty() {
+                let members = http.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
+                line("headers", names(members));
+            }
+            if http.plain_http {
+                line("plain_http", "true".to_owned());
+            }
+            if http.account == AccountChoice::PerUser {
+                line("account", string("per-user"));
+            }
+            if let Some(client) = &http.client {
+                line("client_id", string(&client.id));
+                if let Some(secret) = &client.secret {
+                    line("client_secret", string(secret.reveal()));
+                }
+                if let Some(issuer) = &client.issuer {
+                    line("client_issuer", string(issuer));
+                }
+            }
+        }
+        ServerTransport::Builtin(builtin) => {
+            line("builtin", string(&builtin.name));
+            let args: Vec<&str> = builtin.args.iter().map(ExpandedText::reveal).collect();
+            if !args.is_empty() {
+                line("args", list(&args));
+            }
+        }
+    }
+    if server.disabled {
+        line("enabled", "false".to_owned());
+    }
+    if server.required {
+        line("required", "true".to_owned());
+    }
+    let mut tools = Vec::new();
+    if let Some(include) = &server.tools.include {
+        tools.push(format!("include = {}", list(include)));
+    }
+    if !server.tools.exclude.is_empty() {
+        tools.push(format!("exclude = {}", list(&server.tools.exclude)));
+    }
+    if !tools.is_empty() {
+        line("tools", format!("{{ {} }}", tools.join(", ")));
+    }
+    let times = &server.timeouts;
+    let all = [
+        ("connect_timeout", times.connect),
+        ("request_timeout", times.request),
+        ("park_timeout", times.park),
+    ];
+    for (name, time) in all {
+        if let Some(time) = time {
+            line(name, duration(time));
+        }
+    }
+    if let Some(interval) = times.health_check {
+        line("health_check", if interval.is_zero() { "false".to_owned() } else { duration(interval) });
+    }
+    if let Some(count) = server.max_connections {
+        line("max_connections", count.to_string());
+    }
+    if let Some(pins) = server.pins {
+        line("pins", string(pins.as_str()));
+    }
+    if server.check_arguments != super::ArgumentCheck::default() {
+        line("check_arguments", string(server.check_arguments.as_str()));
+    }
+    match server.era {
+        Some(EraChoice::Legacy) => line("era", string("legacy")),
+        Some(EraChoice::Modern) => line("era", string("modern")),
+        None => {}
+    }
+    if let Some(roots) = &server.roots {
+        let roots: Vec<String> = roots.iter().map(|root| path(root)).collect();
+        line("roots", format!("[{}]", roots.join(", ")));
+    }
+    if let Some(sandbox) = sandbox(&server.sandbox) {
+        line("sandbox", sandbox);
+    }
+    text
+}
+
+fn sandbox(sandbox: &SandboxConfig) -> Option<String> {
+    let mut members = Vec::new();
+    match sandbox.profile.kind {
+        SandboxKind::Bubblewrap => members.push("kind = \"bubblewrap\"".to_owned()),
+        SandboxKind::Landlock => members.push("kind = \"landlock\"".to_owned()),
+        SandboxKind::Off => members.push("kind = \"off\"".to_owned()),
+        _ => {}
+    }
+    if sandbox.profile.network == SandboxNetwork::None {
+        members.push("network = \"none\"".to_owned());
+    }
+    if let Some(files) = &sandbox.profile.files {
+        let paths = |paths: &[std::path::PathBuf]| {
+            paths.iter().map(|granted| path(granted)).collect::<Vec<_>>().join(", ")
+        };
+        members.push(format!(
+            "files = {{ read = [{}], write = [{}] }}",
+            paths(&files.read),
+            paths(&files.write)
+        ));
+    }
+    if let Some(environment) = &sandbox.environment {
+        members.push(format!("environment = {}", list(environment)));
+    }
+    (!members.is_empty()).then(|| format!("{{ {} }}", members.join(", ")))
+}
+
+/// Writes a key, quoted if it has to be.
+pub(super) fn key(name: &str) -> String {
+    if is_bare(name) { name.to_owned() } else { string(name) }
+}
+
+/// Returns true if a key needs no quotes.
+pub(super) fn is_bare(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Writes a string on one line, with every control character escaped.
+pub(super) fn string(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            // What is invisible in an editor is written so that it can be seen.
+            letter if letter.is_control() || hospes_policy::is_hidden(letter) => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(letter));
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+pub(super) fn list(texts: &[impl AsRef<str>]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| string(text.as_ref())).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+pub(super) fn names<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let members: Vec<String> =
+        members.map(|(name, value)| format!("{} = {}", key(name), string(value))).collect();
+    format!("{{ {} }}", members.join(", "))
+}
+
+/// Writes a path, which holds no references unless it begins with one.
+fn path(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    string(&if text.starts_with("${") { text.into_owned() } else { escape_references(&text) })
+}
+
+fn duration(time: Duration) -> String {
+    let milliseconds = time.as_millis();
+    string(&match milliseconds % 1000 {
+        0 => format!("{}s", milliseconds / 1000),
+        _ => format!("{milliseconds}ms"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ConfigLoader;
+    use super::*;
+
+    fn loader() -> ConfigLoader<'static> {
+        ConfigLoader::new()
+            .variables(|name| (name == "HOME").then(|| "/home/me".to_owned()))
+            .keep_references(true)
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same_server() {
+        let text = r#"
+[servers."a b"]
+command = ["x y", "--k=${N:-d}", "$${lit}", "tab\there \u202e \" \\"]
+env = { A = "${secret:s}", "B.c" = "" }
+env_file = "/e/f.env"
+pass_env = ["P"]
+cwd = "/w"
+enabled = false
+required = false
+tools = { include = ["r_*"], exclude = ["x"] }
+connect_timeout = "1500ms"
+request_timeout = "2m"
+health_check = false
+max_connections = 3
+pins = "off"
+check_arguments = "lax"
+era = "legacy"
+roots = ["/r"]
+sandbox = { kind = "landlock", network = "none", files = { read = ["/a"], write = [] }, environment = ["PATH"] }
+[servers.web]
+url = "https://${HOST}/mcp?x=1"
+transport = "sse"
+headers = { Authorization = "Bearer ${T}" }
+plain_http = true
+required = true
+[servers.mail]
+url = "https://e.com"
+account = "per-user"
+client_id = "i"
+client_secret = "${secret:c}"
+client_issuer = "https://login.example"
+[servers.time]
+builtin = "time"
+args = ["--x"]
+"#;
+        let before = loader().parse("/p/h.toml", text).unwrap();
+        let written: String = before.servers.iter().map(server_toml).collect();
+        let after = loader().parse("/p/h.toml", &written).unwrap();
+        assert_eq!(before.servers.len(), after.servers.len());
+        for (before, mut after) in before.servers.into_iter().zip(after.servers) {
+            after.source = before.source.clone();
+            assert_eq!(before, after, "{written}");
+        }
+        assert!(!written.contains('\u{202e}'));
+    }
+}
