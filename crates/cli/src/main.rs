@@ -72,6 +72,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Up(args) => Box::pin(commands::up::run(args, output)).await,
         CliCommand::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
         CliCommand::Status(args) => Box::pin(commands::status::run(args, output)).await,
+        CliCommand::Doctor(args) => Box::pin(commands::doctor::run(args, output)).await,
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),

@@ -33,11 +33,27 @@ pub(crate) fn load_without_secrets(files: &ConfigFileArgs) -> CliResult<LoadedCo
     load_with(files, false)
 }
 
-fn load_with(files: &ConfigFileArgs, has_secrets: bool) -> CliResult<LoadedConfig> {
-    let named: Vec<_> = match files.config.is_empty() {
+/// Reads the named configuration files, or the default one. Entries with mistakes are left out, also if none is left.
+pub(crate) fn load_tolerantly(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
+    let named = named_files(files);
+    if named.is_empty() {
+        return Ok(LoadedConfig { config: HostConfig::default(), files: named });
+    }
+    let loader =
+        ConfigLoader::new().allow_unset(files.allow_unset).keep_going(true).secrets(secrets::look_up());
+    let config = loader.load(&named).map_err(|errors| mistakes(&errors))?;
+    Ok(LoadedConfig { config, files: named })
+}
+
+fn named_files(files: &ConfigFileArgs) -> Vec<std::path::PathBuf> {
+    match files.config.is_empty() {
         false => files.config.clone(),
         true => paths::default_config().into_iter().collect(),
-    };
+    }
+}
+
+fn load_with(files: &ConfigFileArgs, has_secrets: bool) -> CliResult<LoadedConfig> {
+    let named = named_files(files);
     if named.is_empty() {
         return Ok(LoadedConfig { config: HostConfig::default(), files: named });
     }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use hospes::client::{Client, ClientBuilder, Target};
+use hospes::client::{Client, ClientBuilder, ConnectError, Target};
 use hospes::model::Era;
 use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest};
 use hospes_host::upstream::confine_command;
@@ -55,14 +56,12 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     // Before the built-in servers, because an entry may have the name of one, with its own arguments.
     if let Some(server) = loaded.config.server(word) {
         tracing::info!("{word} is an entry of {}", server.source.file().display());
-        let target = entry(server)?;
-        let era = era.or_else(|| server.era.map(EraChoice::era));
-        let roots = server.roots.clone().unwrap_or_default();
-        let client = match &server.transport {
-            ServerTransport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
-            _ => None,
-        };
-        return Ok(ServerTarget { target: apply_flags(target, reach)?, era, roots, client });
+        let found = entry_target(server)?;
+        return Ok(ServerTarget {
+            target: apply_flags(found.target, reach)?,
+            era: era.or(found.era),
+            ..found
+        });
     }
     if builtins::names().any(|name| name == word) {
         return found(apply_flags(builtin(word, builtins::default_arguments(word))?, reach)?);
@@ -90,6 +89,52 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         )),
     };
     Err(failure)
+}
+
+/// Returns the target of an entry of the configuration.
+pub(crate) fn entry_target(server: &ServerConfig) -> CliResult<ServerTarget> {
+    let client = match &server.transport {
+        ServerTransport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
+        _ => None,
+    };
+    let roots = server.roots.clone().unwrap_or_default();
+    Ok(ServerTarget { target: entry(server)?, era: server.era.map(EraChoice::era), roots, client })
+}
+
+/// Returns the target of a URL.
+pub(crate) fn url_target(url: &str) -> CliResult<ServerTarget> {
+    match Target::parse(url) {
+        Target::Invalid { why, .. } => Err(CliError::usage(format!("`{url}` is not valid: {why}"))),
+        target => Ok(ServerTarget { target, era: None, roots: Vec::new(), client: None }),
+    }
+}
+
+/// Connects without a person who could answer questions. The inner error of a failure is that of the connection; the
+/// outer one is that of its preparation.
+pub(crate) async fn probe(
+    found: ServerTarget,
+    timeout: Duration,
+) -> Result<Client, Result<ConnectError, CliError>> {
+    let builder = Client::builder().info(hospes_host::implementation()).connect_timeout(timeout);
+    let mut builder = with_era(builder, found.era);
+    if !found.roots.is_empty() {
+        builder = builder.roots(&found.roots);
+    }
+    let signs_in = matches!(found.target, Target::Url(_));
+    let prepare = || {
+        let store = if signs_in { credentials::open_lazily()? } else { None };
+        with_tokens(found.target, found.client, store)
+    };
+    let target = prepare().map_err(Err)?;
+    builder.connect(target).await.map_err(Ok)
+}
+
+fn with_era(builder: ClientBuilder, era: Option<Era>) -> ClientBuilder {
+    match era {
+        Some(Era::Legacy) => builder.revision(hospes::model::Revision::LATEST_LEGACY),
+        Some(Era::Modern) => builder.revision(hospes::model::Revision::LATEST),
+        None => builder,
+    }
 }
 
 fn entry(server: &ServerConfig) -> CliResult<Target> {
@@ -181,14 +226,9 @@ pub(crate) async fn connect(
     output: CliOutput,
     ending: &mut InterruptListener,
 ) -> CliResult<Client> {
-    let mut builder =
+    let builder =
         Client::builder().info(hospes_host::implementation()).connect_timeout(reach.connect_timeout);
-    if let Some(era) = found.era {
-        builder = match era {
-            Era::Legacy => builder.revision(hospes::model::Revision::LATEST_LEGACY),
-            Era::Modern => builder.revision(hospes::model::Revision::LATEST),
-        };
-    }
+    let mut builder = with_era(builder, found.era);
     check_folders("--root", &reach.roots)?;
     let roots = if reach.roots.is_empty() { &found.roots } else { &reach.roots };
     if !roots.is_empty() {

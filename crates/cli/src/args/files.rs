@@ -40,8 +40,8 @@ pub(crate) struct ImportArgs {
 }
 
 const IMPORT_HELP: &str = "\
-The files of the applications are only read. Tokens and passwords are stored encrypted, and the configuration refers to
-them as ${secret:NAME}.
+The files of the applications are only read. Tokens and passwords are stored encrypted;
+the configuration refers to them as ${secret:NAME}.
 
   hospes import                                  all that is found; asks before it changes anything
   hospes import --dry-run cursor                 what Cursor has

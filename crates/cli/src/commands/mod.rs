@@ -5,6 +5,7 @@ pub(crate) mod auth;
 mod batch;
 pub(crate) mod call;
 pub(crate) mod console;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod grants;
 pub(crate) mod import;

@@ -25,10 +25,11 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 30] = [
+const LINES: [(&str, Means); 31] = [
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
+    ("hospes doctor", Means::Runs),
     ("hospes serve", Means::Stays("", "http://")),
     ("hospes policy", Means::Runs),
     ("hospes audit", Means::Runs),

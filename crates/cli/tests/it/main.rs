@@ -8,6 +8,7 @@ mod callers;
 mod chat;
 mod configured;
 mod deciders;
+mod doctor;
 mod documented;
 mod gateway;
 mod guard;

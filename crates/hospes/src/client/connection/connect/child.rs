@@ -41,10 +41,8 @@ pub(crate) async fn connect(
             NegotiationStep::Failed(failure) => {
                 let error = probing.into_error(&failure);
                 drop(unread);
-                // It may still be running, and its last words explain a silence.
                 link.close().await;
-                let stderr = child.stderr();
-                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
+                return Err(with_output(error, &*link, &child));
             }
             // A program that ended without having read the question would end in the same way if it were started again.
             NegotiationStep::Respawn
@@ -53,8 +51,7 @@ pub(crate) async fn connect(
                 let error = probing.into_error(&NegotiationError::Exited);
                 drop(unread);
                 link.close().await;
-                let stderr = child.stderr();
-                return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
+                return Err(with_output(error, &*link, &child));
             }
             NegotiationStep::Respawn => {
                 tracing::info!("the server exited during version negotiation; restarting it");
@@ -70,6 +67,15 @@ pub(crate) async fn connect(
             | NegotiationStep::OpenSse => {}
         }
     }
+}
+
+/// Adds to an error what the program has printed: its last words explain a silence, and so does text that is no message.
+fn with_output(error: ConnectError, link: &dyn Link, child: &ChildHandle) -> ConnectError {
+    let (stderr, (_, noise)) = (child.stderr(), link.noise());
+    error.with(|failure| {
+        failure.stderr = failure.stderr.take().or(stderr);
+        failure.noise = failure.noise.take().or(noise);
+    })
 }
 
 /// A started program: its link, its handle, and the part of the input that it has not read.

@@ -1,0 +1,177 @@
+//! Checks, their codes, and chains of them.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+/// What a check looks at. The table of the documentation comes from [`DOCTOR_CODES`].
+#[derive(Debug)]
+pub(crate) struct DoctorCode {
+    /// Stable code.
+    pub(crate) code: &'static str,
+    /// Name of the step.
+    pub(crate) step: &'static str,
+    /// What is looked at.
+    pub(crate) probe: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident = $code:literal, $step:literal, $probe:literal;)*) => {
+        $(pub(crate) const $name: DoctorCode = DoctorCode { code: $code, step: $step, probe: $probe };)*
+        /// All codes, in the order of the way from the host to the tools.
+        pub(crate) const DOCTOR_CODES: &[DoctorCode] = &[$($name),*];
+    };
+}
+
+codes! {
+    H01 = "H01", "port", "the running host and its endpoint; without one, whether port 7337 is free";
+    H02 = "H02", "state", "a file is written to the state folder, and removed";
+    H03 = "H03", "disk", "free space of the state folder, at least 100 MiB";
+    H06 = "H06", "files", "files with secrets are readable by their owner alone";
+    H09 = "H09", "sandbox", "bubblewrap, or the kernel's Landlock and seccomp, confine a program";
+    H12 = "H12", "open files", "the limit of open files, at least 1024";
+    H13 = "H13", "rules", "the policy file, if there is one";
+    A01 = "A01", "file", "the configuration file of the application";
+    A02 = "A02", "parsed", "its syntax";
+    A03 = "A03", "entry", "an entry of Hospes in it";
+    A04 = "A04", "program", "the program that the entry starts";
+    C01 = "C01", "entry", "the entry of the configuration: keys, variables and secrets";
+    C02 = "C02", "command", "the program, in PATH or at its path";
+    C03 = "C03", "executable", "its permission to be executed, and the interpreter that it names";
+    C05 = "C05", "folder", "the working folder";
+    S01 = "S01", "starts", "the process runs";
+    S02 = "S02", "stdout", "messages, and nothing else, are on stdout";
+    S03 = "S03", "speaks", "the server answers";
+    S04 = "S04", "revision", "a revision of the protocol that both speak";
+    N01 = "N01", "name", "the name is found in DNS";
+    N02 = "N02", "connection", "a TCP connection is opened";
+    N03 = "N03", "proxy", "proxies on the way let the request pass";
+    N04 = "N04", "certificate", "the TLS handshake and the certificate";
+    N05 = "N05", "path", "the URL is that of an endpoint";
+    N06 = "N06", "host header", "the server accepts the name under which it is called";
+    O01 = "O01", "authorization", "the server lets the request pass, with the stored token if there is one";
+    T01 = "T01", "tools", "the lists of tools are read";
+    T02 = "T02", "names", "names that applications accept: at most 64 characters with the name of the server";
+}
+
+/// Result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CheckStatus {
+    Ok,
+    Warning,
+    Fault,
+    NotReached,
+}
+
+/// A check that was made, or not reached.
+#[derive(Debug, Serialize)]
+pub(crate) struct DoctorCheck {
+    pub(crate) code: &'static str,
+    /// Server, application or host that was checked.
+    pub(crate) target: String,
+    #[serde(skip)]
+    pub(crate) step: &'static str,
+    pub(crate) status: CheckStatus,
+    /// What was found.
+    pub(crate) what: String,
+    /// Reason, as far as it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    /// What mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mend: Option<String>,
+    /// Text of others, such as the last lines on stderr.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) evidence: Option<String>,
+    /// Duration in milliseconds.
+    pub(crate) ms: u64,
+}
+
+/// Checks of one thing, in the order of the way. The first fault ends the chain.
+#[derive(Debug)]
+pub(crate) struct DoctorChain {
+    pub(crate) target: String,
+    pub(crate) checks: Vec<DoctorCheck>,
+    begun: Instant,
+}
+
+/// What is wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Finding {
+    pub(crate) what: String,
+    pub(crate) why: Option<String>,
+    pub(crate) mend: Option<String>,
+    pub(crate) evidence: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
+    }
+
+    pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+impl DoctorChain {
+    pub(crate) fn new(target: impl Into<String>) -> Self {
+        Self { target: target.into(), checks: Vec::new(), begun: Instant::now() }
+    }
+
+    pub(crate) fn ok(&mut self, code: &DoctorCode, what: impl Into<String>) {
+        self.add(code, CheckStatus::Ok, Finding::new(what));
+    }
+
+    pub(crate) fn warn(&mut self, code: &DoctorCode, finding: Finding) {
+        self.add(code, CheckStatus::Warning, finding);
+    }
+
+    /// Adds a fault, and the steps after it that are not reached.
+    pub(crate) fn fail(&mut self, code: &DoctorCode, finding: Finding, not_reached: &[&DoctorCode]) {
+        self.add(code, CheckStatus::Fault, finding);
+        for code in not_reached {
+            self.add(code, CheckStatus::NotReached, Finding::new("not reached"));
+        }
+    }
+
+    fn add(&mut self, code: &DoctorCode, status: CheckStatus, finding: Finding) {
+        let Finding { what, why, mend, evidence } = finding;
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.begun = Instant::now();
+        let (code, step, target) = (code.code, code.step, self.target.clone());
+        self.checks.push(DoctorCheck { code, target, step, status, what, why, mend, evidence, ms });
+    }
+
+    /// Returns the worst status of the checks.
+    pub(crate) fn status(&self) -> CheckStatus {
+        let has = |status| self.checks.iter().any(|check| check.status == status);
+        match () {
+            () if has(CheckStatus::Fault) => CheckStatus::Fault,
+            () if has(CheckStatus::Warning) => CheckStatus::Warning,
+            () => CheckStatus::Ok,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the documentation has every code with its words.
+    #[test]
+    fn the_documentation_has_every_code() {
+        let page = include_str!("../../../../../docs/doctor.md");
+        for DoctorCode { code, step, probe } in DOCTOR_CODES {
+            let row = format!("| {code} | {step} | {probe} |");
+            assert!(page.contains(&row), "docs/doctor.md lacks the row\n{row}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Checks of the host itself: its endpoint, its folders, and what the system offers.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::check::{C01, DoctorChain, Finding, H01, H02, H03, H06, H09, H12, H13};
+use crate::args::ConfigFileArgs;
+use crate::enforcement::{find_policy_file, read_policy};
+use crate::exit::CliError;
+use crate::paths::{self, display_path};
+use crate::settings::launch_helper;
+
+/// Port of the endpoint, unless another is chosen.
+const DEFAULT_PORT: u16 = 7337;
+
+/// Maximum time to connect to the endpoint of a running host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Free space below which it is a fault, in bytes.
+const MIN_FREE: u64 = 100 * 1024 * 1024;
+
+/// Limit of open files below which it is a warning. Each server and each connection needs some.
+const MIN_OPEN_FILES: u64 = 1024;
+
+pub(super) async fn check(_files: &ConfigFileArgs) -> DoctorChain {
+    let mut chain = DoctorChain::new("host");
+    port(&mut chain).await;
+    let state = paths::state_file().and_then(|file| file.parent().map(Path::to_owned));
+    match &state {
+        Some(folder) => state_folder(folder, &mut chain),
+        None => chain.warn(&H02, Finding::new("there is no home folder for the state").mend("set HOME")),
+    }
+    private_files(&mut chain);
+    sandbox(&mut chain);
+    open_files(&mut chain);
+    rules(&mut chain);
+    chain
+}
+
+/// Returns the chain of a configuration that cannot be read at all.
+pub(super) fn unreadable_configuration(error: &CliError) -> DoctorChain {
+    let mut chain = DoctorChain::new("configuration");
+    let mut finding = Finding::new("the configuration cannot be read").why(error.to_string());
+    finding.mend = Some("correct the file named above".to_owned());
+    chain.fail(&C01, finding, &[]);
+    chain
+}
+
+async fn port(chain: &mut DoctorChain) {
+    for (file, note) in paths::list_host_notes() {
+        let Ok(url) = url::Url::parse(&note.endpoint) else { continue };
+        let Some(address) = url.socket_addrs(|| None).ok().and_then(|all| all.first().copied()) else {
+            continue;
+        };
+        if let Ok(Ok(_)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            return chain.ok(&H01, format!("running at {} (process {})", note.endpoint, note.pid));
+        }
+        tracing::debug!(file = %file.display(), "note of a host that does not answer");
+    }
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, DEFAULT_PORT)) {
+        Ok(_) => chain.ok(&H01, "not running"),
+        Err(error) => {
+            let finding =
+                Finding::new(format!("port {DEFAULT_PORT} cannot be used, and no host of yours runs"))
+                    .why(format!("another program listens there ({error})"))
+                    .mend("hospes up --listen 127.0.0.1:0, or end the other program");
+            chain.fail(&H01, finding, &[]);
+        }
+    }
+}
+
+fn state_folder(folder: &Path, chain: &mut DoctorChain) {
+    let shown = display_path(folder);
+    // A folder that is not there is created by `hospes up`, in the first folder above that is.
+    let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder).to_owned();
+    let probe = tempfile::Builder::new().prefix(".hospes-doctor-").tempfile_in(&existing);
+    let written = probe.and_then(|mut file| {
+        std::io::Write::write_all(&mut file, b"probe")?;
+        file.as_file().sync_all()
+    });
+    match written {
+        Ok(()) => chain.ok(&H02, ""),
+        Err(error) => {
+            let finding = Finding::new(format!("{shown} cannot be written"))
+                .why(error.to_string())
+                .mend(format!("make {shown} writable for you, or set XDG_STATE_HOME to another folder"));
+            return chain.fail(&H02, finding, &[&H03]);
+        }
+    }
+    match free_space(&existing) {
+        Some(free) if free < MIN_FREE => {
+            let finding = Finding::new(format!("{} MiB are left for {shown}", free >> 20))
+                .why("calls are refused when they cannot be recorded")
+                .mend("free some space, or set XDG_STATE_HOME to a folder on another disk");
+            chain.fail(&H03, finding, &[]);
+        }
+        Some(_) | None => chain.ok(&H03, ""),
+    }
+}
+
+#[cfg(unix)]
+fn free_space(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_space(_: &Path) -> Option<u64> {
+    None
+}
+
+fn private_files(chain: &mut DoctorChain) {
+    let credentials = paths::credentials().map(|(store, key)| [store, key]);
+    let audit = paths::audit_files().map(|(log, key)| [log, key]);
+    let files = credentials.into_iter().chain(audit).flatten().chain(paths::endpoint_token());
+    let exposed: Vec<PathBuf> = files.filter(|file| is_exposed(file)).collect();
+    let Some(first) = exposed.first() else { return chain.ok(&H06, "") };
+    let names: Vec<String> = exposed.iter().map(|file| display_path(file)).collect();
+    let finding = Finding::new(format!("other users can read {}", names.join(", ")))
+        .mend(format!("chmod 600 {}", first.display()));
+    chain.fail(&H06, finding, &[]);
+}
+
+#[cfg(unix)]
+fn is_exposed(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_: &Path) -> bool {
+    false
+}
+
+fn sandbox(chain: &mut DoctorChain) {
+    let Some(helper) = launch_helper() else {
+        return chain.ok(&H09, "not available on this system");
+    };
+    let files = hospes_sandbox::SandboxFiles::new();
+    let profile = hospes_sandbox::SandboxProfile::new()
+        .with_files(files)
+        .with_network(hospes_sandbox::SandboxNetwork::None);
+    match helper.launch(&profile, None) {
+        Ok(_) => chain.ok(&H09, ""),
+        Err(error) => {
+            let finding =
+                Finding::new("programs cannot be confined").why(error.to_string()).mend(error.hint());
+            chain.warn(&H09, finding);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn open_files(chain: &mut DoctorChain) {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    match limit.current {
+        Some(current) if current < MIN_OPEN_FILES => {
+            let finding = Finding::new(format!("{current} open files are allowed"))
+                .why("every server, connection and log needs some")
+                .mend(format!("ulimit -n {MIN_OPEN_FILES}"));
+            chain.warn(&H12, finding);
+        }
+        _ => chain.ok(&H12, ""),
+    }
+}
+
+#[cfg(not(unix))]
+fn open_files(chain: &mut DoctorChain) {
+    chain.ok(&H12, "");
+}
+
+fn rules(chain: &mut DoctorChain) {
+    let file = match find_policy_file(None) {
+        Ok(Some(file)) => file,
+        Ok(None) => return chain.ok(&H13, "preset balanced"),
+        Err(error) => return chain.fail(&H13, Finding::new(error.to_string()), &[]),
+    };
+    match read_policy(&file) {
+        Ok(_) => chain.ok(&H13, display_path(&file)),
+        Err(error) => {
+            let mut finding = Finding::new(format!("{} cannot be used", display_path(&file)));
+            finding.why = Some(error.to_string());
+            finding.mend = error.hint.clone().or_else(|| Some("hospes policy check".to_owned()));
+            chain.fail(&H13, finding, &[]);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Report of the checks: details only of what fails, and one line at the end that says whether all is well.
+
+use serde_json::json;
+
+use super::check::{CheckStatus, DOCTOR_CODES, DoctorChain, DoctorCheck, DoctorCode};
+use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable, result_width, wrap_text};
+
+/// Column in which details begin.
+const MARGIN: usize = 12;
+
+/// Maximum number of lines of text of others.
+const MAX_EVIDENCE_LINES: usize = 8;
+
+/// Sum of all checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DoctorVerdict {
+    Well,
+    Warnings,
+    Faults,
+}
+
+pub(super) fn verdict(chains: &[DoctorChain]) -> DoctorVerdict {
+    let has = |status| chains.iter().any(|chain| chain.status() == status);
+    match () {
+        () if has(CheckStatus::Fault) => DoctorVerdict::Faults,
+        () if has(CheckStatus::Warning) => DoctorVerdict::Warnings,
+        () => DoctorVerdict::Well,
+    }
+}
+
+/// Prints the checks. With `all`, also those that have found nothing.
+pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
+    if output.json {
+        let checks: Vec<&DoctorCheck> = chains.iter().flat_map(|chain| &chain.checks).collect();
+        output.value(&json!({ "checks": checks, "ok": verdict(chains) != DoctorVerdict::Faults }));
+        return;
+    }
+    let widest = chains.iter().map(|chain| printable(&chain.target).chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for chain in chains {
+        let name = format!("{:widest$}", printable(&chain.target));
+        let found = |status| chain.checks.iter().filter(move |check| check.status == status);
+        let head = match chain.status() {
+            CheckStatus::Fault => {
+                let at = chain.checks.iter().position(|check| check.status == CheckStatus::Fault);
+                let at = at.unwrap_or_default();
+                let (step, count) = (chain.checks[at].step, chain.checks.len());
+                paint(RED, format!("FAILED at {step} (step {} of {count})", at + 1))
+            }
+            CheckStatus::Warning => paint(YELLOW, "works, with a warning"),
+            _ => {
+                let last = chain.checks.iter().map(|check| check.what.as_str());
+                format!("{}  {}", paint(GREEN, "ok"), paint(DIM, summary(last)))
+            }
+        };
+        text.push_str(&format!("  {}  {head}\n", paint(BOLD, name)));
+        if all {
+            for check in &chain.checks {
+                let (style, sign) = match check.status {
+                    CheckStatus::Ok => (GREEN, "ok  "),
+                    CheckStatus::Warning => (YELLOW, "warn"),
+                    CheckStatus::Fault => (RED, "FAIL"),
+                    CheckStatus::NotReached => (DIM, "-   "),
+                };
+                let said = printable(&check.what);
+                text.push_str(&format!(
+                    "      {} {} {:<14} {said}\n",
+                    paint(style, sign),
+                    check.code,
+                    check.step
+                ));
+            }
+        }
+        for check in found(CheckStatus::Fault).chain(found(CheckStatus::Warning)) {
+            text.push_str(&details(check));
+        }
+    }
+    let count =
+        |status| chains.iter().flat_map(|chain| &chain.checks).filter(|check| check.status == status).count();
+    let (faults, warnings) = (count(CheckStatus::Fault), count(CheckStatus::Warning));
+    let counts = format!("{}, {}", many(faults, "fault"), many(warnings, "warning"));
+    text.push_str(&match verdict(chains) {
+        DoctorVerdict::Well => paint(GREEN, "everything that was checked is well"),
+        DoctorVerdict::Warnings => paint(YELLOW, format!("{counts}: ready")),
+        DoctorVerdict::Faults => paint(RED, format!("{counts}: not ready")),
+    });
+    output.result(text);
+}
+
+/// Returns the list of checks.
+pub(super) fn codes() -> String {
+    let line = |code: &DoctorCode| format!("{}  {:<14} {}", code.code, code.step, code.probe);
+    DOCTOR_CODES.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn details(check: &DoctorCheck) -> String {
+    let mut text = String::new();
+    let mut row = |what: &str, said: &str| {
+        // Each line of its own, so that text of others cannot imitate the report.
+        let folded = wrap_text(&printable(said), MARGIN, result_width());
+        text.push_str(&format!("      {}  {}\n", paint(DIM, format!("{what:4}")), folded.trim_start()));
+    };
+    row("what", &check.what);
+    if let Some(why) = &check.why {
+        row("why", why);
+    }
+    for line in check.evidence.iter().flat_map(|said| last_lines(said)) {
+        row("said", line);
+    }
+    if let Some(mend) = &check.mend {
+        row("mend", mend);
+    }
+    text.push_str(&format!("      {}\n", paint(DIM, format!("code  {}", check.code))));
+    text
+}
+
+fn last_lines(text: &str) -> impl Iterator<Item = &str> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(MAX_EVIDENCE_LINES);
+    lines.into_iter().skip(from)
+}
+
+/// Joins what the checks have found, without what says nothing.
+fn summary<'a>(found: impl Iterator<Item = &'a str>) -> String {
+    let found: Vec<String> = found.filter(|what| !what.is_empty()).map(printable).collect();
+    found.join(" · ")
+}
+
+fn many(count: usize, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    }
+}

@@ -1,0 +1,267 @@
+//! Checks of a server: its entry, its program or its URL, and its tools.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use hospes::client::{Client, ConnectError, ConnectStage};
+use hospes_host::config::{RejectedServer, ServerConfig, ServerTransport, SkippedServer};
+use hospes_sandbox::ProgramNotFound;
+
+use super::check::{
+    C01, C02, C03, C05, DoctorChain, DoctorCode, Finding, N01, N02, N03, N04, N05, N06, O01, S01, S02, S03,
+    S04, T01, T02,
+};
+use crate::args::DoctorArgs;
+use crate::exit::CliError;
+use crate::target::{ServerTarget, entry_target, probe, url_target};
+
+/// Maximum length of the name of a tool with the name of its server: the shortest limit of known applications.
+const MAX_NAME: usize = 64;
+
+/// Launchers, and where they come from.
+const LAUNCHERS: [(&str, &str); 6] = [
+    ("npx", "install Node.js: https://nodejs.org"),
+    ("node", "install Node.js: https://nodejs.org"),
+    ("uvx", "install uv: https://docs.astral.sh/uv"),
+    ("uv", "install uv: https://docs.astral.sh/uv"),
+    ("docker", "install Docker: https://docs.docker.com/get-docker"),
+    ("python", "install Python: https://www.python.org"),
+];
+
+const PROCESS_STEPS: [&DoctorCode; 5] = [&S01, &S02, &S03, &S04, &T01];
+const URL_STEPS: [&DoctorCode; 5] = [&N01, &N02, &N04, &O01, &T01];
+
+/// Returns the chain of an entry with mistakes.
+pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
+    let mut chain = DoctorChain::new(&*server.name);
+    let why: Vec<String> = server.errors.iter().map(ToString::to_string).collect();
+    let text = why.join("; ");
+    let mut finding = Finding::new("the entry cannot be used").why(text.clone());
+    finding.mend = Some(match text.contains("not set") {
+        true => "set the variable, or store the value: `hospes secret set NAME`, and write ${secret:NAME}"
+            .to_owned(),
+        false => format!("correct the entry in {}", crate::paths::display_path(server.source.file())),
+    });
+    chain.fail(&C01, finding, &[&C02]);
+    chain
+}
+
+/// Returns the chain of an entry that cannot be used here.
+pub(super) fn skipped(server: &SkippedServer) -> DoctorChain {
+    let mut chain = DoctorChain::new(&*server.name);
+    chain.fail(&C01, Finding::new("the entry cannot be used").why(&*server.reason), &[]);
+    chain
+}
+
+/// Checks a server of the configuration.
+pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorChain {
+    let mut chain = DoctorChain::new(&*server.name);
+    if server.disabled {
+        chain.ok(&C01, "switched off in the configuration");
+        return chain;
+    }
+    if let ServerTransport::Stdio(stdio) = &server.transport {
+        chain.ok(&C01, "");
+        if let Some(folder) = stdio.cwd.as_ref().filter(|folder| !folder.is_dir()) {
+            let finding = Finding::new(format!("the working folder {} does not exist", folder.display()))
+                .mend(format!("mkdir -p {}, or correct `cwd`", folder.display()));
+            chain.fail(&C05, finding, &PROCESS_STEPS);
+            return chain;
+        }
+        let cwd =
+            stdio.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("/"));
+        let path = stdio.env.get("PATH").map(|path| path.reveal().to_owned());
+        let path = path.map(Into::into).or_else(|| std::env::var_os("PATH"));
+        if !program(stdio.command.reveal(), path.as_deref(), &cwd, &mut chain) {
+            return chain;
+        }
+    } else {
+        chain.ok(&C01, "");
+    }
+    match entry_target(server) {
+        Ok(target) => connect(target, args, &mut chain).await,
+        Err(error) => refused(&error, &mut chain),
+    }
+    chain
+}
+
+/// Checks a server at a URL.
+pub(super) async fn check_url(url: &str, args: &DoctorArgs) -> DoctorChain {
+    let mut chain = DoctorChain::new(url);
+    match url_target(url) {
+        Ok(target) => connect(target, args, &mut chain).await,
+        Err(error) => refused(&error, &mut chain),
+    }
+    chain
+}
+
+fn refused(error: &CliError, chain: &mut DoctorChain) {
+    let mut finding = Finding::new("the server cannot be used").why(error.to_string());
+    finding.mend.clone_from(&error.hint);
+    chain.fail(&C01, finding, &[]);
+}
+
+/// Checks that the program is there and can be executed.
+fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorChain) -> bool {
+    let found = match hospes_sandbox::resolve(OsStr::new(command), path, cwd) {
+        Ok(found) => found,
+        Err(error) => {
+            let (code, mend) = match &error {
+                ProgramNotFound::NotExecutable(file) => (&C03, format!("chmod +x {}", file.display())),
+                ProgramNotFound::Name(name) => {
+                    let known = LAUNCHERS.iter().find(|(launcher, _)| name.starts_with(launcher));
+                    (
+                        &C02,
+                        known.map_or_else(
+                            || "install it, or write the absolute path of the program".to_owned(),
+                            |(_, mend)| (*mend).to_owned(),
+                        ),
+                    )
+                }
+                _ => (&C02, "correct the path of the program".to_owned()),
+            };
+            let finding = Finding::new(format!("the program `{command}` cannot be started"))
+                .why(error.to_string())
+                .mend(mend);
+            chain.fail(code, finding, &PROCESS_STEPS);
+            return false;
+        }
+    };
+    chain.ok(&C02, "");
+    if let Some(interpreter) = interpreter(&found).filter(|interpreter| !interpreter.is_file()) {
+        let finding = Finding::new(format!("{} needs {}", found.display(), interpreter.display()))
+            .why("the first line of the file names an interpreter that does not exist")
+            .mend("install the interpreter, or install the server again");
+        chain.fail(&C03, finding, &PROCESS_STEPS);
+        return false;
+    }
+    chain.ok(&C03, "");
+    true
+}
+
+/// Returns the interpreter that the first line of a script names.
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    let mut head = [0; 256];
+    let count = std::fs::File::open(file).ok()?.read(&mut head).ok()?;
+    let line = head[..count].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?;
+    line.split_whitespace().next().map(PathBuf::from)
+}
+
+async fn connect(target: ServerTarget, args: &DoctorArgs, chain: &mut DoctorChain) {
+    let is_url = matches!(target.target, hospes::client::Target::Url(_));
+    match probe(target, args.connect_timeout).await {
+        Ok(client) => {
+            let revision = client.revision();
+            match is_url {
+                true => chain.ok(&O01, ""),
+                false => chain.ok(&S01, ""),
+            }
+            chain.ok(&S04, revision.as_str());
+            tools(&client, chain).await;
+            client.close().await;
+        }
+        Err(Ok(error)) => {
+            let (code, finding) = explain(&error, is_url, &chain.target);
+            let steps: &[&DoctorCode] = if is_url { &URL_STEPS } else { &PROCESS_STEPS };
+            let later =
+                steps.iter().position(|step| step.code == code.code).map_or(&[][..], |at| &steps[at + 1..]);
+            let later = if later.is_empty() { &steps[steps.len() - 1..] } else { later };
+            chain.fail(code, finding, later);
+        }
+        Err(Err(error)) => refused(&error, chain),
+    }
+}
+
+async fn tools(client: &Client, chain: &mut DoctorChain) {
+    if client.capabilities().is_none_or(|capabilities| capabilities.tools.is_none()) {
+        return chain.ok(&T01, "no tools");
+    }
+    match client.tools().all().await {
+        Ok(tools) if tools.is_empty() => {
+            chain.warn(&T01, Finding::new("the server offers tools, and its list is empty"));
+        }
+        Ok(tools) => {
+            chain.ok(&T01, many_tools(tools.len()));
+            let server = chain.target.chars().count();
+            let long: Vec<&str> = tools
+                .iter()
+                .map(|tool| tool.name.as_str())
+                .filter(|name| server + 2 + name.chars().count() > MAX_NAME)
+                .collect();
+            match long.first() {
+                None => chain.ok(&T02, ""),
+                Some(first) => {
+                    let finding = Finding::new(format!(
+                        "{} have names that are too long for some applications, such as `{first}`",
+                        many_tools(long.len())
+                    ))
+                    .mend("give the server a shorter name, or rename the tools (key `tools.rename`)");
+                    chain.warn(&T02, finding);
+                }
+            }
+        }
+        Err(error) => {
+            let finding = Finding::new("the list of tools cannot be read").why(error.to_string());
+            chain.fail(&T01, finding, &[]);
+        }
+    }
+}
+
+fn many_tools(count: usize) -> String {
+    match count {
+        1 => "1 tool".to_owned(),
+        count => format!("{count} tools"),
+    }
+}
+
+/// Returns the step at which connecting failed, and what mends it.
+fn explain(error: &ConnectError, is_url: bool, target: &str) -> (&'static DoctorCode, Finding) {
+    let mut finding = Finding::new(error.what.clone());
+    // Here the time limit is set by a flag.
+    finding.mend = error.hint.as_ref().map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
+    finding.why = error.source.as_ref().map(|source| crate::exit::error_chain(&**source));
+    finding.why = finding.why.filter(|why| *why != finding.what);
+    finding.evidence = error.stderr.clone().or_else(|| error.noise.clone());
+    let is_page = error.body.as_deref().is_some_and(|body| body.trim_start().starts_with('<'));
+    let code = match (error.stage, error.status) {
+        (ConnectStage::Target, _) => &C01,
+        (ConnectStage::Spawn, _) => &S01,
+        (ConnectStage::Dns, _) => &N01,
+        (ConnectStage::Tcp, _) => &N02,
+        (ConnectStage::Tls, _) => &N04,
+        (_, Some(407)) => &N03,
+        (_, Some(401 | 403)) if is_url && is_page => &N03,
+        (_, Some(401 | 403)) => &O01,
+        (_, Some(421)) => &N06,
+        (ConnectStage::Http, Some(200..=299)) if is_page => &N03,
+        (ConnectStage::Http, _) => &N05,
+        _ if error.noise.is_some() => &S02,
+        (ConnectStage::Negotiate, _) => &S04,
+        _ if is_url => &N05,
+        _ if error.stderr.is_some() || error.what.contains("exited") || error.what.contains("ended") => &S01,
+        _ => &S03,
+    };
+    if code.code == S02.code {
+        finding.why = Some(finding.what);
+        finding.what = "the server prints other text to stdout, where only messages may be".to_owned();
+    }
+    if code.code == N03.code && is_page {
+        finding.what = "a web page answered instead of the server".to_owned();
+        finding.why = Some(
+            "a proxy or the sign-in page of a network is in the way, or the URL is that of a page".to_owned(),
+        );
+    }
+    let mend = match code.code {
+        "S02" => Some("make the server log to stderr, and report it to its author".to_owned()),
+        "N01" => Some("correct the name in the URL; is a VPN needed, or is the network off?".to_owned()),
+        "N03" => Some("sign in to the network or the proxy, or except the host: NO_PROXY=HOST".to_owned()),
+        "N04" => Some("check that the URL is https and the host is right; for the authority of a company: SSL_CERT_FILE=FILE".to_owned()),
+        "N06" => Some("start the server with this name among its allowed hosts".to_owned()),
+        "O01" => Some(format!("hospes auth login {target}")),
+        _ => None,
+    };
+    finding.mend = mend.or(finding.mend);
+    (code, finding)
+}
