@@ -102,7 +102,7 @@ fn each_fault_is_found_at_its_step_with_what_mends_it() {
         ("folder", "C05", "mkdir -p"),
         ("unset", "C01", "hospes secret set"),
         ("noisy", "S02", "log to stderr"),
-        ("dies", "S01", "run the command"),
+        ("dies", "S01", "when you run it: "),
         ("mute", "S03", "--connect-timeout"),
         ("refused", "N02", "is the server running"),
         ("dns", "N01", "correct the name"),

@@ -9,8 +9,8 @@ use hospes_host::config::{RejectedServer, ServerConfig, ServerTransport, Skipped
 use hospes_sandbox::ProgramNotFound;
 
 use super::check::{
-    C01, C02, C03, C05, DoctorChain, DoctorCode, Finding, N01, N02, N03, N04, N05, N06, O01, S01, S02, S03,
-    S04, T01, T02,
+    C01, C02, C03, C05, CheckStatus, DoctorChain, DoctorCode, Finding, N01, N02, N03, N04, N05, N06, O01,
+    S01, S02, S03, S04, T01, T02,
 };
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
@@ -82,6 +82,13 @@ pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorCha
     match entry_target(server) {
         Ok(target) => connect(target, args, &mut chain).await,
         Err(error) => refused(&error, &mut chain),
+    }
+    if let ServerTransport::Stdio(stdio) = &server.transport
+        && let Some(ended) = chain.checks.iter_mut().find(|check| check.code == S01.code)
+        && ended.status == CheckStatus::Fault
+    {
+        // Secrets are not in it.
+        ended.mend = Some(format!("see what it says when you run it: {}", stdio.command_line()));
     }
     chain
 }
