@@ -16,7 +16,8 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::CliOutput;
 use crate::settings::{default_servers, load_tolerantly};
 use hospes_host::config::applications::{APPLICATIONS, Application};
-use hospes_host::config::nearest;
+use hospes_host::config::{ServerConfig, nearest};
+use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 
 /// Maximum number of servers that are checked at the same time. Each may start a process.
 const MAX_CONCURRENT: usize = 8;
@@ -88,8 +89,21 @@ async fn check(args: &DoctorArgs) -> CliResult<Vec<DoctorChain>> {
     }
     chains.extend(config.rejected.iter().map(server::rejected));
     chains.extend(config.skipped.iter().map(server::skipped));
+    // A second process of a server could disturb the first.
+    let running = match args.files.config.is_empty() {
+        true => super::status::running().await.ok().map(|(_, status)| status.servers),
+        false => None,
+    };
+    let ready = |server: &ServerConfig| {
+        let same = |found: &&UpstreamStatus| found.name == server.name && found.state == UpstreamState::Ready;
+        running.iter().flatten().find(same)
+    };
     for group in config.servers.chunks(MAX_CONCURRENT) {
-        chains.extend(join_all(group.iter().map(|server| server::check(server, args))).await);
+        let checked = group.iter().map(async |server| match ready(server) {
+            Some(status) => server::running(status),
+            None => server::check(server, args).await,
+        });
+        chains.extend(join_all(checked).await);
     }
     Ok(chains)
 }

@@ -88,7 +88,8 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
 }
 
 /// Returns the endpoint and status of the most recently started host that answers.
-async fn running() -> CliResult<(String, HostStatus)> {
+/// Returns the status of the host that runs here, with its endpoint.
+pub(super) async fn running() -> CliResult<(String, HostStatus)> {
     for (file, note) in paths::list_host_notes() {
         match ask(&note.endpoint, note.token.as_deref()).await {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{House, Ran};
+use crate::support::{House, Ran, Running};
 
 /// Answers each request with the response of its path, until the test ends.
 fn web(responses: &'static [(&'static str, &'static str)]) -> SocketAddr {
@@ -197,4 +197,22 @@ fn a_report_says_at_its_end_whether_all_is_well() {
     assert!(unknown.stderr.contains("did you mean `well`?"), "{unknown:?}");
     let codes = house.run(&["doctor", "--codes"]);
     assert!(codes.stdout.contains("S02  stdout"), "{codes:?}");
+}
+
+#[test]
+fn a_server_that_is_ready_in_the_running_host_is_not_started_again() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.server("well", &["look"], "");
+    let script = house.path("well.sh");
+    let config = format!("[servers.well]\ncommand = ['sh', '{}']\n", script.display());
+    house.write("config/hospes/config.toml", &config);
+    let args = ["up", "--listen", "127.0.0.1:0", "--console", "off"];
+    let host = Running::start(house.command(&args));
+    host.said(|line| line.contains("● "));
+    let before = house.read("well.pid");
+    let (ran, report) = doctor(&house, &["well"]);
+    assert_eq!(ran.code, Some(0), "{report:#}");
+    assert_eq!(report["checks"][0]["what"], "ready in the running host");
+    assert_eq!(house.read("well.pid"), before, "no other process was started");
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hospes::client::{Client, ConnectError, ConnectStage};
 use hospes_host::config::{RejectedServer, ServerConfig, ServerTransport, SkippedServer};
+use hospes_host::upstream::UpstreamStatus;
 use hospes_sandbox::ProgramNotFound;
 
 use super::check::{
@@ -51,6 +52,18 @@ pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
 pub(super) fn skipped(server: &SkippedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
     chain.fail(&C01, Finding::new("the entry cannot be used").why(&*server.reason), &[]);
+    chain
+}
+
+/// Returns the chain of a server that is ready in the running host.
+pub(super) fn running(status: &UpstreamStatus) -> DoctorChain {
+    let mut chain = DoctorChain::new(&*status.name);
+    chain.ok(&S03, "ready in the running host");
+    chain.ok(&S04, status.revision.as_deref().unwrap_or_default());
+    chain.ok(&T01, many_tools(status.tools));
+    for warning in &status.warnings {
+        chain.warn(&T01, Finding::new(warning.as_str()));
+    }
     chain
 }
 
