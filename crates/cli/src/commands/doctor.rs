@@ -28,7 +28,7 @@ pub(crate) async fn run(args: DoctorArgs, output: CliOutput) -> CliResult {
         return Ok(());
     }
     let mut ending = InterruptListener::new()?;
-    let checked = ending.unless(check(&args)).await;
+    let checked = ending.unless(Box::pin(check(&args))).await;
     let chains = checked.unwrap_or_else(|| Err(interrupted("the checks were not completed")))?;
     report::print(&chains, args.verbose_report, output);
     match report::verdict(&chains) {
