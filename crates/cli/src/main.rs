@@ -8,6 +8,7 @@ mod builtins;
 mod callers;
 mod chat;
 mod commands;
+mod completion;
 mod credentials;
 mod deciders;
 mod enforcement;
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == settings::RUN_CHILD) {
         return hospes_sandbox::entry(Some(settings::RUN_CHILD.into()), std::env::args_os().skip(2));
     }
+    // A shell asks for words to complete; nothing else is to be printed then.
+    completion::answer_shell();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misread(&error),
@@ -81,6 +84,8 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Audit(args) => commands::audit::run(args, output).await,
         CliCommand::Grants(args) => commands::grants::run(args.command, output).await,
         CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
+        CliCommand::Completions(args) => commands::completions::run(&args, output),
+        CliCommand::Man(args) => commands::man::run(&args, output),
         CliCommand::Serve(args) => Box::pin(commands::serve::run(args, output)).await,
     }
 }
