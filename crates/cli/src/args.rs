@@ -17,7 +17,7 @@ pub(crate) use self::rules::{
     PresetChoice,
 };
 use self::rules::{pin_mode, preset, unattended};
-pub(crate) use self::system::{CompletionShell, CompletionsArgs, ManArgs};
+pub(crate) use self::system::{CompletionShell, CompletionsArgs, LogsArgs, ManArgs};
 use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -81,6 +81,8 @@ pub(crate) enum CliCommand {
     /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
+    /// Print the log of the host and its servers
+    Logs(LogsArgs),
     /// Print the script with which your shell completes commands, servers and tools
     Completions(CompletionsArgs),
     /// Print the manual page of the program, or write those of all commands

@@ -16,6 +16,7 @@ mod exit;
 mod known_servers;
 mod limits;
 mod local_host;
+mod log_file;
 mod logging;
 mod output;
 mod paths;
@@ -84,6 +85,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Audit(args) => commands::audit::run(args, output).await,
         CliCommand::Grants(args) => commands::grants::run(args.command, output).await,
         CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
+        CliCommand::Logs(args) => commands::logs::run(args, output).await,
         CliCommand::Completions(args) => commands::completions::run(&args, output),
         CliCommand::Man(args) => commands::man::run(&args, output),
         CliCommand::Serve(args) => Box::pin(commands::serve::run(args, output)).await,

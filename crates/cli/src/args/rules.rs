@@ -246,7 +246,7 @@ fn kind(text: &str) -> Result<AuditEntryKind, String> {
 }
 
 /// A moment, a day (in UTC), or how long ago.
-fn moment(text: &str) -> Result<jiff::Timestamp, String> {
+pub(super) fn moment(text: &str) -> Result<jiff::Timestamp, String> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Ok(moment);
     }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::rules::moment;
+use crate::completion;
+
 /// Options of `hospes completions`.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_HELP)]
@@ -45,4 +48,37 @@ pub(crate) struct ManArgs {
     /// Folder to write all pages to; it is created. Without it the page of the program is printed
     #[arg(long, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Options of `hospes logs`.
+#[derive(Debug, Args)]
+#[command(after_help = LOGS_HELP)]
+pub(crate) struct LogsArgs {
+    /// Only lines of this server
+    #[arg(add = completion::servers())]
+    pub(crate) server: Option<String>,
+    /// Print further lines as they are written, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only lines since a timestamp (2026-06-01T12:00:00Z), a date, or a duration ago (2h, 3d)
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(crate) since: Option<jiff::Timestamp>,
+    /// Maximum number of earlier lines: the last ones
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100, value_parser = line_count)]
+    pub(crate) lines: usize,
+}
+
+const LOGS_HELP: &str = "\
+The log has the events of `hospes up`, `hospes stdio` and `hospes chat`, and what their servers write to standard error.
+With --json each line is an object.
+
+  hospes logs                      the last lines of all hosts and servers
+  hospes logs mail --since 1h      those of one server
+  hospes logs --follow --lines 0   only what happens from now on";
+
+fn line_count(text: &str) -> Result<usize, &'static str> {
+    /// The lines are sorted in memory.
+    const MAX_LINES: usize = 100_000;
+
+    text.parse().ok().filter(|count| *count <= MAX_LINES).ok_or("expected a whole number up to 100000")
 }

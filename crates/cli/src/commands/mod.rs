@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod grants;
 pub(crate) mod list;
+pub(crate) mod logs;
 pub(crate) mod man;
 mod new_servers;
 pub(crate) mod pins;

@@ -16,6 +16,7 @@ mod kept;
 mod keyring;
 mod labelled;
 mod lasting;
+mod logs;
 mod man;
 mod pins;
 mod policy;
