@@ -17,7 +17,9 @@ pub(crate) use self::rules::{
     PresetChoice,
 };
 use self::rules::{pin_mode, preset, unattended};
-pub(crate) use self::system::{CompletionShell, CompletionsArgs, LogsArgs, ManArgs};
+pub(crate) use self::system::{
+    CompletionShell, CompletionsArgs, LogsArgs, ManArgs, ServiceCommand, ServiceInstallArgs,
+};
 use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -81,6 +83,9 @@ pub(crate) enum CliCommand {
     /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
+    /// Start the host whenever you sign in
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Print the log of the host and its servers
     Logs(LogsArgs),
     /// Print the script with which your shell completes commands, servers and tools

@@ -18,10 +18,13 @@ mod limits;
 mod local_host;
 mod log_file;
 mod logging;
+mod login_path;
 mod output;
 mod paths;
 mod progress;
 mod prompt;
+mod readiness;
+mod service_files;
 mod settings;
 mod target;
 
@@ -85,6 +88,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Audit(args) => commands::audit::run(args, output).await,
         CliCommand::Grants(args) => commands::grants::run(args.command, output).await,
         CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
+        CliCommand::Service(command) => commands::service::run(command, output).await,
         CliCommand::Logs(args) => commands::logs::run(args, output).await,
         CliCommand::Completions(args) => commands::completions::run(&args, output),
         CliCommand::Man(args) => commands::man::run(&args, output),

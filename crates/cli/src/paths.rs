@@ -18,6 +18,11 @@ pub(crate) fn new_config_path() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
 }
 
+/// Returns the folder of the user's configurations.
+pub(crate) fn config_home() -> Option<PathBuf> {
+    folder("XDG_CONFIG_HOME", ".config")
+}
+
 /// Formats a path for people, with `~` for the home folder.
 pub(crate) fn display_path(file: &Path) -> String {
     let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::rules::moment;
 use crate::completion;
+use crate::service_files::ServiceManager;
 
 /// Options of `hospes completions`.
 #[derive(Debug, Args)]
@@ -81,4 +82,45 @@ fn line_count(text: &str) -> Result<usize, &'static str> {
     const MAX_LINES: usize = 100_000;
 
     text.parse().ok().filter(|count| *count <= MAX_LINES).ok_or("expected a whole number up to 100000")
+}
+
+/// Subcommands of `hospes service`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Start the host now and whenever you sign in
+    Install(ServiceInstallArgs),
+    /// Show whether the service is installed, enabled and running, and where its file is
+    Status,
+    /// Stop the service and delete everything that `install` wrote
+    Remove,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVICE_HELP)]
+pub(crate) struct ServiceInstallArgs {
+    /// Configuration file of the host. May be repeated [default: the default configuration]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+    /// Print the file of the service, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the file for another service manager: systemd, launchd or task-scheduler
+    #[arg(long, value_name = "MANAGER", requires = "dry_run", value_parser = service_manager)]
+    pub(crate) manager: Option<ServiceManager>,
+}
+
+const SERVICE_HELP: &str = "\
+The service runs `hospes up` as you, with the PATH of your login shell:
+  Linux    a unit of the systemd user manager
+  macOS    an agent of launchd
+  Windows  a task of the Task Scheduler, at logon
+It prints errors only; `hospes logs` has the rest, and `hospes console` opens the console.";
+
+fn service_manager(text: &str) -> Result<ServiceManager, &'static str> {
+    match text {
+        "systemd" => Ok(ServiceManager::Systemd),
+        "launchd" => Ok(ServiceManager::Launchd),
+        "task-scheduler" => Ok(ServiceManager::TaskScheduler),
+        _ => Err("expected systemd, launchd or task-scheduler"),
+    }
 }

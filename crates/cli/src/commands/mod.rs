@@ -14,6 +14,7 @@ mod new_servers;
 pub(crate) mod pins;
 pub(crate) mod policy;
 pub(crate) mod serve;
+pub(crate) mod service;
 pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod up;

@@ -26,6 +26,7 @@ use crate::output::{
     wrap_text,
 };
 use crate::paths;
+use crate::readiness;
 use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
 
 /// Default address of the endpoint.
@@ -122,6 +123,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         &host,
         console.as_ref(),
     );
+    // Servers may still be starting: calls to them wait.
+    readiness::announce_ready();
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
     // The reports never end by themselves; they are dropped when serving ends.
@@ -135,6 +138,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         }
     };
     let served = ending.serve(serve, last_calls).await;
+    readiness::announce_stopping();
     drop(console);
     stop(host, &mut ending, output).await;
     // Last, so that `hospes status` finds the host for as long as it runs.

@@ -25,7 +25,7 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 28] = [
+const LINES: [(&str, Means); 29] = [
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
@@ -55,6 +55,7 @@ const LINES: [(&str, Means); 28] = [
     ("hospes completions", Means::Runs),
     ("hospes man", Means::Runs),
     ("hospes logs", Means::Runs),
+    ("hospes service", Means::IsParsed("it changes the person's services; tests/service.rs runs it")),
     ("man ", Means::IsListed("not a command of the program; tests/man.rs runs it")),
     ("cd ", Means::IsListed("the shell's")),
 ];

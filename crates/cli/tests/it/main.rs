@@ -25,6 +25,7 @@ mod roots;
 mod sampling;
 mod sandbox;
 mod secrets;
+mod service;
 mod sign_in;
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod support;
