@@ -83,6 +83,8 @@ pub(crate) enum CliCommand {
     /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
+    /// Print the command that upgrades this program
+    Upgrade,
     /// Start the host whenever you sign in
     #[command(subcommand)]
     Service(ServiceCommand),

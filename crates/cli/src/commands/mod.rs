@@ -18,6 +18,7 @@ pub(crate) mod service;
 pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod up;
+pub(crate) mod upgrade;
 mod waiting;
 
 use std::convert::Infallible;

@@ -25,7 +25,9 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 29] = [
+const LINES: [(&str, Means); 30] = [
+    // Before the beginning that fits it, too.
+    ("hospes upgrade", Means::Runs),
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),

@@ -29,4 +29,5 @@ mod service;
 mod sign_in;
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod support;
+mod upgrade;
 mod usage;
