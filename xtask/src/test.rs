@@ -87,7 +87,9 @@ fn rust(report: &mut PartReport) {
     report.part("shells and manual", || {
         // Else the tests of completion and of the manual pages are skipped, and with CI=true they fail.
         let provided = ToolVersions::read().and_then(|pins| {
-            ["zsh", "fish", "elvish", "mandoc", "man"].iter().try_for_each(|one| pins.provide(one))
+            ["zsh", "fish", "elvish", "mandoc", "man", "dbus-daemon"]
+                .iter()
+                .try_for_each(|one| pins.provide(one))
         });
         match provided {
             Ok(()) => PartOutcome::Passed("installed".to_owned()),

@@ -20,6 +20,7 @@ mod local_host;
 mod log_file;
 mod logging;
 mod login_path;
+mod notifications;
 mod output;
 mod paths;
 mod progress;

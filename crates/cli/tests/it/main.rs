@@ -18,6 +18,8 @@ mod labelled;
 mod lasting;
 mod logs;
 mod man;
+#[cfg(target_os = "linux")]
+mod notifications;
 mod pins;
 mod policy;
 mod processes;
