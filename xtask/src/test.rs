@@ -84,6 +84,18 @@ fn rust(report: &mut PartReport) {
             Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         });
     }
+    report.part("shells and manual", || {
+        // Else the tests of completion and of the manual pages are skipped, and with CI=true they fail.
+        let provided = ToolVersions::read().and_then(|pins| {
+            ["zsh", "fish", "elvish", "mandoc", "man", "dbus-daemon"]
+                .iter()
+                .try_for_each(|one| pins.provide(one))
+        });
+        match provided {
+            Ok(()) => PartOutcome::Passed("installed".to_owned()),
+            Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
+        }
+    });
     report.part("rust tests", || {
         if tools::is_installed("cargo-nextest") {
             let profile = if paths::is_ci() { "ci" } else { "default" };

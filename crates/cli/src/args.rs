@@ -2,6 +2,7 @@
 
 mod files;
 mod rules;
+mod system;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,10 @@ pub(crate) use self::rules::{
     PresetChoice,
 };
 use self::rules::{pin_mode, preset, unattended};
+pub(crate) use self::system::{
+    CompletionShell, CompletionsArgs, LogsArgs, ManArgs, ServiceCommand, ServiceInstallArgs,
+};
+use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
 /// Hosts your MCP servers behind one endpoint for your AI applications.
@@ -91,6 +96,17 @@ pub(crate) enum CliCommand {
     /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
+    /// Print the command that upgrades this program
+    Upgrade,
+    /// Start the host whenever you sign in
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Print the log of the host and its servers
+    Logs(LogsArgs),
+    /// Print the script with which your shell completes commands, servers and tools
+    Completions(CompletionsArgs),
+    /// Print the manual page of the program, or write those of all commands
+    Man(ManArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -364,7 +380,7 @@ pub(crate) struct DoctorArgs {
 #[command(after_help = TARGET_HELP)]
 pub(crate) struct ListArgs {
     /// The server: a URL, a command line in quotes, an entry of the configuration, or a built-in server
-    #[arg(required_unless_present = "program")]
+    #[arg(required_unless_present = "program", add = completion::targets())]
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) reach: ConnectArgs,
@@ -377,7 +393,7 @@ pub(crate) struct ListArgs {
 #[command(after_help = CALL_HELP, override_usage = "hospes call [OPTIONS] TARGET TOOL [NAME=VALUE]...\n       hospes call [OPTIONS] TOOL [NAME=VALUE]... -- COMMAND [ARGS]...")]
 pub(crate) struct CallArgs {
     /// The server (see below), the tool, and its arguments
-    #[arg(required = true, value_name = "TARGET TOOL NAME=VALUE")]
+    #[arg(required = true, value_name = "TARGET TOOL NAME=VALUE", add = completion::call_words())]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) reach: ConnectArgs,
@@ -423,6 +439,7 @@ pub(crate) enum AuthCommand {
 #[derive(Debug, Args)]
 pub(crate) struct SignInServerArgs {
     /// The server: a URL, or an entry of the configuration that has one
+    #[arg(add = completion::servers())]
     pub(crate) target: String,
     #[command(flatten)]
     pub(crate) files: ConfigFileArgs,

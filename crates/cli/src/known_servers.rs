@@ -89,6 +89,41 @@ pub(crate) async fn configured_servers(
     Some(all)
 }
 
+/// Returns the names of the servers of the configuration, or of those that run without one.
+pub(crate) fn names(files: &[PathBuf]) -> Vec<String> {
+    load_quietly(files).into_iter().map(|server| server.name.to_string()).collect()
+}
+
+/// Returns the names of the tools of one configured or built-in server, as far as they are known without starting it.
+pub(crate) async fn tool_names(files: &[PathBuf], name: &str) -> Vec<String> {
+    let configured = load_quietly(files).into_iter().find(|server| &*server.name == name);
+    let offers = match configured {
+        Some(server) => {
+            let pins = match server.transport {
+                ServerTransport::Builtin(_) => None,
+                _ => open_pins().unwrap_or_default(),
+            };
+            one(&server, pins.as_ref()).await.server.offers
+        }
+        None => {
+            let args: Vec<String> =
+                builtins::default_arguments(name).iter().map(|&arg| arg.to_owned()).collect();
+            of_builtin(name, &args).await
+        }
+    };
+    offers.map(|offers| offers.tools.into_iter().map(|tool| tool.name).collect()).unwrap_or_default()
+}
+
+/// Returns the servers of the configuration, and none if it cannot be read.
+fn load_quietly(files: &[PathBuf]) -> Vec<ServerConfig> {
+    let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
+    match settings::load(&files) {
+        Ok(loaded) if loaded.files.is_empty() => settings::default_servers(),
+        Ok(loaded) => loaded.config.servers,
+        Err(_) => Vec::new(),
+    }
+}
+
 /// Opens the remembered definitions of servers, if there are any.
 fn open_pins() -> CliResult<Option<PinManager>> {
     // Opening the state would create it, and this command writes nothing.

@@ -1,11 +1,15 @@
-//! Logging to standard error.
+//! Logging to standard error, and of hosts to a file.
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::Uptime;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::args::{Cli, CliCommand};
+use crate::log_file::LogFileLayer;
+use crate::paths;
 
 /// Environment variable with a log filter.
 const VARIABLE: &str = "HOSPES_LOG";
@@ -25,12 +29,31 @@ pub(crate) fn start(cli: &Cli) {
     let filter = std::env::var(VARIABLE).ok().and_then(|filter| EnvFilter::try_new(filter).ok());
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new(level)))
+    let terminal = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(colour)
         .with_timer(Uptime::default())
-        .with_target(cli.global.verbose > 1);
+        .with_target(cli.global.verbose > 1)
+        .with_filter(filter.unwrap_or_else(|| EnvFilter::new(level)));
+    let (file, problem) = match is_host(&cli.command).then(paths::log_folder).flatten() {
+        Some(folder) => match LogFileLayer::create(&folder) {
+            Ok(layer) => (Some(layer.with_filter(LogFileLayer::filter())), None),
+            Err(error) => (None, Some((folder, error))),
+        },
+        None => (None, None),
+    };
     // Only tests start it twice.
-    let _twice = subscriber.try_init();
+    let _twice = tracing_subscriber::registry().with(terminal).with(file).try_init();
+    // Logging must not keep the program from running.
+    if let Some((folder, error)) = problem {
+        tracing::warn!(folder = %folder.display(), %error, "no log file is written");
+    }
+    if is_host(&cli.command) {
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "host started");
+    }
+}
+
+/// Returns true if the command runs servers for others, whose log is of use later.
+fn is_host(command: &CliCommand) -> bool {
+    matches!(command, CliCommand::Up(_) | CliCommand::Stdio(_) | CliCommand::Chat(_))
 }

@@ -8,19 +8,26 @@ mod builtins;
 mod callers;
 mod chat;
 mod commands;
+mod completion;
 mod credentials;
 mod deciders;
 mod enforcement;
 mod exit;
+mod installation;
 mod known_servers;
 mod limits;
 mod local_host;
+mod log_file;
 mod logging;
+mod login_path;
+mod notifications;
 mod output;
 mod paths;
 mod progress;
 mod prompt;
+mod readiness;
 mod secrets;
+mod service_files;
 mod settings;
 mod target;
 
@@ -43,6 +50,8 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == settings::RUN_CHILD) {
         return hospes_sandbox::entry(Some(settings::RUN_CHILD.into()), std::env::args_os().skip(2));
     }
+    // A shell asks for words to complete; nothing else is to be printed then.
+    completion::answer_shell();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misread(&error),
@@ -86,6 +95,11 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Audit(args) => commands::audit::run(args, output).await,
         CliCommand::Grants(args) => commands::grants::run(args.command, output).await,
         CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
+        CliCommand::Service(command) => commands::service::run(command, output).await,
+        CliCommand::Upgrade => commands::upgrade::run(output),
+        CliCommand::Logs(args) => commands::logs::run(args, output).await,
+        CliCommand::Completions(args) => commands::completions::run(&args, output),
+        CliCommand::Man(args) => commands::man::run(&args, output),
         CliCommand::Serve(args) => Box::pin(commands::serve::run(args, output)).await,
     }
 }

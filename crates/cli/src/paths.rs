@@ -18,6 +18,11 @@ pub(crate) fn new_config_path() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
 }
 
+/// Returns the folder of the user's configurations.
+pub(crate) fn config_home() -> Option<PathBuf> {
+    folder("XDG_CONFIG_HOME", ".config")
+}
+
 /// Formats a path for people, with `~` for the home folder.
 pub(crate) fn display_path(file: &Path) -> String {
     let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
@@ -43,6 +48,11 @@ pub(crate) fn audit_files() -> Option<(PathBuf, PathBuf)> {
 /// Returns the path of the host's state: decisions of people, and pending approvals.
 pub(crate) fn state_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
+}
+
+/// Returns the folder of the log files.
+pub(crate) fn log_folder() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/logs"))
 }
 
 /// Returns the path of the authorization server's store.
@@ -133,6 +143,11 @@ pub(crate) fn socket_beside(note: &Path) -> PathBuf {
 /// Creates the folder of running hosts, readable by its owner alone.
 pub(crate) fn create_runtime_folder() -> std::io::Result<()> {
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    create_private_folder(&folder)
+}
+
+/// Creates a folder, and those above it, accessible to their owner alone.
+pub(crate) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -186,6 +201,11 @@ pub(crate) fn write_host_note(endpoint: &str, token: Option<String>) -> Option<H
 
 /// Replaces a file by one that only its owner can read.
 fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    create_private_file(file)?.write_all(content)
+}
+
+/// Creates an empty file that only its owner can read, in place of one of the same name.
+pub(crate) fn create_private_file(file: &Path) -> std::io::Result<fs::File> {
     // An existing file might belong to another user.
     let _gone = fs::remove_file(file);
     let mut options = fs::OpenOptions::new();
@@ -193,7 +213,7 @@ fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(file)?.write_all(content)
+    options.open(file)
 }
 
 /// Returns the notes of hosts, newest first. A note may have outlived its host.

@@ -8,6 +8,8 @@ use hospes_host::{PinMode, UnattendedMode};
 use hospes_policy::Preset;
 use hospes_store::AuditEntryKind;
 
+use crate::completion;
+
 /// Measured figures of the presets (docs/guard.md), for the help of `hospes policy init`.
 const PRESETS_HELP: &str = "\
 Measured on AgentDojo (97 tasks, 609 attacks) with an agent that follows every
@@ -71,8 +73,10 @@ pub(crate) struct PolicyTestArgs {
     #[command(flatten)]
     pub(crate) file: PolicyFileArgs,
     /// Name of the server in the configuration
+    #[arg(add = completion::servers())]
     pub(crate) server: String,
     /// Name of the tool at the server; a URI with --resource, a prompt with --prompt
+    #[arg(add = completion::tools())]
     pub(crate) name: String,
     /// The arguments, a JSON object
     #[arg(default_value = "{}")]
@@ -124,8 +128,10 @@ pub(crate) enum PinsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct PinsItemArgs {
     /// Name of the server in the configuration
+    #[arg(add = completion::servers())]
     pub(crate) server: String,
     /// Name of the tool at the server; a prompt as prompt:NAME, a template as template:URI, or instructions
+    #[arg(add = completion::tools())]
     pub(crate) item: Option<String>,
 }
 
@@ -190,10 +196,10 @@ pub(crate) struct AuditSearchArgs {
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<AuditEntryKind>,
     /// Only entries of this server
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::servers())]
     pub(crate) server: Option<String>,
     /// Only entries of this tool, prompt or URI
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::tools())]
     pub(crate) tool: Option<String>,
     /// Only entries with this decision: allow, deny, expired; for servers: started, exited, connected
     #[arg(long, value_name = "WORD")]
@@ -240,7 +246,7 @@ fn kind(text: &str) -> Result<AuditEntryKind, String> {
 }
 
 /// A moment, a day (in UTC), or how long ago.
-fn moment(text: &str) -> Result<jiff::Timestamp, String> {
+pub(super) fn moment(text: &str) -> Result<jiff::Timestamp, String> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Ok(moment);
     }

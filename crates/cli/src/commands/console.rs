@@ -39,16 +39,21 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     if args.no_browser || !is_result_seen() {
         return Ok(());
     }
-    let page = paths::write_redirect_page(&link.url).ok();
-    if page.as_ref().is_some_and(|page| webbrowser::open(&format!("file://{}", page.display())).is_ok()) {
-        tokio::time::sleep(PAGE_LIFETIME).await;
-    } else {
+    if !open_in_browser(&link.url).await {
         output.say(paint(DIM, "could not open a browser: open the link yourself"));
     }
-    if let Some(page) = page {
-        paths::remove_host_note(&page);
-    }
     Ok(())
+}
+
+/// Opens a link in the browser, by a page that is deleted soon. Returns false if that failed.
+pub(crate) async fn open_in_browser(url: &str) -> bool {
+    let Ok(page) = paths::write_redirect_page(url) else { return false };
+    let is_open = webbrowser::open(&format!("file://{}", page.display())).is_ok();
+    if is_open {
+        tokio::time::sleep(PAGE_LIFETIME).await;
+    }
+    paths::remove_host_note(&page);
+    is_open
 }
 
 /// Serves the console unless it is disabled: at the configured address, else at its default port, or at any free port

@@ -21,11 +21,13 @@ use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
+use crate::notifications;
 use crate::output::{
     BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, first_line, is_detail, paint, printable, talk_width,
     wrap_text,
 };
 use crate::paths;
+use crate::readiness;
 use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
 
 /// Default address of the endpoint.
@@ -75,6 +77,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = InterruptListener::new()?;
     let callers_rule = config.callers;
+    let notifies = config.desktop_notifications.unwrap_or(true);
     let begun = jiff::Timestamp::now();
     let host = start(&args.host, config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
@@ -122,6 +125,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         &host,
         console.as_ref(),
     );
+    // Servers may still be starting: calls to them wait.
+    readiness::announce_ready();
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
     // The reports never end by themselves; they are dropped when serving ends.
@@ -132,9 +137,11 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = waiting::report(&host, output) => match never {},
             never = new_servers::report(&host, begun, output) => match never {},
             never = policy::report(&host, output) => match never {},
+            never = notifications::show(&host, notifies, console.as_ref()) => match never {},
         }
     };
     let served = ending.serve(serve, last_calls).await;
+    readiness::announce_stopping();
     drop(console);
     stop(host, &mut ending, output).await;
     // Last, so that `hospes status` finds the host for as long as it runs.

@@ -25,7 +25,9 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 31] = [
+const LINES: &[(&str, Means)] = &[
+    // Before the beginning that fits it, too.
+    ("hospes upgrade", Means::Runs),
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
@@ -62,6 +64,11 @@ const LINES: [(&str, Means); 31] = [
     ("cargo build", Means::IsListed("it builds")),
     ("cargo install", Means::IsListed("it builds")),
     ("cargo xtask", Means::IsListed("a chore of the repository: its name is looked up")),
+    ("hospes completions", Means::Runs),
+    ("hospes man", Means::Runs),
+    ("hospes logs", Means::Runs),
+    ("hospes service", Means::IsParsed("it changes the person's services; tests/service.rs runs it")),
+    ("man ", Means::IsListed("not a command of the program; tests/man.rs runs it")),
     ("cd ", Means::IsListed("the shell's")),
 ];
 

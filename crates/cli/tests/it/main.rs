@@ -6,6 +6,7 @@ mod auth;
 mod builtins;
 mod callers;
 mod chat;
+mod completion;
 mod configured;
 mod deciders;
 mod doctor;
@@ -17,6 +18,10 @@ mod kept;
 mod keyring;
 mod labelled;
 mod lasting;
+mod logs;
+mod man;
+#[cfg(target_os = "linux")]
+mod notifications;
 mod pins;
 mod policy;
 mod processes;
@@ -24,7 +29,9 @@ mod roots;
 mod sampling;
 mod sandbox;
 mod secrets;
+mod service;
 mod sign_in;
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod support;
+mod upgrade;
 mod usage;

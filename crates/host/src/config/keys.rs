@@ -120,10 +120,11 @@ use KeyType::{
 pub(super) use tests::record_read;
 
 /// All tables, in the order of the reference.
-const ALL: [&KeyTable; 17] = [
+const ALL: [&KeyTable; 18] = [
     &TOP,
     &ENDPOINT,
     &CONSOLE,
+    &NOTIFY,
     &SERVER,
     &TOOLS,
     &SANDBOX,
@@ -146,6 +147,7 @@ pub(super) const TOP: KeyTable = KeyTable {
     keys: &[
         Key::new("endpoint", Table, "", "The address that applications connect to."),
         Key::new("console", Table, "", "The web console."),
+        Key::new("notify", Table, "", "Notices when something waits for a decision."),
         Key::new("auth", Table, "", "Sign-in at the endpoint."),
         Key::new("accounts", Table, "", "Accounts of users at servers."),
         Key::new("audit", Table, "", "The audit log."),
@@ -206,6 +208,17 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
             "Who decides besides the pages of the console: nobody, programs at a terminal, or all programs of the user.",
         ),
     ],
+};
+
+pub(super) const NOTIFY: KeyTable = KeyTable {
+    path: "notify",
+    about: "Notices when something waits for a decision.",
+    keys: &[Key::new(
+        "desktop",
+        Boolean,
+        "true",
+        "`hospes up` shows a notification on the desktop (Linux). If several files set it, `false` applies.",
+    )],
 };
 
 pub(super) const ACCOUNTS: KeyTable = KeyTable {

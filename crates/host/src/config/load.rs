@@ -227,6 +227,10 @@ impl ConfigMerge {
             let before = self.config.console_questions.unwrap_or_default();
             self.config.console_questions = Some(before | answers);
         }
+        if let Some(shown) = part.desktop_notifications {
+            let before = self.config.desktop_notifications.unwrap_or(true);
+            self.config.desktop_notifications = Some(before && shown);
+        }
         // The strictest of all files holds.
         if let Some(from) = part.decisions_from {
             let before = self.config.decisions_from.unwrap_or(from);

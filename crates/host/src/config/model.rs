@@ -43,6 +43,8 @@ pub struct HostConfig {
     /// True if questions of servers to a person are answered at the console where the application cannot ask. By default
     /// wherever a console is served.
     pub console_questions: Option<bool>,
+    /// True if a notification on the desktop tells that something waits for a decision. By default it does.
+    pub desktop_notifications: Option<bool>,
     /// Sources from which decisions are accepted, if configured. If several files set it, the strictest value applies.
     pub decisions_from: Option<DecisionSource>,
     /// Models, and what servers may spend on them.

@@ -58,6 +58,10 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         }
         console.report_unknown_keys(report);
     }
+    if let Some(mut notify) = table.table("notify", &keys::NOTIFY, report) {
+        part.desktop_notifications = notify.boolean("desktop", report);
+        notify.report_unknown_keys(report);
+    }
     if let Some(entry) = table.take("auth", report)
         && let Some(mut auth) = SettingsTable::new(&entry.node, None, &keys::AUTH, "auth.", report)
     {

@@ -32,6 +32,7 @@ pub(super) struct PartialConfig {
     pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
+    pub(super) desktop_notifications: Option<bool>,
     pub(super) decisions_from: Option<DecisionSource>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,

@@ -222,6 +222,26 @@ fn addresses_to_listen_on_are_read_in_every_form() {
 }
 
 #[test]
+fn a_file_can_disable_notifications_and_no_other_can_enable_them_again() {
+    for (text, expected) in [
+        ("[notify]", None),
+        ("[notify]\ndesktop = true", Some(true)),
+        ("[notify]\ndesktop = false", Some(false)),
+    ] {
+        assert_eq!(parse("h.toml", text).desktop_notifications, expected, "{text}");
+    }
+    assert_eq!(errors("h.toml", "[notify]\ndesktop = 'no'").len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("a.toml", "false"), ("b.toml", "true")].map(|(name, shown)| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, format!("[notify]\ndesktop = {shown}\n")).unwrap();
+        file
+    });
+    let merged = ConfigLoader::new().load(&files).unwrap();
+    assert_eq!(merged.desktop_notifications, Some(false));
+}
+
+#[test]
 fn the_console_listens_on_this_machine_alone_or_nowhere() {
     let listen = |address: &str| Some(ConsoleConfig::Listen(address.parse().unwrap()));
     for (text, expected) in [

@@ -1,7 +1,7 @@
 //! A message bus with GNOME's keyring on it, or none: the programs of Debian, in a folder of their own.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -42,20 +42,26 @@ fn named(variable: &str) -> Option<String> {
     found
 }
 
+/// Starts a session bus with its socket in a folder, and returns it with its address.
+pub(crate) fn start_bus(program: &Path, folder: &Path) -> (Child, String) {
+    let config = folder.join("bus.conf");
+    std::fs::write(&config, BUS.replace("FOLDER", &text(folder))).unwrap();
+    let mut command = Command::new(program);
+    command.arg("--config-file").arg(&config).args(["--nofork", "--print-address=1"]);
+    let mut bus = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut address = String::new();
+    BufReader::new(bus.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    (bus, address.trim().to_owned())
+}
+
 impl Desktop {
     /// A bus without a keyring; none, and a line that says so, where the environment names no programs.
     pub(crate) fn open() -> Option<Self> {
         let (bus, daemon) = (named("HOSPES_DBUS_DAEMON")?, named("HOSPES_KEYRING_DAEMON")?);
         let (send, tool) = (named("HOSPES_DBUS_SEND")?, named("HOSPES_SECRET_TOOL")?);
         let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("bus.conf");
-        std::fs::write(&config, BUS.replace("FOLDER", &text(folder.path()))).unwrap();
-        let mut command = Command::new(bus);
-        command.arg("--config-file").arg(&config).args(["--nofork", "--print-address=1"]);
-        let mut bus = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut address = String::new();
-        BufReader::new(bus.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Some(Self { folder, bus, keyring: None, address: address.trim().to_owned(), daemon, send, tool })
+        let (bus, address) = start_bus(Path::new(&bus), folder.path());
+        Some(Self { folder, bus, keyring: None, address, daemon, send, tool })
     }
 
     /// Starts the keyring; unlocked, as a sign-in to the desktop does it, or not.

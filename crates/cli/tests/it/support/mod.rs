@@ -277,6 +277,19 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Returns the path of a program of the machine. Without it, `None` and a line that says so; a failure with CI=true,
+/// where `cargo xtask test` installs what tools/versions.toml lists.
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file());
+    if found.is_none() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{program} is not installed");
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
 /// The names in a list.
 pub(crate) fn names(result: &Value, list: &str) -> Vec<String> {
     let items = result[list].as_array().unwrap_or_else(|| panic!("no {list} in {result}"));

@@ -25,6 +25,7 @@ fn read_everything() {
     let own = "
         [endpoint]
         [console]
+        [notify]
         [auth]
         issuer = 'https://login.example.org'
         [auth.sign_in]

@@ -1,0 +1,302 @@
+//! How the program was installed, found by the path of its file.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// File beside the program of an archive. Its first word names the channel.
+pub(crate) const MARKER: &str = "INSTALLED_BY";
+/// Maximum size of the marker that is read, in bytes.
+const MAX_MARKER_BYTES: u64 = 256;
+
+/// Channel by which the program was installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InstallChannel {
+    /// npm, globally.
+    Npm,
+    /// The cache of `npx`, which always runs the newest version that fits.
+    Npx,
+    /// pnpm, globally.
+    Pnpm,
+    /// `uv tool install`.
+    Uv,
+    /// The cache of `uvx`.
+    Uvx,
+    /// pipx.
+    Pipx,
+    /// pip, in an environment of Python.
+    Pip,
+    /// `cargo install`.
+    Cargo,
+    /// Homebrew.
+    Homebrew,
+    /// A Debian package.
+    Debian,
+    /// winget.
+    Winget,
+    /// Scoop.
+    Scoop,
+    /// A container image.
+    Container,
+    /// A downloaded archive.
+    Archive,
+    /// A build in a checkout of the repository.
+    Build,
+    /// Anything else.
+    Unknown,
+}
+
+/// What is known about the machine, as far as it says how the program was installed.
+#[derive(Debug, Default)]
+pub(crate) struct InstallEvidence {
+    /// Path of the program with all links resolved, with `/` as separator.
+    pub(crate) program: String,
+    /// Content of the marker beside the program.
+    pub(crate) marker: Option<String>,
+    /// True if the package manager of Debian knows the file.
+    pub(crate) is_debian: bool,
+    /// True inside of a container.
+    pub(crate) is_container: bool,
+    /// `CARGO_HOME`, if it is set.
+    pub(crate) cargo_home: Option<String>,
+}
+
+impl InstallEvidence {
+    /// Examines this machine.
+    pub(crate) fn gather() -> std::io::Result<Self> {
+        let program = std::fs::canonicalize(std::env::current_exe()?)?;
+        let marker = program.parent().map(|folder| folder.join(MARKER)).and_then(|file| read_marker(&file));
+        let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        Ok(Self {
+            marker,
+            is_debian: cfg!(target_os = "linux") && is_known_to_dpkg(&program),
+            is_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|file| Path::new(file).exists()),
+            cargo_home: cargo_home.as_deref().map(slashes),
+            program: slashes(&program),
+        })
+    }
+
+    /// Returns the channel. A marker is exact, a path is specific, and a container may hold any of these.
+    pub(crate) fn channel(&self) -> InstallChannel {
+        if let Some(marked) = self.marker.as_deref().and_then(marked_channel) {
+            return marked;
+        }
+        let path = self.program.to_lowercase();
+        let has = |part: &str| path.contains(part);
+        let is_below =
+            |folder: &str| path.starts_with(&format!("{}/", folder.to_lowercase().trim_end_matches('/')));
+        // The more specific first: the packages of npm may lie below a folder of Homebrew or winget.
+        match () {
+            () if has("/_npx/") => InstallChannel::Npx,
+            () if has("/pnpm/") && has("/node_modules/") => InstallChannel::Pnpm,
+            () if has("/node_modules/") => InstallChannel::Npm,
+            () if has("/uv/tools/") => InstallChannel::Uv,
+            () if has("/uv/archive-v0/") || has("/uv/cache/") || has("/.cache/uv/") => InstallChannel::Uvx,
+            () if has("/pipx/venvs/") => InstallChannel::Pipx,
+            () if has("/site-packages/") => InstallChannel::Pip,
+            () if has("/cellar/") || has("/homebrew/") || has("/linuxbrew/") => InstallChannel::Homebrew,
+            () if has("/winget/packages/") || has("/winget/links/") => InstallChannel::Winget,
+            () if has("/scoop/apps/") || has("/scoop/shims/") => InstallChannel::Scoop,
+            () if self.cargo_home.as_deref().is_some_and(is_below) || has("/.cargo/bin/") => {
+                InstallChannel::Cargo
+            }
+            () if has("/target/debug/") || has("/target/release/") => InstallChannel::Build,
+            () if self.is_debian => InstallChannel::Debian,
+            () if self.is_container => InstallChannel::Container,
+            () => InstallChannel::Unknown,
+        }
+    }
+}
+
+fn slashes(path: &Path) -> String {
+    let text = path.to_string_lossy().into_owned();
+    if cfg!(windows) { text.replace('\\', "/") } else { text }
+}
+
+fn read_marker(file: &Path) -> Option<String> {
+    use std::io::Read as _;
+
+    let mut text = String::new();
+    std::fs::File::open(file).ok()?.take(MAX_MARKER_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn marked_channel(marker: &str) -> Option<InstallChannel> {
+    Some(match marker.split_whitespace().next()? {
+        "archive" => InstallChannel::Archive,
+        "container" => InstallChannel::Container,
+        "debian" => InstallChannel::Debian,
+        "homebrew" => InstallChannel::Homebrew,
+        "npm" => InstallChannel::Npm,
+        "pypi" => InstallChannel::Pip,
+        "scoop" => InstallChannel::Scoop,
+        "winget" => InstallChannel::Winget,
+        _ => return None,
+    })
+}
+
+fn is_known_to_dpkg(program: &Path) -> bool {
+    let mut command = Command::new("dpkg");
+    command.arg("-S").arg(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+impl InstallChannel {
+    /// Name for people and for JSON.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Npx => "npx",
+            Self::Pnpm => "pnpm",
+            Self::Uv => "uv",
+            Self::Uvx => "uvx",
+            Self::Pipx => "pipx",
+            Self::Pip => "pip",
+            Self::Cargo => "cargo",
+            Self::Homebrew => "Homebrew",
+            Self::Debian => "Debian package",
+            Self::Winget => "winget",
+            Self::Scoop => "Scoop",
+            Self::Container => "container image",
+            Self::Archive => "archive",
+            Self::Build => "build of a checkout",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Command that installs the newest version. `None` if there is none for the channel.
+    pub(crate) const fn command(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Npm => "npm install --global hospes@latest",
+            Self::Npx => "npx --yes hospes@latest --version",
+            Self::Pnpm => "pnpm add --global hospes@latest",
+            Self::Uv => "uv tool upgrade hospes",
+            Self::Uvx => "uvx hospes@latest --version",
+            Self::Pipx => "pipx upgrade hospes",
+            Self::Pip => "python -m pip install --upgrade hospes",
+            Self::Cargo => "cargo install hospes-cli --locked",
+            Self::Homebrew => "brew upgrade hospes",
+            Self::Debian => "sudo apt install --only-upgrade hospes",
+            Self::Winget => "winget upgrade hospes",
+            Self::Scoop => "scoop update hospes",
+            Self::Build => "git pull && cargo build --release",
+            Self::Container | Self::Archive | Self::Unknown => return None,
+        })
+    }
+
+    /// Advice if there is no command.
+    pub(crate) const fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::Container => {
+                Some("pull the newest image and create the container again; its volume keeps the state")
+            }
+            Self::Archive => Some("unpack the newest archive over this folder while no host runs"),
+            Self::Unknown => Some("replace the file in the way you installed it"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(program: &str) -> InstallChannel {
+        InstallEvidence { program: program.to_owned(), ..InstallEvidence::default() }.channel()
+    }
+
+    #[test]
+    fn each_channel_is_known_by_its_path_on_all_systems() {
+        for (path, expected) in [
+            (
+                "/usr/local/lib/node_modules/hospes/node_modules/@hospes/linux-x64/bin/hospes",
+                InstallChannel::Npm,
+            ),
+            (
+                "C:/Users/me/AppData/Roaming/npm/node_modules/@hospes/win32-x64/hospes.exe",
+                InstallChannel::Npm,
+            ),
+            ("/opt/homebrew/lib/node_modules/@hospes/darwin-arm64/hospes", InstallChannel::Npm),
+            ("/home/me/.npm/_npx/0123abcd/node_modules/@hospes/linux-x64/hospes", InstallChannel::Npx),
+            (
+                "/home/me/.local/share/pnpm/global/5/node_modules/@hospes/linux-x64/hospes",
+                InstallChannel::Pnpm,
+            ),
+            ("/home/me/.local/share/uv/tools/hospes/bin/hospes", InstallChannel::Uv),
+            ("C:/Users/me/AppData/Roaming/uv/tools/hospes/Scripts/hospes.exe", InstallChannel::Uv),
+            ("/home/me/.cache/uv/archive-v0/abc/bin/hospes", InstallChannel::Uvx),
+            ("/home/me/.local/share/pipx/venvs/hospes/bin/hospes", InstallChannel::Pipx),
+            ("/home/me/.local/pipx/venvs/hospes/bin/hospes", InstallChannel::Pipx),
+            ("/home/me/.cargo/bin/hospes", InstallChannel::Cargo),
+            ("C:/Users/me/.cargo/bin/hospes.exe", InstallChannel::Cargo),
+            ("/opt/homebrew/Cellar/hospes/0.2.0/bin/hospes", InstallChannel::Homebrew),
+            ("/usr/local/Cellar/hospes/0.2.0/bin/hospes", InstallChannel::Homebrew),
+            ("/home/linuxbrew/.linuxbrew/Cellar/hospes/0.2.0/bin/hospes", InstallChannel::Homebrew),
+            (
+                "C:/Users/me/AppData/Local/Microsoft/WinGet/Packages/Hospes.Hospes_x/hospes.exe",
+                InstallChannel::Winget,
+            ),
+            ("C:/Users/me/AppData/Local/Microsoft/WinGet/Links/hospes.exe", InstallChannel::Winget),
+            ("C:/Users/me/scoop/apps/hospes/current/hospes.exe", InstallChannel::Scoop),
+            ("/home/me/src/hospes/target/release/hospes", InstallChannel::Build),
+            ("/opt/hospes/hospes", InstallChannel::Unknown),
+        ] {
+            assert_eq!(channel(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_evidence_decides_where_the_path_says_nothing() {
+        let usr = || InstallEvidence { program: "/usr/bin/hospes".to_owned(), ..InstallEvidence::default() };
+        assert_eq!(InstallEvidence { is_debian: true, ..usr() }.channel(), InstallChannel::Debian);
+        assert_eq!(InstallEvidence { is_container: true, ..usr() }.channel(), InstallChannel::Container);
+        // A Debian package in a container is upgraded as such.
+        let both = InstallEvidence { is_debian: true, is_container: true, ..usr() };
+        assert_eq!(both.channel(), InstallChannel::Debian);
+        let marked =
+            InstallEvidence { marker: Some("archive 0.2.0\n".to_owned()), is_container: true, ..usr() };
+        assert_eq!(marked.channel(), InstallChannel::Archive);
+        let nonsense = InstallEvidence { marker: Some("rm -rf /".to_owned()), is_debian: true, ..usr() };
+        assert_eq!(nonsense.channel(), InstallChannel::Debian);
+        let own = InstallEvidence {
+            program: "/data/rust/bin/hospes".to_owned(),
+            cargo_home: Some("/data/rust".to_owned()),
+            ..InstallEvidence::default()
+        };
+        assert_eq!(own.channel(), InstallChannel::Cargo);
+    }
+
+    #[test]
+    fn each_channel_has_a_command_or_an_advice() {
+        for channel in [
+            InstallChannel::Npm,
+            InstallChannel::Npx,
+            InstallChannel::Pnpm,
+            InstallChannel::Uv,
+            InstallChannel::Uvx,
+            InstallChannel::Pipx,
+            InstallChannel::Pip,
+            InstallChannel::Cargo,
+            InstallChannel::Homebrew,
+            InstallChannel::Debian,
+            InstallChannel::Winget,
+            InstallChannel::Scoop,
+            InstallChannel::Container,
+            InstallChannel::Archive,
+            InstallChannel::Build,
+            InstallChannel::Unknown,
+        ] {
+            assert!(channel.command().is_some() != channel.advice().is_some(), "{channel:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_marker_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(MARKER);
+        std::fs::write(&file, "archive ".repeat(1000)).unwrap();
+        let read = read_marker(&file).unwrap();
+        assert_eq!(read.len() as u64, MAX_MARKER_BYTES);
+        assert_eq!(marked_channel(&read), Some(InstallChannel::Archive));
+        assert_eq!(read_marker(&folder.path().join("none")), None);
+    }
+}
