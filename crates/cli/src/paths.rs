@@ -45,6 +45,11 @@ pub(crate) fn state_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
 }
 
+/// Returns the folder with the records of connected applications.
+pub(crate) fn connections() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/connections"))
+}
+
 /// Returns the path of the authorization server's store.
 #[cfg(feature = "authorization-server")]
 pub(crate) fn authorization() -> Option<PathBuf> {
@@ -185,7 +190,7 @@ pub(crate) fn write_host_note(endpoint: &str, token: Option<String>) -> Option<H
 }
 
 /// Replaces a file by one that only its owner can read.
-fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     // An existing file might belong to another user.
     let _gone = fs::remove_file(file);
     let mut options = fs::OpenOptions::new();

@@ -16,6 +16,9 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output carries the protocol, and there is no person to report to at the end.
     let output = CliOutput { json: false, quiet: false };
     let quiet = CliOutput { quiet: true, ..output };
+    if let Some(application) = &args.application {
+        tracing::info!(%application, "started by an application");
+    }
     let mut loaded = load(&args.host.files)?;
     if loaded.files.is_empty() {
         tracing::info!("no configuration found; starting the built-in servers");

@@ -25,7 +25,7 @@ enum Means {
 }
 
 /// The tests by the beginning of a line; the first that fits.
-const LINES: [(&str, Means); 30] = [
+const LINES: [(&str, Means); 32] = [
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
@@ -44,6 +44,8 @@ const LINES: [(&str, Means); 30] = [
         Means::IsParsed("it changes the configuration of the other lines; tests/import.rs runs it"),
     ),
     ("hospes import", Means::Runs),
+    ("hospes connect", Means::Runs),
+    ("hospes disconnect", Means::Runs),
     ("hospes export", Means::Runs),
     ("hospes secret set", Means::IsParsed("it reads a value; tests/import.rs runs it")),
     ("hospes secret remove", Means::IsParsed("its secret is not there; tests/import.rs runs it")),

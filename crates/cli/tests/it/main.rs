@@ -7,6 +7,7 @@ mod builtins;
 mod callers;
 mod chat;
 mod configured;
+mod connect;
 mod deciders;
 mod documented;
 mod gateway;
