@@ -200,7 +200,8 @@ pub(crate) struct UpArgs {
 pub(crate) struct StdioArgs {
     #[command(flatten)]
     pub(crate) host: HostOptions,
-    /// Name of the application that starts this command
+    /// Name of the application that starts this command. It is attached to the running host; without one, the host runs
+    /// in this process
     #[arg(long, value_name = "NAME", value_parser = application_name)]
     pub(crate) application: Option<String>,
 }
@@ -535,7 +536,7 @@ impl Subcommand for BuiltinCommand {
 }
 
 /// Reads the name of an application, which is shown and recorded.
-fn application_name(text: &str) -> Result<String, &'static str> {
+pub(crate) fn application_name(text: &str) -> Result<String, &'static str> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);
     if is_name { Ok(text.to_owned()) } else { Err("expected up to 64 letters, digits, `-`, `_` or `.`") }

@@ -130,6 +130,11 @@ pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
     Some(runtime()?.join(format!("{pid}.sock")))
 }
 
+/// Returns the path of the Unix socket at which the host with this process serves attached programs.
+pub(crate) fn attach_socket(pid: u32) -> Option<PathBuf> {
+    Some(runtime()?.join(format!("{pid}.attach.sock")))
+}
+
 /// Returns the path of the socket of the host that wrote this note.
 pub(crate) fn socket_beside(note: &Path) -> PathBuf {
     note.with_extension("sock")

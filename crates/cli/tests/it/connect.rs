@@ -5,10 +5,12 @@
 
 use crate::support;
 
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::process::Stdio;
 
-use serde_json::Value;
-use support::{House, Ran};
+use serde_json::{Value, json};
+use support::{House, Ran, Running};
 
 const TOKEN: &str = "hunter2-of-the-tests";
 
@@ -212,4 +214,96 @@ fn the_file_of_the_project_is_changed_on_request() {
     assert!(!person.0.path(".mcp.json").exists());
     let ran = person.run(&["connect", "goose", "--project"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("has no file of a project"), "{ran:?}");
+}
+
+/// Sends lines to `hospes stdio --application cursor`, closes its input and waits.
+fn ask(house: &House, lines: &[Value]) -> Ran {
+    let mut command = house.command(&["stdio", "--application", "cursor"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for line in lines {
+        writeln!(input, "{line}").unwrap();
+    }
+    drop(input);
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+fn session() -> Vec<Value> {
+    let opening = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
+    vec![
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ]
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_application_is_attached_to_the_running_host() {
+    let house = House::new();
+    let notes = house.server("notes", &["add"], "");
+    let config = house.config(&[("notes", notes)]);
+    let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off"];
+    let mut host = Running::start(house.command(&args));
+    host.said(|line| line.contains("● ") || line.contains("◍ "));
+    for _ in 0..2 {
+        let mut lines = session();
+        let call = json!({ "name": "notes__add", "arguments": {} });
+        lines.push(json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": call }));
+        let ran = ask(&house, &lines);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stdout.contains("notes was called"), "{ran:?}");
+        assert!(!ran.stderr.contains("no running host can be used"), "{ran:?}");
+    }
+    let audit = house.run(&["audit", "search", "--json"]);
+    assert!(audit.stdout.contains("cursor: hospes, process "), "{audit:?}");
+    let files = std::fs::read_dir(house.path("run/hospes")).unwrap().flatten();
+    let sockets: Vec<_> =
+        files.filter(|file| file.file_name().to_string_lossy().ends_with(".attach.sock")).collect();
+    assert_eq!(sockets.len(), 1);
+    assert_eq!(sockets[0].metadata().unwrap().mode() & 0o777, 0o600);
+    host.signal("-TERM");
+    host.wait();
+    assert!(!sockets[0].path().exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_of_the_host_cannot_attach() {
+    let house = House::new();
+    let log = house.path("said");
+    let script = format!(
+        "'{}' stdio --application thief </dev/null >/dev/null 2>'{}.part'; mv '{1}.part' '{1}'; exit 3",
+        env!("CARGO_BIN_EXE_hospes"),
+        log.display()
+    );
+    let environment: serde_json::Map<String, Value> = house
+        .command(&[])
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.into())))
+        .collect();
+    let thief = json!({ "command": "sh", "args": ["-c", script], "env": environment });
+    let config = house.config(&[("thief", thief)]);
+    let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off"];
+    let mut host = Running::start(house.command(&args));
+    let deadline = std::time::Instant::now() + support::LIMIT;
+    while !log.exists() && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let said = house.read("said");
+    assert!(said.contains("no running host can be used"), "{said}");
+    host.signal("-TERM");
+    host.wait();
+}
+
+#[test]
+fn without_a_running_host_one_is_started() {
+    let house = House::new();
+    let ran = ask(&house, &session());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout.contains("\"tools\"") && ran.stderr.contains("no running host can be used"),
+        "{ran:?}"
+    );
 }
