@@ -13,7 +13,8 @@ use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
 pub(crate) use self::files::{
-    ExportArgs, ImportArgs, SecretCommand, SecretListArgs, SecretRemoveArgs, SecretSetArgs,
+    ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
+    SecretRemoveArgs, SecretSetArgs,
 };
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
@@ -69,6 +70,10 @@ pub(crate) enum CliCommand {
     Approve(ApproveArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
+    /// Add Hospes to the configuration of an application, or list the applications
+    Connect(ConnectApplicationArgs),
+    /// Remove Hospes from the configuration of an application
+    Disconnect(DisconnectArgs),
     /// Write the configured servers in the form of an application
     Export(ExportArgs),
     /// Store, list and delete secrets that the configuration refers to
@@ -213,6 +218,10 @@ pub(crate) struct UpArgs {
 pub(crate) struct StdioArgs {
     #[command(flatten)]
     pub(crate) host: HostOptions,
+    /// Name of the application that starts this command. It is attached to the running host; without one, the host runs
+    /// in this process
+    #[arg(long, value_name = "NAME", value_parser = application_name)]
+    pub(crate) application: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -572,6 +581,13 @@ impl Subcommand for BuiltinCommand {
     fn has_subcommand(name: &str) -> bool {
         hospes_servers::builtin(name).is_some()
     }
+}
+
+/// Reads the name of an application, which is shown and recorded.
+pub(crate) fn application_name(text: &str) -> Result<String, &'static str> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);
+    if is_name { Ok(text.to_owned()) } else { Err("expected up to 64 letters, digits, `-`, `_` or `.`") }
 }
 
 fn seconds(text: &str) -> Result<Duration, &'static str> {

@@ -3,6 +3,7 @@
 mod approve;
 mod args;
 mod arguments;
+mod attach;
 mod authorization;
 mod builtins;
 mod callers;
@@ -85,6 +86,8 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),
+        CliCommand::Connect(args) => commands::connect::run(&args, output),
+        CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),
         CliCommand::Export(args) => commands::export::run(&args, output),
         CliCommand::Secret(args) => commands::secret::run(args, output),
         CliCommand::List(args) => Box::pin(commands::list::run(args, output)).await,

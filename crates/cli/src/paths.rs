@@ -55,6 +55,11 @@ pub(crate) fn log_folder() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/logs"))
 }
 
+/// Returns the folder with the records of connected applications.
+pub(crate) fn connections() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/connections"))
+}
+
 /// Returns the path of the authorization server's store.
 #[cfg(feature = "authorization-server")]
 pub(crate) fn authorization() -> Option<PathBuf> {
@@ -135,6 +140,11 @@ pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
     Some(runtime()?.join(format!("{pid}.sock")))
 }
 
+/// Returns the path of the Unix socket at which the host with this process serves attached programs.
+pub(crate) fn attach_socket(pid: u32) -> Option<PathBuf> {
+    Some(runtime()?.join(format!("{pid}.attach.sock")))
+}
+
 /// Returns the path of the socket of the host that wrote this note.
 pub(crate) fn socket_beside(note: &Path) -> PathBuf {
     note.with_extension("sock")
@@ -200,7 +210,7 @@ pub(crate) fn write_host_note(endpoint: &str, token: Option<String>) -> Option<H
 }
 
 /// Replaces a file by one that only its owner can read.
-fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     create_private_file(file)?.write_all(content)
 }
 

@@ -48,6 +48,39 @@ the configuration refers to them as ${secret:NAME}.
   hospes import --yes --server cursor:github     one server, the one that Cursor has
   hospes import --yes ./mcp.json                 a file";
 
+/// Options of `hospes connect`.
+#[derive(Debug, Args)]
+#[command(after_help = CONNECT_HELP)]
+pub(crate) struct ConnectApplicationArgs {
+    /// Application to connect [default: list the applications that are found, with their state]
+    #[arg(value_name = "APP", value_parser = formats(), hide_possible_values = true)]
+    pub(crate) application: Option<String>,
+    /// Add the entry to the application's file in this folder, instead of the user's file
+    #[arg(long, requires = "application")]
+    pub(crate) project: bool,
+    /// Print the change as a diff, and change nothing
+    #[arg(long, requires = "application")]
+    pub(crate) dry_run: bool,
+}
+
+/// Options of `hospes disconnect`.
+#[derive(Debug, Args)]
+pub(crate) struct DisconnectArgs {
+    /// Application to disconnect
+    #[arg(value_name = "APP", value_parser = formats(), hide_possible_values = true)]
+    pub(crate) application: String,
+    /// Remove the entry from the application's file in this folder, instead of the user's file
+    #[arg(long)]
+    pub(crate) project: bool,
+}
+
+const CONNECT_HELP: &str = "\
+One entry is inserted; everything else of the file stays as it is. `hospes disconnect` removes it again.
+
+  hospes connect                       the applications and their state
+  hospes connect --dry-run cursor      what would be changed
+  hospes connect cursor                adds the entry to the user's file";
+
 /// Options of `hospes export`.
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_HELP)]

@@ -3,7 +3,6 @@
 
 mod plan;
 mod view;
-mod write;
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use hospes_host::config::import::{FoundServers, SealedValue, add_servers, server
 use hospes_host::config::{ConfigLoader, ServerConfig, nearest};
 
 use self::plan::{ImportPlan, PlannedServer};
+use super::file_replace;
 use crate::args::ImportArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, CliOutput, paint, printable};
@@ -127,7 +127,7 @@ impl ConfigTarget {
             ))
             .hint("--config names the file that the servers are added to"));
         }
-        let text = write::read_text(&file)?;
+        let text = file_replace::read_text(&file)?;
         Ok(Self { file, text })
     }
 
@@ -175,5 +175,5 @@ fn apply(
             store.write(&secret.name, secret.value.reveal())?;
         }
     }
-    write::replace(&target.file, &target.text, &text)
+    file_replace::replace(&target.file, &target.text, &text)
 }

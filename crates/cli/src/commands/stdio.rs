@@ -6,16 +6,31 @@ use hospes_host::config::HostConfig;
 
 use super::InterruptListener;
 use super::up::{request_state, require, start, stop};
-use crate::args::StdioArgs;
-use crate::credentials;
-use crate::exit::{CliError, CliResult};
+use crate::args::{HostOptions, StdioArgs};
+use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, explain_stdio};
 use crate::settings::{default_servers, load};
+use crate::{attach, credentials};
 
 pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output carries the protocol, and there is no person to report to at the end.
     let output = CliOutput { json: false, quiet: false };
     let quiet = CliOutput { quiet: true, ..output };
+    if let Some(application) = &args.application
+        && has_no_settings(&args.host)
+    {
+        if let Some(attachment) = attach::attach(application).await {
+            tracing::info!(pid = attachment.pid, "attached to the running host");
+            let ended = attachment.forward().await;
+            return ended.map_err(|error| {
+                CliError::new(FailureCode::Unreachable, "the connection to the running host has ended")
+                    .with_cause(&error)
+            });
+        }
+        output.say(
+            "no running host can be used; starting one in this process (`hospes up` runs one for all applications)",
+        );
+    }
     let mut loaded = load(&args.host.files)?;
     if loaded.files.is_empty() {
         tracing::info!("no configuration found; starting the built-in servers");
@@ -38,6 +53,18 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;
     served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").with_cause(&error))
+}
+
+/// Returns true if no option is given that the running host might not have.
+fn has_no_settings(options: &HostOptions) -> bool {
+    options.files.config.is_empty()
+        && options.policy.is_none()
+        && options.preset.is_none()
+        && options.unattended.is_none()
+        && options.pins.is_none()
+        && options.roots.is_empty()
+        && !options.no_audit
+        && !options.audit_arguments
 }
 
 /// Warns about servers that are unavailable because they need a user who is signed in.

@@ -17,6 +17,7 @@ use hospes_policy::Preset;
 use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, new_servers, policy, waiting};
 use crate::args::{HostOptions, UpArgs};
+use crate::attach::{self, AttachSocket};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
@@ -97,6 +98,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     });
     // From the bound address, because a wildcard address is not loopback. Programs of this machine use `usable`.
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
+    let may_attach = attach::is_allowed(authorization.is_some(), callers_rule);
     let own = match authorization {
         Some(_) => None,
         None => callers::caller_check(callers_rule, bound, output)?,
@@ -105,6 +107,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     // Held until the end, because dropping it removes the note.
     let noted =
         paths::write_host_note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
+    // Without it, `hospes stdio` runs a host of its own, so a failure is not an error.
+    let attaching = may_attach.then(AttachSocket::bind).and_then(|bound| {
+        bound.inspect_err(|error| tracing::warn!(%error, "programs cannot attach to this host")).ok()
+    });
     let mut by = None;
     let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
     let server = match (authorization, own) {
@@ -133,6 +139,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let serve = async |shutdown| {
         tokio::select! {
             served = server.serve_until(shutdown) => served,
+            never = attached(attaching.as_ref(), &host, rounds.as_ref()) => match never {},
             never = report(&host, output) => match never {},
             never = waiting::report(&host, output) => match never {},
             never = new_servers::report(&host, begun, output) => match never {},
@@ -142,11 +149,23 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     let served = ending.serve(serve, last_calls).await;
     readiness::announce_stopping();
-    drop(console);
+    drop((console, attaching));
     stop(host, &mut ending, output).await;
     // Last, so that `hospes status` finds the host for as long as it runs.
     drop(noted);
     served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
+}
+
+/// Serves attached programs, if there is a socket. Never returns.
+async fn attached(
+    socket: Option<&AttachSocket>,
+    host: &Host,
+    rounds: Option<&RequestStateConfig>,
+) -> std::convert::Infallible {
+    match socket {
+        Some(socket) => socket.serve(host, rounds).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Starts the host.

@@ -47,6 +47,8 @@ const LINES: &[(&str, Means)] = &[
         Means::IsParsed("it changes the configuration of the other lines; tests/import.rs runs it"),
     ),
     ("hospes import", Means::Runs),
+    ("hospes connect", Means::Runs),
+    ("hospes disconnect", Means::Runs),
     ("hospes export", Means::Runs),
     ("hospes secret set", Means::IsParsed("it reads a value; tests/import.rs runs it")),
     ("hospes secret remove", Means::IsParsed("its secret is not there; tests/import.rs runs it")),

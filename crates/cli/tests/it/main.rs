@@ -8,6 +8,7 @@ mod callers;
 mod chat;
 mod completion;
 mod configured;
+mod connect;
 mod deciders;
 mod doctor;
 mod documented;

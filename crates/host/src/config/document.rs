@@ -97,6 +97,24 @@ pub(super) fn format(file: &Path, text: &str) -> ConfigFormat {
     }
 }
 
+/// Liberties that are taken with JSON, as in the files of editors. All others stay off, since other readers would refuse
+/// the file.
+pub(super) const JSON_OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// Message of the error for a document without a value.
+pub(super) const EMPTY_DOCUMENT: &str = "the file is empty";
+
 pub(super) fn parse(
     file: &Arc<Path>,
     format: ConfigFormat,
@@ -117,21 +135,8 @@ pub(super) fn parse(
         }
         ConfigFormat::Yaml => super::yaml::parse(file, text),
         ConfigFormat::Json => {
-            // As in the files of editors. All other liberties stay off, since other readers would refuse the file.
-            let options = ParseOptions {
-                allow_comments: true,
-                allow_trailing_commas: true,
-                allow_loose_object_property_names: false,
-                allow_missing_commas: false,
-                allow_single_quoted_strings: false,
-                allow_hexadecimal_numbers: false,
-                allow_unary_plus_numbers: false,
-                allow_bare_decimal_point_numbers: false,
-                allow_non_finite_numbers: false,
-                allow_extended_string_escapes: false,
-            };
             let syntax = |at, message| Box::new(ConfigError::Syntax { at, format: "JSON", message });
-            let parsed = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| {
+            let parsed = parse_to_ast(text, &CollectOptions::default(), &JSON_OPTIONS).map_err(|error| {
                 let message = error.kind().to_string();
                 let mut characters = message.chars();
                 let first = characters.next().map(|first| first.to_ascii_lowercase());
@@ -139,7 +144,7 @@ pub(super) fn parse(
             })?;
             match parsed.value {
                 Some(value) => Ok(lines.json(&value)),
-                None => Err(syntax(lines.at(0), "the file is empty".to_owned())),
+                None => Err(syntax(lines.at(0), EMPTY_DOCUMENT.to_owned())),
             }
         }
     }

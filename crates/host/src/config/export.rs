@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hospes_sandbox::SandboxKind;
 
-use super::applications::{EntryShape, FileFormat, HttpShape, ServerListing, VariableSyntax};
+use super::applications::{EntryShape, FileFormat, HttpShape, ServerListing, StdioShape, VariableSyntax};
 use super::model::{
     BuiltinTransport, HttpFlavour, HttpTransport, ServerConfig, ServerTransport, StdioTransport,
 };
@@ -109,12 +109,29 @@ pub fn export_servers(
     Ok(ExportedServers { text, variables, omitted, has_secrets })
 }
 
-fn with_name(name: &str, mut entry: Members) -> Members {
+pub(super) fn with_name(name: &str, mut entry: Members) -> Members {
     entry.insert(0, ("name".to_owned(), Value::text(name)));
     entry
 }
 
-type Members = Vec<(String, Value)>;
+/// Writes a program and its arguments.
+pub(super) fn command_members(shape: &StdioShape, command: &str, args: Vec<String>) -> Members {
+    let mut entry = Vec::new();
+    if let Some(kind) = shape.kind {
+        entry.push(("type".to_owned(), Value::text(kind)));
+    }
+    if shape.is_array {
+        let words: Vec<String> = std::iter::once(command.to_owned()).chain(args).collect();
+        entry.push((shape.command.to_owned(), Value::texts(&words)));
+    } else {
+        entry.push((shape.command.to_owned(), Value::text(command)));
+        // Without it, a reader may split the command at spaces.
+        entry.push(("args".to_owned(), Value::texts(&args)));
+    }
+    entry
+}
+
+pub(super) type Members = Vec<(String, Value)>;
 
 /// Writer of the entries of an application.
 struct EntryWriter<'a> {
@@ -163,7 +180,7 @@ impl EntryWriter<'_> {
     fn stdio(&mut self, name: &str, stdio: &StdioTransport) -> Result<Members, String> {
         let command = self.text(stdio.command.reveal())?;
         let args = stdio.args.iter().map(|arg| self.text(arg.reveal())).collect::<Result<Vec<_>, _>>()?;
-        let mut entry = self.command(&command, args);
+        let mut entry = command_members(&self.shape.stdio, &command, args);
         let mut env = Vec::new();
         let mut passed = stdio.pass_env.clone();
         for (variable, value) in &stdio.env {
@@ -208,30 +225,12 @@ impl EntryWriter<'_> {
         Ok(entry)
     }
 
-    /// Writes the program and its arguments.
-    fn command(&self, command: &str, args: Vec<String>) -> Members {
-        let stdio = &self.shape.stdio;
-        let mut entry = Vec::new();
-        if let Some(kind) = stdio.kind {
-            entry.push(("type".to_owned(), Value::text(kind)));
-        }
-        if stdio.is_array {
-            let words: Vec<String> = std::iter::once(command.to_owned()).chain(args).collect();
-            entry.push((stdio.command.to_owned(), Value::texts(&words)));
-        } else {
-            entry.push((stdio.command.to_owned(), Value::text(command)));
-            // Without it, a reader may split the command at spaces.
-            entry.push(("args".to_owned(), Value::texts(&args)));
-        }
-        entry
-    }
-
     fn builtin(&mut self, builtin: &BuiltinTransport) -> Result<Members, String> {
         let mut args = vec!["serve".to_owned(), builtin.name.clone()];
         for arg in builtin.args.iter().map(ExpandedText::reveal) {
             args.push(self.text(arg)?);
         }
-        Ok(self.command(&self.program.to_string_lossy(), args))
+        Ok(command_members(&self.shape.stdio, &self.program.to_string_lossy(), args))
     }
 
     fn http(&mut self, name: &str, http: &HttpTransport, shape: &HttpShape) -> Result<Members, String> {
@@ -375,8 +374,8 @@ fn variable_name(secret: &str, taken: &BTreeMap<String, String>) -> String {
 }
 
 /// A value of a file.
-#[derive(Debug)]
-enum Value {
+#[derive(Clone, Debug)]
+pub(super) enum Value {
     Text(String),
     Boolean(bool),
     List(Vec<Self>),
@@ -384,11 +383,11 @@ enum Value {
 }
 
 impl Value {
-    fn text(text: &str) -> Self {
+    pub(super) fn text(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 
-    fn texts(texts: &[String]) -> Self {
+    pub(super) fn texts(texts: &[String]) -> Self {
         Self::List(texts.iter().map(|text| Self::text(text)).collect())
     }
 
@@ -415,7 +414,7 @@ impl Value {
     }
 
     /// Writes YAML. Strings are written as in JSON, which YAML reads in the same way.
-    fn yaml(&self, depth: usize) -> String {
+    pub(super) fn yaml(&self, depth: usize) -> String {
         let indent = "  ".repeat(depth);
         let mut text = String::new();
         match self {
@@ -445,7 +444,7 @@ impl Value {
         text
     }
 
-    fn toml(&self) -> String {
+    pub(super) fn toml(&self) -> String {
         match self {
             Self::Text(text) => own_text::string(text),
             Self::Boolean(value) => value.to_string(),
@@ -462,7 +461,7 @@ impl Value {
 }
 
 /// Writes each server as a table of its own.
-fn toml_text(root: &Value, path: &[&str]) -> String {
+pub(super) fn toml_text(root: &Value, path: &[&str]) -> String {
     let mut servers = root;
     for key in path {
         let Value::Object(members) = servers else { return String::new() };
@@ -483,7 +482,7 @@ fn toml_text(root: &Value, path: &[&str]) -> String {
 }
 
 /// Writes a string of JSON, with hidden characters escaped.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {

@@ -5,6 +5,7 @@ pub mod applications;
 mod argument_check;
 mod auth;
 mod command_line;
+pub mod connect;
 mod decision_source;
 mod document;
 mod error;

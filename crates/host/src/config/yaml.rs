@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use super::document::{ConfigEntry, ConfigNode, ConfigValue};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue, EMPTY_DOCUMENT};
 use super::error::{ConfigError, ConfigSource};
 
 /// Maximum depth of nested tables and lists.
@@ -25,7 +25,7 @@ pub(super) fn parse(file: &Arc<Path>, text: &str) -> Result<ConfigNode, Box<Conf
     }
     let empty = || {
         let at = ConfigSource::end_of(file, "");
-        ConfigError::Syntax { at, format: "YAML", message: "the file is empty".to_owned() }.into()
+        ConfigError::Syntax { at, format: "YAML", message: EMPTY_DOCUMENT.to_owned() }.into()
     };
     tree.root.ok_or_else(empty)
 }

@@ -63,6 +63,7 @@ where
         output: W,
         adapter: Arc<ServiceAdapter>,
         limits: ConnectionLimits,
+        sender: RequestSender,
     ) -> Self {
         Self {
             input,
@@ -71,7 +72,7 @@ where
             out: Vec::new(),
             written: 0,
             flushed: true,
-            duplex: DuplexConnection::new(adapter, limits, RequestSender::default()),
+            duplex: DuplexConnection::new(adapter, limits, sender),
             phase: StreamConnectionPhase::Serving,
             limits,
             #[cfg(feature = "stdio")]

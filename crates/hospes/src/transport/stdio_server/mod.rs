@@ -6,7 +6,6 @@ mod descriptors;
 pub(crate) mod tests;
 
 use std::io;
-#[cfg(feature = "stdio")]
 use std::sync::Arc;
 #[cfg(feature = "stdio")]
 use std::sync::atomic::Ordering;
@@ -23,6 +22,7 @@ use super::duplex::CallCounters;
 use super::duplex::{ConnectionLimits, StreamConnection};
 #[cfg(feature = "stdio")]
 use super::watchdog::Watchdog;
+use crate::peer::RequestSender;
 use crate::service::{BoxService, IntoService};
 
 pub use super::duplex::{
@@ -47,6 +47,7 @@ pub struct StdioServer {
     service: BoxService,
     settings: AdapterSettings,
     limits: ConnectionLimits,
+    sender: RequestSender,
 }
 
 impl StdioServer {
@@ -66,7 +67,7 @@ impl StdioServer {
             queued_bytes: DEFAULT_MAX_QUEUED_BYTES,
             shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
         };
-        Self { service, settings, limits }
+        Self { service, settings, limits, sender: RequestSender::default() }
     }
 
     /// Sets the maximum size of a line, in bytes; a longer one is answered with an error, and the session continues.
@@ -132,6 +133,14 @@ impl StdioServer {
         self
     }
 
+    /// Sets the description of the client program, for a byte stream whose other end is known. It is for records and
+    /// people, see [`Peer::caller`](crate::Peer::caller).
+    #[must_use]
+    pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+        self.sender.caller = Some(caller.into());
+        self
+    }
+
     /// Serves the process's own stdin and stdout until stdin ends, stdout breaks, or a signal asks for the end
     /// (SIGTERM, SIGINT, SIGHUP). What was accepted by then is answered first.
     ///
@@ -157,7 +166,7 @@ impl StdioServer {
         let adapter = ServiceAdapter::new(self.service, self.settings);
         // Before the first request, because every result of 2026-07-28 carries the server's name (DISC-05).
         adapter.load_identity().await;
-        let connection = StreamConnection::new(input, output, adapter, self.limits);
+        let connection = StreamConnection::new(input, output, adapter, self.limits, self.sender);
         let asked = watchdog.asked();
         connection.watched(watchdog.pulse(), counters).run(asked).await
     }
@@ -198,6 +207,6 @@ impl StdioServer {
     {
         let adapter = ServiceAdapter::new(self.service, self.settings);
         adapter.load_identity().await;
-        StreamConnection::new(input, output, adapter, self.limits).run(shutdown).await
+        StreamConnection::new(input, output, adapter, self.limits, self.sender).run(shutdown).await
     }
 }

@@ -86,6 +86,27 @@ impl<'a> ApplicationFolders<'a> {
         files
     }
 
+    /// Returns the file to which a server is added: the first that exists, else the first whose folder exists, else the
+    /// first. `None` if the application has no such file on the system.
+    #[must_use]
+    pub fn file_to_edit(
+        &self,
+        application: &'static Application,
+        scope: PlaceScope,
+    ) -> Option<ApplicationFile> {
+        // Both versions of OpenCode have the same files.
+        let places = match application.places {
+            [] if application.id == "opencode2" => Application::find("opencode")?.places,
+            places => places,
+        };
+        let editable = places.iter().filter(|place| place.scope == scope && !place.is_read_only);
+        let paths: Vec<PathBuf> = editable.flat_map(|place| self.resolve(place)).collect();
+        let existing = paths.iter().find(|path| path.is_file());
+        let in_folder = || paths.iter().find(|path| path.parent().is_some_and(Path::is_dir));
+        let path = existing.or_else(in_folder).or_else(|| paths.first())?.clone();
+        Some(ApplicationFile { application, scope, path })
+    }
+
     /// Returns the existing files of all applications.
     #[must_use]
     pub fn find(&self) -> Vec<ApplicationFile> {

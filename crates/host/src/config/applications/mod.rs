@@ -27,7 +27,7 @@ pub struct Application {
 }
 
 /// A place where an application looks for a configuration file.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ApplicationPlace {
     /// Servers of the user, or of one project.
@@ -38,6 +38,9 @@ pub struct ApplicationPlace {
     pub base: PlaceBase,
     /// Path below the base, with `/` between its parts. A part may have one `*`.
     pub path: &'static str,
+    /// True if the file is read, but servers are not added to it: it has another form, or belongs to a part of the
+    /// application only.
+    pub is_read_only: bool,
 }
 
 /// Owner of the servers in a file.
@@ -111,6 +114,20 @@ pub struct EntryShape {
     pub off: Option<(&'static str, bool)>,
     /// References to variables.
     pub variables: VariableSyntax,
+    /// Members that every server needs besides those above, with their values.
+    pub required: &'static [(&'static str, RequiredValue)],
+    /// Text at the beginning of a new file, with `\n` as line break.
+    pub preamble: &'static str,
+}
+
+/// Value of a member that every server of an application needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequiredValue {
+    /// `true`.
+    True,
+    /// A list of one text.
+    OneText(&'static str),
 }
 
 /// Form of the table of servers.

@@ -4,8 +4,8 @@ use super::PlaceBase::{ApplicationSupport, Config, Home, LocalData, Project, Roa
 use super::PlaceScope::{Project as OfProject, User};
 use super::SystemKind::{Linux, MacOs, Windows};
 use super::{
-    Application, ApplicationPlace, EntryShape, FileFormat, HttpShape, PlaceBase, PlaceScope, ServerListing,
-    StdioShape, SystemKind, VariableSyntax,
+    Application, ApplicationPlace, EntryShape, FileFormat, HttpShape, PlaceBase, PlaceScope, RequiredValue,
+    ServerListing, StdioShape, SystemKind, VariableSyntax,
 };
 
 const ALL: &[SystemKind] = &[Linux, MacOs, Windows];
@@ -17,11 +17,15 @@ const fn place(
     base: PlaceBase,
     path: &'static str,
 ) -> ApplicationPlace {
-    ApplicationPlace { scope, systems, base, path }
+    ApplicationPlace { scope, systems, base, path, is_read_only: false }
 }
 
 const fn user(base: PlaceBase, path: &'static str) -> ApplicationPlace {
     place(User, ALL, base, path)
+}
+
+const fn read_only(place: ApplicationPlace) -> ApplicationPlace {
+    ApplicationPlace { is_read_only: true, ..place }
 }
 
 const fn project(path: &'static str) -> ApplicationPlace {
@@ -45,6 +49,8 @@ const COMMON: EntryShape = EntryShape {
     http: Some(PLAIN_HTTP),
     off: None,
     variables: VariableSyntax::Braces,
+    required: &[],
+    preamble: "",
 };
 
 /// All applications whose configurations are found, in the order in which they are shown.
@@ -83,22 +89,22 @@ pub const APPLICATIONS: &[Application] = &[
         name: "VS Code",
         places: &[
             place(User, &[Linux], Config, "Code/User/mcp.json"),
-            place(User, &[Linux], Config, "Code/User/profiles/*/mcp.json"),
-            place(User, &[Linux], Config, "Code/User/settings.json"),
+            read_only(place(User, &[Linux], Config, "Code/User/profiles/*/mcp.json")),
+            read_only(place(User, &[Linux], Config, "Code/User/settings.json")),
             place(User, &[Linux], Config, "Code - Insiders/User/mcp.json"),
             place(User, &[Linux], Config, "VSCodium/User/mcp.json"),
             place(User, &[MacOs], ApplicationSupport, "Code/User/mcp.json"),
-            place(User, &[MacOs], ApplicationSupport, "Code/User/profiles/*/mcp.json"),
-            place(User, &[MacOs], ApplicationSupport, "Code/User/settings.json"),
+            read_only(place(User, &[MacOs], ApplicationSupport, "Code/User/profiles/*/mcp.json")),
+            read_only(place(User, &[MacOs], ApplicationSupport, "Code/User/settings.json")),
             place(User, &[MacOs], ApplicationSupport, "Code - Insiders/User/mcp.json"),
             place(User, &[MacOs], ApplicationSupport, "VSCodium/User/mcp.json"),
             place(User, &[Windows], RoamingData, "Code/User/mcp.json"),
-            place(User, &[Windows], RoamingData, "Code/User/profiles/*/mcp.json"),
-            place(User, &[Windows], RoamingData, "Code/User/settings.json"),
+            read_only(place(User, &[Windows], RoamingData, "Code/User/profiles/*/mcp.json")),
+            read_only(place(User, &[Windows], RoamingData, "Code/User/settings.json")),
             place(User, &[Windows], RoamingData, "Code - Insiders/User/mcp.json"),
             place(User, &[Windows], RoamingData, "VSCodium/User/mcp.json"),
             project(".vscode/mcp.json"),
-            project(".vscode/settings.json"),
+            read_only(project(".vscode/settings.json")),
         ],
         shape: EntryShape {
             key: &["servers"],
@@ -120,6 +126,7 @@ pub const APPLICATIONS: &[Application] = &[
         shape: EntryShape {
             stdio: StdioShape { kind: Some("local"), has_cwd: true, ..STDIO },
             http: Some(TYPED_HTTP),
+            required: &[("tools", RequiredValue::OneText("*"))],
             ..COMMON
         },
         takes_effect: "start a new session",
@@ -222,6 +229,7 @@ pub const APPLICATIONS: &[Application] = &[
             stdio: StdioShape { kind: Some("stdio"), command: "cmd", env: "envs", ..STDIO },
             http: Some(HttpShape { kind: Some("streamable_http"), url: "uri", ..PLAIN_HTTP }),
             off: Some(("enabled", false)),
+            required: &[("enabled", RequiredValue::True)],
             ..COMMON
         },
         takes_effect: "start a new session",
@@ -259,8 +267,9 @@ pub const APPLICATIONS: &[Application] = &[
         name: "Continue",
         places: &[
             user(Home, ".continue/config.yaml"),
-            project(".continue/mcpServers/*.yaml"),
-            project(".continue/mcpServers/*.json"),
+            project(".continue/mcpServers/hospes.yaml"),
+            read_only(project(".continue/mcpServers/*.yaml")),
+            read_only(project(".continue/mcpServers/*.json")),
         ],
         shape: EntryShape {
             format: FileFormat::Yaml,
@@ -272,6 +281,7 @@ pub const APPLICATIONS: &[Application] = &[
                 headers: &["requestOptions", "headers"],
             }),
             variables: VariableSyntax::Secrets,
+            preamble: "name: Local Config\nversion: 1.0.0\nschema: v1\n",
             ..COMMON
         },
         takes_effect: "at once",

@@ -1,4 +1,4 @@
-//! Replacement of the configuration file.
+//! Replacement of a configuration file, of Hospes or of an application.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -45,7 +45,7 @@ pub(super) fn replace(file: &Path, before: &str, after: &str) -> CliResult {
     let permissions = fs::metadata(&target).ok().map(|about| about.permissions());
     if permissions.as_ref().is_some_and(fs::Permissions::readonly) {
         return Err(CliError::usage(format!("{} is read-only", paths::display_path(file)))
-            .hint("nothing was changed; --config names another file"));
+            .hint("nothing was changed; make the file writable, or choose another one"));
     }
     let mut written =
         tempfile::Builder::new().prefix(".hospes-").tempfile_in(&folder).map_err(|e| failed(&e))?;

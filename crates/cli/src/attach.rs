@@ -1,0 +1,192 @@
+//! Attachment of `hospes stdio` to the running host, over a Unix socket beside the host's note. After one line in each
+//! direction, the socket carries what standard input and output carry.
+//!
+//! Only programs of the same user are served, and not the servers that a host has started: the rule of the endpoint. Where
+//! the endpoint requires more (sign-in, or a token), there is no socket.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hospes::transport::stdio_server::StdioServer;
+use hospes_host::callers::{CallerLookupError, LocalCaller};
+use hospes_host::config::AllowedCallers;
+use hospes_host::{Host, RequestStateConfig};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use crate::args;
+use crate::paths;
+
+/// First line of a client, before the name of the application.
+const GREETING: &str = "hospes-attach 1";
+/// First line of the host.
+const ACCEPTED: &str = "accepted";
+/// Maximum length of a first line, in bytes.
+const MAX_GREETING: u64 = 128;
+/// Time for the first lines.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed accept, which would otherwise be repeated at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Maximum number of attached programs.
+const MAX_ATTACHED: usize = 256;
+
+/// Returns true if programs of the user may attach without a token.
+pub(crate) fn is_allowed(has_sign_in: bool, callers: Option<AllowedCallers>) -> bool {
+    // Other systems do not tell which program calls.
+    cfg!(target_os = "linux") && !has_sign_in && callers != Some(AllowedCallers::Token)
+}
+
+/// Socket at which programs attach. Dropping it removes the socket.
+pub(crate) struct AttachSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl AttachSocket {
+    pub(crate) fn bind() -> io::Result<Self> {
+        paths::create_runtime_folder()?;
+        let path = paths::attach_socket(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
+        // A killed process may have had the same id.
+        let _none = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        // The folder is private already, and each caller is checked.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(Self { listener, path })
+    }
+
+    /// Serves attached programs. Dropping the future closes their connections.
+    pub(crate) async fn serve(&self, host: &Host, rounds: Option<&RequestStateConfig>) -> Infallible {
+        let mut attached = JoinSet::new();
+        loop {
+            // Ended ones are collected while waiting, so that they do not pile up.
+            let accepted = tokio::select! {
+                accepted = self.listener.accept(), if attached.len() < MAX_ATTACHED => accepted,
+                Some(_ended) = attached.join_next() => continue,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a program that attaches");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let mut server = StdioServer::new(host.gateway());
+            if let Some(rounds) = rounds {
+                server = server.state_keys(rounds.keys.clone()).state_lifetime(rounds.lifetime);
+            }
+            attached.spawn(async move {
+                if let Err(error) = serve_one(stream, server).await {
+                    tracing::debug!(%error, "attached program was not served");
+                }
+            });
+        }
+    }
+}
+
+impl Drop for AttachSocket {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.path);
+    }
+}
+
+async fn serve_one(stream: UnixStream, server: StdioServer) -> io::Result<()> {
+    let denied = |reason: &str| io::Error::new(io::ErrorKind::PermissionDenied, reason.to_owned());
+    let peer = stream.peer_cred()?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+    let uid = peer.uid();
+    // It reads many files of `/proc`, which blocks.
+    let look_up =
+        move || pid.ok_or(CallerLookupError::System).and_then(|pid| LocalCaller::of_process(pid, uid));
+    let caller = tokio::task::spawn_blocking(look_up).await.map_err(io::Error::other)?;
+    let caller = caller.map_err(|error| denied(&error.to_string()))?;
+    if !caller.is_same_user() || caller.is_server {
+        tracing::warn!(%caller, "refused a program that attaches");
+        return Err(denied("another user, or a server that a host has started"));
+    }
+    let (input, mut output) = stream.into_split();
+    let mut input = BufReader::new(input);
+    let line = first_line(&mut input).await?;
+    let name = match line.strip_prefix(GREETING).map(|rest| rest.strip_prefix(' ').unwrap_or(rest)) {
+        Some(name) => args::application_name(name).map_err(io::Error::other)?,
+        None => return Err(io::Error::new(io::ErrorKind::InvalidData, "unknown first line")),
+    };
+    output.write_all(format!("{ACCEPTED}\n").as_bytes()).await?;
+    tracing::info!(application = %name, %caller, "application attached");
+    // The name is what the program says of itself; the process is what the system says.
+    server.caller(format!("{name}: {caller}")).serve_io(input, output).await
+}
+
+/// Reads the first line, without its end.
+async fn first_line(input: &mut BufReader<OwnedReadHalf>) -> io::Result<String> {
+    let mut line = String::new();
+    let mut limited = input.take(MAX_GREETING);
+    let read = limited.read_line(&mut line);
+    tokio::time::timeout(GREETING_TIMEOUT, read).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let line = line.strip_suffix('\n').ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(line.to_owned())
+}
+
+/// Connection to the running host.
+pub(crate) struct Attachment {
+    input: BufReader<OwnedReadHalf>,
+    output: OwnedWriteHalf,
+    pub(crate) pid: u32,
+}
+
+/// Attaches to the most recently started host that accepts. `None` if there is none.
+pub(crate) async fn attach(application: &str) -> Option<Attachment> {
+    for (_, note) in paths::list_host_notes() {
+        let path = paths::attach_socket(note.pid)?;
+        match greet(&path, application).await {
+            Ok((input, output)) => return Some(Attachment { input, output, pid: note.pid }),
+            Err(error) => tracing::debug!(pid = note.pid, %error, "recorded host does not accept"),
+        }
+    }
+    None
+}
+
+async fn greet(
+    path: &std::path::Path,
+    application: &str,
+) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
+    let (input, mut output) = UnixStream::connect(path).await?.into_split();
+    output.write_all(format!("{GREETING} {application}\n").as_bytes()).await?;
+    let mut input = BufReader::new(input);
+    match first_line(&mut input).await?.as_str() {
+        ACCEPTED => Ok((input, output)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+impl Attachment {
+    /// Forwards standard input to the host and its messages to standard output, until the host has answered everything
+    /// after the end of the input.
+    pub(crate) async fn forward(self) -> io::Result<()> {
+        let Self { mut input, mut output, .. } = self;
+        let mut received = std::pin::pin!(async {
+            let mut stdout = tokio::io::stdout();
+            tokio::io::copy(&mut input, &mut stdout).await?;
+            stdout.flush().await
+        });
+        let sent = async {
+            tokio::io::copy(&mut tokio::io::stdin(), &mut output).await?;
+            output.shutdown().await
+        };
+        // The host ends first only if it ends altogether; nothing that is sent later would be answered.
+        tokio::select! {
+            ended = &mut received => {
+                ended?;
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the running host has ended"));
+            }
+            sent = sent => sent?,
+        }
+        received.await
+    }
+}
