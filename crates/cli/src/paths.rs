@@ -140,9 +140,10 @@ pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
     Some(runtime()?.join(format!("{pid}.sock")))
 }
 
-/// Returns the path of the Unix socket at which the host with this process serves attached programs.
+/// Returns the path of the Unix socket at which the host with this process serves attached programs. It does not end in
+/// `.sock`, because programs look for the console by that.
 pub(crate) fn attach_socket(pid: u32) -> Option<PathBuf> {
-    Some(runtime()?.join(format!("{pid}.attach.sock")))
+    Some(runtime()?.join(format!("{pid}.attach")))
 }
 
 /// Returns the path of the socket of the host that wrote this note.

@@ -260,7 +260,7 @@ fn an_application_is_attached_to_the_running_host() {
     assert!(audit.stdout.contains("cursor: hospes, process "), "{audit:?}");
     let files = std::fs::read_dir(house.path("run/hospes")).unwrap().flatten();
     let sockets: Vec<_> =
-        files.filter(|file| file.file_name().to_string_lossy().ends_with(".attach.sock")).collect();
+        files.filter(|file| file.file_name().to_string_lossy().ends_with(".attach")).collect();
     assert_eq!(sockets.len(), 1);
     assert_eq!(sockets[0].metadata().unwrap().mode() & 0o777, 0o600);
     host.signal("-TERM");
