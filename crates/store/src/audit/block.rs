@@ -39,7 +39,7 @@ pub(super) struct BlockSummary {
 
 /// A row of the log.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct EntryBlock {
     /// Position before the first entry.
     pub(super) before: AuditPosition,
     /// Number of the first entry, as it is stored.
@@ -79,7 +79,7 @@ impl BlockSummary {
     }
 }
 
-impl Block {
+impl EntryBlock {
     /// Returns the entries in order, with their positions.
     ///
     /// # Errors
@@ -123,14 +123,14 @@ impl Block {
 }
 
 /// Reads a row of the columns [`COLUMNS`]. A hash of another length was not written by this program.
-pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Block> {
+pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<EntryBlock> {
     let number = |column| row.get::<_, i64>(column).map(|seq| u64::try_from(seq).unwrap_or_default());
     let hash = |column| {
         let bound: Vec<u8> = row.get(column)?;
         Ok::<_, rusqlite::Error>(bound.try_into().unwrap_or([0; KEY_BYTES]))
     };
     let first = number(0)?;
-    Ok(Block {
+    Ok(EntryBlock {
         before: AuditPosition { seq: first.saturating_sub(1), bound: hash(1)? },
         first,
         last: AuditPosition { seq: number(2)?, bound: hash(3)? },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use subtle::ConstantTimeEq as _;
 
-use super::block::{self, Block, BlockSummary, MAX_BLOCK_ENTRIES, NewEntry};
+use super::block::{self, BlockSummary, EntryBlock, MAX_BLOCK_ENTRIES, NewEntry};
 use super::position::AuditPosition;
 use super::tamper_evidence::TamperEvidence;
 use crate::error::StoreError;
@@ -17,7 +17,7 @@ use crate::key::AuditKeys;
 ///
 /// `ends` holds the entry before the first one, because older entries may have been deleted, and the last entry.
 ///
-/// The second step replaces a row for each entry by one for each [`Block`]. What stands beside the texts of its entries
+/// The second step replaces a row for each entry by one for each [`EntryBlock`]. What stands beside the texts of its entries
 /// only serves to find it, and verification compares it with them.
 pub(super) const MIGRATIONS: [&str; 2] = [
     "
@@ -169,15 +169,15 @@ pub(super) fn append<'a>(
             last = following(keys, last, entry.text());
             places.push(last);
         }
-        insert(&change, &Block { before, first: before.seq + 1, last, entries: text }, &summary)?;
+        insert(&change, &EntryBlock { before, first: before.seq + 1, last, entries: text }, &summary)?;
     }
     set_end(&change, keys, ChainEnd::Last, last)?;
     change.commit()?;
     Ok(places)
 }
 
-fn insert(connection: &Connection, block: &Block, summary: &BlockSummary) -> rusqlite::Result<()> {
-    let Block { before, first, last, entries } = block;
+fn insert(connection: &Connection, block: &EntryBlock, summary: &BlockSummary) -> rusqlite::Result<()> {
+    let EntryBlock { before, first, last, entries } = block;
     let (first_at, last_at) = summary.at.unwrap_or_default();
     let sql = "INSERT INTO blocks (last, first, first_at, last_at, kinds, before, bound, entries)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -255,7 +255,8 @@ pub(super) fn verify(
         let is_bound = found.first == here.seq + 1
             && is_same(&found.before.bound, &here.bound)
             && positions.last().is_some_and(is_last);
-        if !is_bound || !is_summary(&view, &found, row)? {
+        let summary = found.summary();
+        if !is_bound || !is_stored(&view, &summary, &found, row)? {
             return tampered(TamperEvidence::Changed { seq: here.seq + 1 });
         }
         let same = |place: &&AuditPosition| noted.is_some_and(|noted| noted.seq == place.seq);
@@ -265,7 +266,7 @@ pub(super) fn verify(
             }
             noted = None;
         }
-        names += found.summary().names.len();
+        names += summary.names.len();
         here = found.last;
     }
     if here.seq < last.seq {
@@ -284,9 +285,13 @@ pub(super) fn verify(
     Ok(VerifiedLog { entries: last.seq - first.seq, cut: first.seq, last: (last.seq > 0).then_some(last) })
 }
 
-/// Returns true if what stands beside the entries of a block is as they are.
-fn is_summary(connection: &Connection, found: &Block, row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
-    let summary = found.summary();
+/// Returns true if the stored summary of a block is that of its entries.
+fn is_stored(
+    connection: &Connection,
+    summary: &BlockSummary,
+    found: &EntryBlock,
+    row: &rusqlite::Row<'_>,
+) -> rusqlite::Result<bool> {
     let stored = (Some((row.get("first_at")?, row.get("last_at")?)), row.get::<_, i64>("kinds")?);
     if (summary.at, summary.kinds) != stored {
         return Ok(false);
