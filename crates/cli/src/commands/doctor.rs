@@ -1,5 +1,5 @@
 //! `hospes doctor`: walks the way from application to server, and says which step fails, why, and what mends it.
-//! Nothing is changed, and no tool is called.
+//! The checks change nothing and call no tool.
 
 mod application;
 mod check;
@@ -46,7 +46,7 @@ async fn check(args: &DoctorArgs) -> CliResult<Vec<DoctorChain>> {
     let mut chains = Vec::new();
     let loaded = load_tolerantly(&args.files);
     if word.is_none() {
-        chains.push(host::check(&args.files).await);
+        chains.push(host::check().await);
     }
     if let Some(application) = word.and_then(Application::find) {
         return Ok(vec![

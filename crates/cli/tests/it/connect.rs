@@ -287,10 +287,7 @@ fn a_server_of_the_host_cannot_attach() {
     let config = house.config(&[("thief", thief)]);
     let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off"];
     let mut host = Running::start(house.command(&args));
-    let deadline = std::time::Instant::now() + support::LIMIT;
-    while !log.exists() && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    support::eventually("the server has tried", || log.exists());
     let said = house.read("said");
     assert!(said.contains("no running host can be used"), "{said}");
     host.signal("-TERM");

@@ -5,7 +5,7 @@ use std::path::Path;
 use hospes_host::config::applications::{Application, ApplicationFile, ApplicationFolders, SystemKind};
 use hospes_host::config::{ConfigLoader, ServerConfig, ServerTransport};
 
-use super::check::{A01, A02, A03, A04, DoctorChain, Finding};
+use super::check::{A01, A02, A03, A04, DoctorChain, DoctorFinding};
 use crate::paths::{self, display_path};
 
 /// Checks an application. `None` if it has no file here, unless it was asked for, or no entry of Hospes.
@@ -22,7 +22,7 @@ pub(super) fn check(application: &'static Application, is_named: bool) -> Option
         }
         let known: Vec<String> =
             folders.paths(application).iter().map(|place| display_path(&place.path)).collect();
-        let finding = Finding::new(format!("no configuration of {} was found", application.name))
+        let finding = DoctorFinding::new(format!("no configuration of {} was found", application.name))
             .why(format!("looked for {}", known.join(", ")))
             .mend(format!("start {} once; then `hospes connect {}`", application.name, application.id));
         chain.fail(&A01, finding, &[&A02, &A03, &A04]);
@@ -32,7 +32,7 @@ pub(super) fn check(application: &'static Application, is_named: bool) -> Option
     let config = match read(file) {
         Ok(servers) => servers,
         Err(why) => {
-            let finding = Finding::new(format!("{} cannot be read", display_path(&file.path)))
+            let finding = DoctorFinding::new(format!("{} cannot be read", display_path(&file.path)))
                 .why(why)
                 .mend("correct the file; the application may ignore all of it");
             chain.fail(&A02, finding, &[&A03, &A04]);
@@ -44,7 +44,7 @@ pub(super) fn check(application: &'static Application, is_named: bool) -> Option
         if !is_named {
             return None;
         }
-        let finding = Finding::new(format!("{} does not use Hospes", application.name))
+        let finding = DoctorFinding::new(format!("{} does not use Hospes", application.name))
             .mend(format!("hospes connect {}", application.id));
         chain.fail(&A03, finding, &[&A04]);
         return Some(chain);
@@ -84,7 +84,7 @@ fn program(entry: &ServerConfig, application: &Application, chain: &mut DoctorCh
     let program = Path::new(written);
     let mend = format!("hospes disconnect {0}; hospes connect {0}", application.id);
     if !program.is_absolute() {
-        let finding = Finding::new(format!("`{written}` is not an absolute path"))
+        let finding = DoctorFinding::new(format!("`{written}` is not an absolute path"))
             .why("applications that are started from a dock or menu have a short PATH")
             .mend(mend);
         return chain.warn(&A04, finding);
@@ -92,7 +92,7 @@ fn program(entry: &ServerConfig, application: &Application, chain: &mut DoctorCh
     match hospes_sandbox::resolve(program.as_os_str(), None, Path::new("/")) {
         Ok(_) => chain.ok(&A04, ""),
         Err(error) => {
-            let finding = Finding::new(format!("{} cannot start {written}", application.name))
+            let finding = DoctorFinding::new(format!("{} cannot start {written}", application.name))
                 .why(error.to_string())
                 .mend(mend);
             chain.fail(&A04, finding, &[]);

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-/// What a check looks at. The table of the documentation comes from [`DOCTOR_CODES`].
+/// Code of a check, and its subject. The table of the documentation comes from [`DOCTOR_CODES`].
 #[derive(Debug)]
 pub(crate) struct DoctorCode {
     /// Stable code.
     pub(crate) code: &'static str,
     /// Name of the step.
     pub(crate) step: &'static str,
-    /// What is looked at.
+    /// Subject of the check.
     pub(crate) probe: &'static str,
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct DoctorCheck {
     #[serde(skip)]
     pub(crate) step: &'static str,
     pub(crate) status: CheckStatus,
-    /// What was found.
+    /// Result, as a phrase; empty if nothing has to be said.
     pub(crate) what: String,
     /// Reason, as far as it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
-    /// What mends it.
+    /// Command or action that mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mend: Option<String>,
     /// Text of others, such as the last lines on stderr.
@@ -96,16 +96,16 @@ pub(crate) struct DoctorChain {
     begun: Instant,
 }
 
-/// What is wrong.
+/// Description of a fault or warning.
 #[derive(Debug, Default)]
-pub(crate) struct Finding {
+pub(crate) struct DoctorFinding {
     pub(crate) what: String,
     pub(crate) why: Option<String>,
     pub(crate) mend: Option<String>,
     pub(crate) evidence: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), ..Self::default() }
     }
@@ -127,23 +127,23 @@ impl DoctorChain {
     }
 
     pub(crate) fn ok(&mut self, code: &DoctorCode, what: impl Into<String>) {
-        self.add(code, CheckStatus::Ok, Finding::new(what));
+        self.add(code, CheckStatus::Ok, DoctorFinding::new(what));
     }
 
-    pub(crate) fn warn(&mut self, code: &DoctorCode, finding: Finding) {
+    pub(crate) fn warn(&mut self, code: &DoctorCode, finding: DoctorFinding) {
         self.add(code, CheckStatus::Warning, finding);
     }
 
     /// Adds a fault, and the steps after it that are not reached.
-    pub(crate) fn fail(&mut self, code: &DoctorCode, finding: Finding, not_reached: &[&DoctorCode]) {
+    pub(crate) fn fail(&mut self, code: &DoctorCode, finding: DoctorFinding, not_reached: &[&DoctorCode]) {
         self.add(code, CheckStatus::Fault, finding);
         for code in not_reached {
-            self.add(code, CheckStatus::NotReached, Finding::new("not reached"));
+            self.add(code, CheckStatus::NotReached, DoctorFinding::new("not reached"));
         }
     }
 
-    fn add(&mut self, code: &DoctorCode, status: CheckStatus, finding: Finding) {
-        let Finding { what, why, mend, evidence } = finding;
+    fn add(&mut self, code: &DoctorCode, status: CheckStatus, finding: DoctorFinding) {
+        let DoctorFinding { what, why, mend, evidence } = finding;
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.begun = Instant::now();
         let (code, step, target) = (code.code, code.step, self.target.clone());

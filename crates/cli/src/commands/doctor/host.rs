@@ -8,8 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::check::{C01, DoctorChain, Finding, H01, H02, H03, H06, H09, H12, H13};
-use crate::args::ConfigFileArgs;
+use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H06, H09, H12, H13};
 use crate::enforcement::{find_policy_file, read_policy};
 use crate::exit::CliError;
 use crate::paths::{self, display_path};
@@ -27,13 +26,15 @@ const MIN_FREE: u64 = 100 * 1024 * 1024;
 /// Limit of open files below which it is a warning. Each server and each connection needs some.
 const MIN_OPEN_FILES: u64 = 1024;
 
-pub(super) async fn check(_files: &ConfigFileArgs) -> DoctorChain {
+pub(super) async fn check() -> DoctorChain {
     let mut chain = DoctorChain::new("host");
     port(&mut chain).await;
     let state = paths::state_file().and_then(|file| file.parent().map(Path::to_owned));
     match &state {
         Some(folder) => state_folder(folder, &mut chain),
-        None => chain.warn(&H02, Finding::new("there is no home folder for the state").mend("set HOME")),
+        None => {
+            chain.warn(&H02, DoctorFinding::new("there is no home folder for the state").mend("set HOME"))
+        }
     }
     private_files(&mut chain);
     sandbox(&mut chain);
@@ -45,7 +46,7 @@ pub(super) async fn check(_files: &ConfigFileArgs) -> DoctorChain {
 /// Returns the chain of a configuration that cannot be read at all.
 pub(super) fn unreadable_configuration(error: &CliError) -> DoctorChain {
     let mut chain = DoctorChain::new("configuration");
-    let mut finding = Finding::new("the configuration cannot be read").why(error.to_string());
+    let mut finding = DoctorFinding::new("the configuration cannot be read").why(error.to_string());
     finding.mend = Some("correct the file named above".to_owned());
     chain.fail(&C01, finding, &[]);
     chain
@@ -66,7 +67,7 @@ async fn port(chain: &mut DoctorChain) {
         Ok(_) => chain.ok(&H01, "not running"),
         Err(error) => {
             let finding =
-                Finding::new(format!("port {DEFAULT_PORT} cannot be used, and no host of yours runs"))
+                DoctorFinding::new(format!("port {DEFAULT_PORT} cannot be used, and no host of yours runs"))
                     .why(format!("another program listens there ({error})"))
                     .mend("hospes up --listen 127.0.0.1:0, or end the other program");
             chain.fail(&H01, finding, &[]);
@@ -86,7 +87,7 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
     match written {
         Ok(()) => chain.ok(&H02, ""),
         Err(error) => {
-            let finding = Finding::new(format!("{shown} cannot be written"))
+            let finding = DoctorFinding::new(format!("{shown} cannot be written"))
                 .why(error.to_string())
                 .mend(format!("make {shown} writable for you, or set XDG_STATE_HOME to another folder"));
             return chain.fail(&H02, finding, &[&H03]);
@@ -94,7 +95,7 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
     }
     match free_space(&existing) {
         Some(free) if free < MIN_FREE => {
-            let finding = Finding::new(format!("{} MiB are left for {shown}", free >> 20))
+            let finding = DoctorFinding::new(format!("{} MiB are left for {shown}", free >> 20))
                 .why("calls are refused when they cannot be recorded")
                 .mend("free some space, or set XDG_STATE_HOME to a folder on another disk");
             chain.fail(&H03, finding, &[]);
@@ -121,7 +122,7 @@ fn private_files(chain: &mut DoctorChain) {
     let exposed: Vec<PathBuf> = files.filter(|file| is_exposed(file)).collect();
     let Some(first) = exposed.first() else { return chain.ok(&H06, "") };
     let names: Vec<String> = exposed.iter().map(|file| display_path(file)).collect();
-    let finding = Finding::new(format!("other users can read {}", names.join(", ")))
+    let finding = DoctorFinding::new(format!("other users can read {}", names.join(", ")))
         .mend(format!("chmod 600 {}", first.display()));
     chain.fail(&H06, finding, &[]);
 }
@@ -149,7 +150,7 @@ fn sandbox(chain: &mut DoctorChain) {
         Ok(_) => chain.ok(&H09, ""),
         Err(error) => {
             let finding =
-                Finding::new("programs cannot be confined").why(error.to_string()).mend(error.hint());
+                DoctorFinding::new("programs cannot be confined").why(error.to_string()).mend(error.hint());
             chain.warn(&H09, finding);
         }
     }
@@ -160,7 +161,7 @@ fn open_files(chain: &mut DoctorChain) {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     match limit.current {
         Some(current) if current < MIN_OPEN_FILES => {
-            let finding = Finding::new(format!("{current} open files are allowed"))
+            let finding = DoctorFinding::new(format!("{current} open files are allowed"))
                 .why("every server, connection and log needs some")
                 .mend(format!("ulimit -n {MIN_OPEN_FILES}"));
             chain.warn(&H12, finding);
@@ -178,12 +179,12 @@ fn rules(chain: &mut DoctorChain) {
     let file = match find_policy_file(None) {
         Ok(Some(file)) => file,
         Ok(None) => return chain.ok(&H13, "preset balanced"),
-        Err(error) => return chain.fail(&H13, Finding::new(error.to_string()), &[]),
+        Err(error) => return chain.fail(&H13, DoctorFinding::new(error.to_string()), &[]),
     };
     match read_policy(&file) {
         Ok(_) => chain.ok(&H13, display_path(&file)),
         Err(error) => {
-            let mut finding = Finding::new(format!("{} cannot be used", display_path(&file)));
+            let mut finding = DoctorFinding::new(format!("{} cannot be used", display_path(&file)));
             finding.why = Some(error.to_string());
             finding.mend = error.hint.clone().or_else(|| Some("hospes policy check".to_owned()));
             chain.fail(&H13, finding, &[]);

@@ -10,8 +10,8 @@ use hospes_host::upstream::UpstreamStatus;
 use hospes_sandbox::ProgramNotFound;
 
 use super::check::{
-    C01, C02, C03, C05, CheckStatus, DoctorChain, DoctorCode, Finding, N01, N02, N03, N04, N05, N06, O01,
-    S01, S02, S03, S04, T01, T02,
+    C01, C02, C03, C05, CheckStatus, DoctorChain, DoctorCode, DoctorFinding, N01, N02, N03, N04, N05, N06,
+    O01, S01, S02, S03, S04, T01, T02,
 };
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
@@ -38,7 +38,7 @@ pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
     let why: Vec<String> = server.errors.iter().map(ToString::to_string).collect();
     let text = why.join("; ");
-    let mut finding = Finding::new("the entry cannot be used").why(text.clone());
+    let mut finding = DoctorFinding::new("the entry cannot be used").why(text.clone());
     finding.mend = Some(match text.contains("not set") {
         true => "set the variable, or store the value: `hospes secret set NAME`, and write ${secret:NAME}"
             .to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
 /// Returns the chain of an entry that cannot be used here.
 pub(super) fn skipped(server: &SkippedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
-    chain.fail(&C01, Finding::new("the entry cannot be used").why(&*server.reason), &[]);
+    chain.fail(&C01, DoctorFinding::new("the entry cannot be used").why(&*server.reason), &[]);
     chain
 }
 
@@ -62,7 +62,7 @@ pub(super) fn running(status: &UpstreamStatus) -> DoctorChain {
     chain.ok(&S04, status.revision.as_deref().unwrap_or_default());
     chain.ok(&T01, many_tools(status.tools));
     for warning in &status.warnings {
-        chain.warn(&T01, Finding::new(warning.as_str()));
+        chain.warn(&T01, DoctorFinding::new(warning.as_str()));
     }
     chain
 }
@@ -77,8 +77,9 @@ pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorCha
     if let ServerTransport::Stdio(stdio) = &server.transport {
         chain.ok(&C01, "");
         if let Some(folder) = stdio.cwd.as_ref().filter(|folder| !folder.is_dir()) {
-            let finding = Finding::new(format!("the working folder {} does not exist", folder.display()))
-                .mend(format!("mkdir -p {}, or correct `cwd`", folder.display()));
+            let finding =
+                DoctorFinding::new(format!("the working folder {} does not exist", folder.display()))
+                    .mend(format!("mkdir -p {}, or correct `cwd`", folder.display()));
             chain.fail(&C05, finding, &PROCESS_STEPS);
             return chain;
         }
@@ -117,7 +118,7 @@ pub(super) async fn check_url(url: &str, args: &DoctorArgs) -> DoctorChain {
 }
 
 fn refused(error: &CliError, chain: &mut DoctorChain) {
-    let mut finding = Finding::new("the server cannot be used").why(error.to_string());
+    let mut finding = DoctorFinding::new("the server cannot be used").why(error.to_string());
     finding.mend.clone_from(&error.hint);
     chain.fail(&C01, finding, &[]);
 }
@@ -141,7 +142,7 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
                 }
                 _ => (&C02, "correct the path of the program".to_owned()),
             };
-            let finding = Finding::new(format!("the program `{command}` cannot be started"))
+            let finding = DoctorFinding::new(format!("the program `{command}` cannot be started"))
                 .why(error.to_string())
                 .mend(mend);
             chain.fail(code, finding, &PROCESS_STEPS);
@@ -150,7 +151,7 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
     };
     chain.ok(&C02, "");
     if let Some(interpreter) = interpreter(&found).filter(|interpreter| !interpreter.is_file()) {
-        let finding = Finding::new(format!("{} needs {}", found.display(), interpreter.display()))
+        let finding = DoctorFinding::new(format!("{} needs {}", found.display(), interpreter.display()))
             .why("the first line of the file names an interpreter that does not exist")
             .mend("install the interpreter, or install the server again");
         chain.fail(&C03, finding, &PROCESS_STEPS);
@@ -200,7 +201,7 @@ async fn tools(client: &Client, chain: &mut DoctorChain) {
     }
     match client.tools().all().await {
         Ok(tools) if tools.is_empty() => {
-            chain.warn(&T01, Finding::new("the server offers tools, and its list is empty"));
+            chain.warn(&T01, DoctorFinding::new("the server offers tools, and its list is empty"));
         }
         Ok(tools) => {
             chain.ok(&T01, many_tools(tools.len()));
@@ -213,7 +214,7 @@ async fn tools(client: &Client, chain: &mut DoctorChain) {
             match long.first() {
                 None => chain.ok(&T02, ""),
                 Some(first) => {
-                    let finding = Finding::new(format!(
+                    let finding = DoctorFinding::new(format!(
                         "{} have names that are too long for some applications, such as `{first}`",
                         many_tools(long.len())
                     ))
@@ -223,7 +224,7 @@ async fn tools(client: &Client, chain: &mut DoctorChain) {
             }
         }
         Err(error) => {
-            let finding = Finding::new("the list of tools cannot be read").why(error.to_string());
+            let finding = DoctorFinding::new("the list of tools cannot be read").why(error.to_string());
             chain.fail(&T01, finding, &[]);
         }
     }
@@ -237,8 +238,8 @@ fn many_tools(count: usize) -> String {
 }
 
 /// Returns the step at which connecting failed, and what mends it.
-fn explain(error: &ConnectError, is_url: bool, target: &str) -> (&'static DoctorCode, Finding) {
-    let mut finding = Finding::new(error.what.clone());
+fn explain(error: &ConnectError, is_url: bool, target: &str) -> (&'static DoctorCode, DoctorFinding) {
+    let mut finding = DoctorFinding::new(error.what.clone());
     // Here the time limit is set by a flag.
     finding.mend = error.hint.as_ref().map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
     finding.why = error.source.as_ref().map(|source| crate::exit::error_chain(&**source));
