@@ -1,6 +1,7 @@
 //! Command-line arguments as parsed by clap. The commands interpret them.
 
 mod files;
+mod registry;
 mod rules;
 mod system;
 
@@ -16,6 +17,7 @@ pub(crate) use self::files::{
     ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
     SecretRemoveArgs, SecretSetArgs,
 };
+pub(crate) use self::registry::{RegistryOptions, SearchArgs};
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
     PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
@@ -68,6 +70,8 @@ pub(crate) enum CliCommand {
     Console(ConsoleArgs),
     /// Show and decide the pending approvals of the running host
     Approve(ApproveArgs),
+    /// Find servers in the MCP registry
+    Search(SearchArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
     /// Add Hospes to the configuration of an application, or list the applications

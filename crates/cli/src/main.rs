@@ -27,6 +27,7 @@ mod paths;
 mod progress;
 mod prompt;
 mod readiness;
+mod registry;
 mod secrets;
 mod service_files;
 mod settings;
@@ -85,6 +86,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Doctor(args) => Box::pin(commands::doctor::run(args, output)).await,
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
+        CliCommand::Search(args) => Box::pin(commands::search::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),
         CliCommand::Connect(args) => commands::connect::run(&args, output),
         CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),

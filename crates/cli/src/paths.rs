@@ -55,6 +55,11 @@ pub(crate) fn log_folder() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/logs"))
 }
 
+/// Returns the path of the cache of MCP registries.
+pub(crate) fn registry_cache() -> Option<PathBuf> {
+    Some(folder("XDG_CACHE_HOME", ".cache")?.join("hospes/registry.db"))
+}
+
 /// Returns the folder with the records of connected applications.
 pub(crate) fn connections() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/connections"))

@@ -18,6 +18,7 @@ pub(crate) mod man;
 mod new_servers;
 pub(crate) mod pins;
 pub(crate) mod policy;
+pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod service;

@@ -29,6 +29,7 @@ mod processes;
 mod roots;
 mod sampling;
 mod sandbox;
+mod search;
 mod secrets;
 mod service;
 mod sign_in;
