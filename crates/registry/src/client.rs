@@ -49,6 +49,7 @@ type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone)]
 pub struct RegistryClient {
     base: Url,
+    host: String,
     fetcher: JsonFetcher,
     cache: RegistryCache,
     clock: Clock,
@@ -125,7 +126,9 @@ impl RegistryClient {
     pub fn new(base_url: &str, cache_file: Option<PathBuf>) -> Result<Self, RegistryError> {
         let base = parse_base(base_url)?;
         let cache = RegistryCache::open(cache_file.as_deref())?;
-        Ok(Self { fetcher: JsonFetcher::for_base(&base), base, cache, clock: Arc::new(Timestamp::now) })
+        let name = base.host_str().unwrap_or_default();
+        let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+        Ok(Self { fetcher: JsonFetcher::for_base(&base), base, host, cache, clock: Arc::new(Timestamp::now) })
     }
 
     /// Uses this clock instead of the system's.
@@ -141,10 +144,10 @@ impl RegistryClient {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Returns the host of the registry.
+    /// Returns the host of the registry, with its port if it is not the usual one.
     #[must_use]
     pub fn host(&self) -> &str {
-        self.base.host_str().unwrap_or_default()
+        &self.host
     }
 
     /// Finds servers by the words of a query: all words must be in the name, the title or the description. If the list
