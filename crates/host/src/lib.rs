@@ -46,7 +46,8 @@ pub use config::{
 pub use gateway::{Gateway, HostServers, HostStatus, UnknownServerError};
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub use host::{
-    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, known_labels,
+    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, ServerChanges,
+    known_labels,
 };
 pub use pins::{PinManager, PinningConfig};
 pub use sampling::Sampler;

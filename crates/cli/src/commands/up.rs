@@ -11,7 +11,7 @@ use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
 use hospes_host::pins::REVIEW_INSTRUCTION;
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
-use hospes_host::{Gateway, Host, RequestStateConfig, UpstreamAccounts};
+use hospes_host::{Gateway, Host, RequestStateConfig, ServerChanges, UpstreamAccounts};
 use hospes_policy::Preset;
 
 use super::serve::{listen, listen_error};
@@ -20,6 +20,7 @@ use crate::args::{HostOptions, UpArgs};
 use crate::attach::{self, AttachSocket};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
+use crate::config_reload::ConfigReload;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::notifications;
@@ -37,6 +38,7 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
+    let reload = ConfigReload::new(&args.host);
     let LoadedConfig { mut config, files } = load(&args.host.files)?;
     check_allowed(&args.allow_host, &args.allow_origin)?;
     let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
@@ -92,10 +94,13 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
         .shutdown_timeout(args.shutdown_timeout.unwrap_or(SHUTDOWN_GRACE));
     // Each server also has an endpoint of its own, for applications that confuse the tools of two servers.
-    let server = host.labels().iter().fold(server, |server, (name, label)| match host.gateway_of(name) {
-        Some(gateway) => server.also(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false)),
-        None => server,
-    });
+    let endpoints = server.others();
+    let serve_alone = |name: &str, label: &str| {
+        if let Some(gateway) = host.gateway_of(name) {
+            endpoints.insert(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false));
+        }
+    };
+    host.labels().iter().for_each(|(name, label)| serve_alone(name, label));
     // From the bound address, because a wildcard address is not loopback. Programs of this machine use `usable`.
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
     let may_attach = attach::is_allowed(authorization.is_some(), callers_rule);
@@ -135,12 +140,24 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     readiness::announce_ready();
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
+    let served_alone = |changes: &ServerChanges| {
+        let labels = host.labels();
+        let path = |label: &String| format!("{DEFAULT_PATH}/{label}");
+        let stays: Vec<String> = labels.iter().map(|(_, label)| path(label)).collect();
+        let gone = endpoints.paths().into_iter().filter(|path| !stays.contains(path));
+        for path in gone {
+            endpoints.remove(&path);
+        }
+        let is_new = |name: &String| changes.added.contains(name) || changes.replaced.contains(name);
+        labels.iter().filter(|(name, _)| is_new(name)).for_each(|(name, label)| serve_alone(name, label));
+    };
     // The reports never end by themselves; they are dropped when serving ends.
     let serve = async |shutdown| {
         tokio::select! {
             served = server.serve_until(shutdown) => served,
             never = attached(attaching.as_ref(), &host, rounds.as_ref()) => match never {},
             never = report(&host, output) => match never {},
+            never = reload.follow(&host, &args.host, served_alone, output) => match never {},
             never = waiting::report(&host, output) => match never {},
             never = new_servers::report(&host, begun, output) => match never {},
             never = policy::report(&host, output) => match never {},
