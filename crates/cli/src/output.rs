@@ -223,6 +223,12 @@ pub(crate) fn is_screen() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_plain
 }
 
+/// Returns true if messages go to a terminal on which a line can be redrawn.
+pub(crate) fn is_screen_for_messages() -> bool {
+    let is_plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stderr().is_terminal() && !is_plain
+}
+
 /// Returns true if there is a person who sees messages and can answer.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
