@@ -1,5 +1,7 @@
 //! `hospes up`: serves all servers behind one endpoint.
 
+mod events;
+mod found_servers;
 mod server_line;
 mod startup_text;
 mod status_reports;
@@ -8,11 +10,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
+use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
 use hospes_host::{Gateway, Host, RequestStateConfig, UpstreamAccounts};
 
+pub(crate) use self::events::EventWriter;
 pub(crate) use self::server_line::{MARGIN, line};
-use self::startup_text::print_startup;
+use self::startup_text::StartupText;
 pub(crate) use self::startup_text::{NO_POLICY, preset_line};
 use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, new_servers, policy, waiting};
@@ -22,14 +26,18 @@ use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
+use crate::live::{self, LiveScreen, LiveSources};
 use crate::notifications;
-use crate::output::{CliOutput, DIM, paint};
+use crate::output::{CliOutput, DIM, paint, printable};
 use crate::paths;
 use crate::readiness;
+use crate::screen_log;
 use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
 
 /// Default address of the endpoint.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
+/// Number of lines of the log that are printed after the screen has ended.
+const LAST_LINES: usize = 20;
 /// Default time calls may continue after the host is asked to end.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
@@ -57,6 +65,11 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     // If an application cannot show forms, the console can.
     config.console_questions.get_or_insert(!matches!(place, Some(ConsoleConfig::Off)));
 
+    let shows_screen = live::is_wanted(&args, output);
+    if shows_screen {
+        // Before the servers start, because their first lines are the ones that explain a failure.
+        screen_log::begin();
+    }
     // The address first: if it is taken, no server needs to be started.
     let listener = tokio::net::TcpListener::bind(address)
         .await
@@ -120,14 +133,21 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         }
     };
     let console = console::serve(&host, place, decisions_from, output).await?;
-    print_startup(
-        output,
-        (&url, &usable),
-        (by.as_deref(), pasted.as_deref()),
-        &files,
-        &host,
-        console.as_ref(),
-    );
+    let startup = StartupText {
+        url: &url,
+        usable: &usable,
+        by: by.as_deref(),
+        token: pasted.as_deref(),
+        files: &files,
+    };
+    let events = EventWriter::new(output);
+    let screen = if shows_screen {
+        let notice = if files.is_empty() { startup_text::first_steps() } else { Vec::new() };
+        Some(LiveScreen::open(LiveSources::new(&host, url.clone(), notice), args.ascii))
+    } else {
+        startup.print(&host, console.as_ref(), output, events);
+        None
+    };
     // Servers may still be starting: calls to them wait.
     readiness::announce_ready();
 
@@ -135,22 +155,61 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     // The reports never end by themselves; they are dropped when serving ends.
     let serve = async |shutdown| {
         tokio::select! {
-            served = server.serve_until(shutdown) => served,
+            served = server.serve_until(async {
+                shutdown.await;
+                close_screen(screen.as_ref(), &startup, &host, output).await;
+            }) => served,
             never = attached(attaching.as_ref(), &host, rounds.as_ref()) => match never {},
-            never = status_reports::report(&host, output) => match never {},
-            never = waiting::report(&host, output) => match never {},
-            never = new_servers::report(&host, begun, output) => match never {},
+            never = status_reports::report(&host, events) => match never {},
+            never = waiting::report(&host, events) => match never {},
+            never = new_servers::report(&host, begun, events) => match never {},
             never = policy::report(&host, output) => match never {},
             never = notifications::show(&host, notifies, console.as_ref()) => match never {},
+            never = act_on_screen(screen.as_ref(), &host, console.as_ref()) => match never {},
         }
     };
     let served = ending.serve(serve, last_calls).await;
+    // Again, in case serving has failed or the person did not wait for its end.
+    close_screen(screen.as_ref(), &startup, &host, output).await;
     readiness::announce_stopping();
+    if !events.is_for_people() {
+        events.event("stop", &[], String::new);
+    }
     drop((console, attaching));
     stop(host, &mut ending, output).await;
     // Last, so that `hospes status` finds the host for as long as it runs.
     drop(noted);
     served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
+}
+
+/// Acts on what the person asks for on the screen, if there is one. Never returns.
+async fn act_on_screen(
+    screen: Option<&LiveScreen>,
+    host: &Host,
+    console: Option<&ConsoleServer>,
+) -> std::convert::Infallible {
+    match screen {
+        Some(screen) => screen.run(host, console).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends the screen, if there is one, and prints what is worth keeping: the endpoint and the last lines of the log.
+async fn close_screen(
+    screen: Option<&LiveScreen>,
+    startup: &StartupText<'_>,
+    host: &Host,
+    output: CliOutput,
+) {
+    let Some(screen) = screen else { return };
+    if !screen.close().await {
+        return;
+    }
+    output.say(startup.text(host, None));
+    for line in screen_log::last_lines(LAST_LINES) {
+        let time = line.at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
+        output.say(format_args!("  {} {}", paint(DIM, time), printable(line.text.trim())));
+    }
 }
 
 /// Serves attached programs, if there is a socket. Never returns.

@@ -2,12 +2,15 @@
 //! applications.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hospes_console::ConsoleServer;
 use hospes_host::Host;
 use hospes_policy::Preset;
+use serde_json::json;
 
+use super::events::EventWriter;
+use super::found_servers::{FoundApplications, found_line};
 use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint};
 use crate::paths;
 
@@ -24,82 +27,117 @@ pub(crate) fn preset_line(preset: Preset) -> String {
     format!("preset {preset}: {asks}")
 }
 
-pub(super) fn print_startup(
-    output: CliOutput,
-    (url, usable): (&str, &str),
-    (by, token): (Option<&str>, Option<&str>),
-    files: &[std::path::PathBuf],
-    host: &Host,
-    console: Option<&ConsoleServer>,
-) {
-    if output.json {
-        let servers: Vec<String> = host.status().servers.into_iter().map(|server| server.name).collect();
-        let mut value = serde_json::json!({ "endpoint": url, "servers": servers, "pid": std::process::id() });
-        let left_out = host.status().left_out;
-        if !left_out.is_empty() {
-            value["leftOut"] = serde_json::json!(left_out);
+/// What is known once the host serves.
+pub(super) struct StartupText<'a> {
+    /// URL of the endpoint, and the one that programs of this machine use.
+    pub(super) url: &'a str,
+    pub(super) usable: &'a str,
+    /// Issuer of the tokens that the endpoint asks for.
+    pub(super) by: Option<&'a str>,
+    /// Token that applications have to show.
+    pub(super) token: Option<&'a str>,
+    /// Configuration files. None means that the built-in servers run.
+    pub(super) files: &'a [PathBuf],
+}
+
+impl StartupText<'_> {
+    /// Prints the text, or the result and an event.
+    pub(super) fn print(
+        &self,
+        host: &Host,
+        console: Option<&ConsoleServer>,
+        output: CliOutput,
+        events: EventWriter,
+    ) {
+        if output.json {
+            self.print_json(host, console, output);
+        } else {
+            output.say(self.text(host, console));
+        }
+        if !events.is_for_people() {
+            let count = host.status().servers.len();
+            let fields = [
+                ("version", json!(env!("CARGO_PKG_VERSION"))),
+                ("endpoint", json!(self.url)),
+                ("servers", json!(count)),
+                ("pid", json!(std::process::id())),
+            ];
+            events.event("start", &fields, String::new);
+        }
+    }
+
+    fn print_json(&self, host: &Host, console: Option<&ConsoleServer>, output: CliOutput) {
+        let status = host.status();
+        let servers: Vec<String> = status.servers.into_iter().map(|server| server.name).collect();
+        let mut value = json!({ "endpoint": self.url, "servers": servers, "pid": std::process::id() });
+        if !status.left_out.is_empty() {
+            value["leftOut"] = json!(status.left_out);
         }
         if let Some(console) = console {
             value["console"] = console.link().url().into();
         }
-        if let Some(token) = token {
+        if let Some(token) = self.token {
             value["token"] = token.into();
         }
-        output.value(&value);
+        output.json_line(&value.to_string());
     }
-    let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
-    // Writing into a string cannot fail.
-    let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, url));
-    // With --json the link is part of the result.
-    if let Some(console) = console.filter(|_| !output.json) {
-        let link = console.link();
-        let minutes = link.lifetime.as_secs() / 60;
-        let good =
-            paint(DIM, format!("valid once, for {minutes} minutes; `hospes console` opens a new link"));
-        let _ =
-            writeln!(text, "  {}   {}\n            {good}\n", paint(DIM, "console"), paint(CYAN, link.url()));
-    }
-    if let Some(by) = by {
-        let shown = paint(DIM, format!("required; issued by {by}"));
-        let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "tokens  "));
-    }
-    if files.is_empty() {
-        let _ = writeln!(text, "  No configuration was found. Using the built-in servers:");
-        let _ = writeln!(text, "  files in this folder (read only), time, and everything (for testing).");
-        if let Some(file) = paths::new_config_path() {
-            let shown = paths::display_path(&file);
-            let _ = writeln!(
-                text,
-                "  {}\n",
-                paint(
-                    DIM,
-                    format!("Add your own servers to {shown}, or pass any mcpServers file with --config.")
-                )
-            );
+
+    /// Returns the text for people. Without a console it has no link.
+    pub(super) fn text(&self, host: &Host, console: Option<&ConsoleServer>) -> String {
+        let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, self.url));
+        if let Some(console) = console {
+            let link = console.link();
+            let minutes = link.lifetime.as_secs() / 60;
+            let good =
+                paint(DIM, format!("valid once, for {minutes} minutes; `hospes console` opens a new link"));
+            let shown = paint(CYAN, link.url());
+            let _ = writeln!(text, "  {}   {shown}\n            {good}\n", paint(DIM, "console"));
         }
-    } else {
-        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
-    }
-    let status = host.status();
-    if let Some(preset) = status.preset {
-        let _ = writeln!(text, "  {}    {}\n", paint(DIM, "guard "), preset_line(preset));
-    }
-    if status.without_policy {
-        let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
-        if let Some(file) = paths::policy_file() {
-            let hint = format!("write rules to {}; changes take effect at once", paths::display_path(&file));
-            let _ = writeln!(text, "            {}", paint(DIM, hint));
+        if let Some(by) = self.by {
+            let shown = paint(DIM, format!("required; issued by {by}"));
+            let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "tokens  "));
         }
-        text.push('\n');
+        if self.files.is_empty() {
+            for line in first_steps() {
+                let _ = writeln!(text, "  {line}");
+            }
+            text.push('\n');
+        } else {
+            let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+            let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
+        }
+        let status = host.status();
+        if let Some(preset) = status.preset {
+            let _ = writeln!(text, "  {}    {}\n", paint(DIM, "guard "), preset_line(preset));
+        }
+        if status.without_policy {
+            let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
+            if let Some(file) = paths::policy_file() {
+                let hint =
+                    format!("write rules to {}; changes take effect at once", paths::display_path(&file));
+                let _ = writeln!(text, "            {}", paint(DIM, hint));
+            }
+            text.push('\n');
+        }
+        text.push_str(&client_snippets(self.usable, self.token, self.files));
+        let _ = write!(
+            text,
+            "\n  {}\n",
+            paint(DIM, "Ctrl-C stops the host. `hospes status` shows the state of the servers.")
+        );
+        text
     }
-    text.push_str(&client_snippets(usable, token.filter(|_| !output.json), files));
-    let _ = write!(
-        text,
-        "\n  {}\n",
-        paint(DIM, "Ctrl-C stops the host. `hospes status` shows the state of the servers.")
-    );
-    output.say(text);
+}
+
+/// Returns the next steps of somebody without a configuration. The first line names the servers that run.
+pub(super) fn first_steps() -> Vec<String> {
+    vec![
+        "No configuration: built-in servers run (files, read only; time; everything).".to_owned(),
+        found_line(&FoundApplications::count()),
+        "`hospes connect` adds Hospes to an application, `hospes add` a server.".to_owned(),
+    ]
 }
 
 /// Returns configuration snippets for a few applications.
