@@ -203,6 +203,12 @@ pub(crate) struct UpArgs {
     /// port if that is taken]
     #[arg(long, value_name = "ADDR")]
     pub(crate) console: Option<String>,
+    /// Print lines instead of showing the live screen; implied without a terminal, with CI set or TERM=dumb
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Draw the live screen with ASCII characters only
+    #[arg(long)]
+    pub(crate) ascii: bool,
     /// Time that running calls may continue after Ctrl-C, in seconds [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) shutdown_timeout: Option<Duration>,

@@ -30,7 +30,7 @@ impl ReloadedHost {
             &config,
         ]));
         let said = host.said(|line| line.contains("endpoint"));
-        let url = said.split_whitespace().last().unwrap().to_owned();
+        let url = said.split(&[' ', '='][..]).find(|word| word.starts_with("http://")).unwrap().to_owned();
         Self { house, config, host, url }
     }
 
@@ -70,8 +70,8 @@ fn servers_are_added_changed_and_removed_while_the_host_runs() {
     host.write(&[("one", one.clone()), ("two", two.clone())]);
     host.lists(&["one__greet", "two__greet"]);
     assert_eq!(host.tools("/two"), ["greet"], "the new server has an endpoint of its own");
-    let said = host.host.said(|text| text.contains("configuration reloaded"));
-    assert!(said.contains("+ two"), "{said}");
+    let said = host.host.said(|text| text.contains("event=reload"));
+    assert!(said.contains("added=two"), "{said}");
 
     // The same name with another program, and its endpoint follows it.
     host.write(&[("one", one.clone()), ("two", other)]);

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use hospes_host::config::HostConfig;
 use hospes_host::{Host, ServerChanges};
+use serde_json::Value;
 
+use super::events::EventWriter;
 use crate::args::HostOptions;
 use crate::exit::{CliResult, error_chain};
 use crate::file_watch::FileWatch;
-use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable};
+use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, paint, printable};
 use crate::paths;
 use crate::settings::{LoadedConfig, apply_options, load};
 
@@ -36,7 +38,7 @@ impl ConfigReload {
         host: &Host,
         options: &HostOptions,
         changed: impl Fn(&ServerChanges),
-        output: CliOutput,
+        events: EventWriter,
     ) -> Infallible {
         loop {
             if !self.watch.look().await {
@@ -45,31 +47,53 @@ impl ConfigReload {
             let config = match read(options) {
                 Ok(Some(config)) => config,
                 Ok(None) => {
-                    output.warn("the configuration was deleted; its servers go on until the host ends");
+                    failed(
+                        events,
+                        None,
+                        "the configuration was deleted; its servers go on until the host ends",
+                    );
                     continue;
                 }
                 Err(failure) => {
-                    output.warn(format_args!("the servers go on as they were: {}", failure.message));
+                    failed(events, None, &format!("the servers go on as they were: {}", failure.message));
                     continue;
                 }
             };
             for rejected in &config.rejected {
                 let mistakes: Vec<String> = rejected.errors.iter().map(|error| error_chain(error)).collect();
                 let name = printable(&rejected.name);
-                output.warn(format_args!("the entry of `{name}` cannot be used: {}", mistakes.join("; ")));
+                let problem = format!("the entry of `{name}` cannot be used: {}", mistakes.join("; "));
+                failed(events, Some(&rejected.name), &problem);
             }
             match host.update_servers(config).await {
                 Ok(changes) if changes.is_empty() => {}
                 Ok(changes) => {
-                    output.say(format_args!("  {}", line(&changes)));
+                    let fields = [
+                        ("added", list(&changes.added)),
+                        ("replaced", list(&changes.replaced)),
+                        ("removed", list(&changes.removed)),
+                        ("deferred", list(&changes.deferred)),
+                    ];
+                    events.event("reload", &fields, || format!("  {}", line(&changes)));
                     changed(&changes);
                 }
                 Err(error) => {
-                    output.warn(format_args!("the servers go on as they were: {}", error_chain(&error)));
+                    failed(events, None, &format!("the servers go on as they were: {}", error_chain(&error)));
                 }
             }
         }
     }
+}
+
+/// Reports a configuration that was not applied, or an entry of it.
+fn failed(events: EventWriter, server: Option<&str>, problem: &str) {
+    let fields = [("server", server.into()), ("problem", problem.into())];
+    events.event("reload_failed", &fields, || format!("  {}: {problem}", paint(YELLOW, "warning")));
+}
+
+/// Returns the names as a value, or none without names.
+fn list(names: &[String]) -> Value {
+    if names.is_empty() { Value::Null } else { names.join(",").into() }
 }
 
 /// Reads the configuration. Returns `None` if there is no file any more.
