@@ -1,5 +1,6 @@
 //! Command-line arguments as parsed by clap. The commands interpret them.
 
+mod add;
 mod files;
 mod rules;
 mod system;
@@ -12,6 +13,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
+pub(crate) use self::add::{AddArgs, RemoveArgs};
 pub(crate) use self::files::{
     ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
     SecretRemoveArgs, SecretSetArgs,
@@ -68,6 +70,10 @@ pub(crate) enum CliCommand {
     Console(ConsoleArgs),
     /// Show and decide the pending approvals of the running host
     Approve(ApproveArgs),
+    /// Add a server: from the registry, a package, a URL or a command
+    Add(AddArgs),
+    /// Remove a server from the configuration
+    Remove(RemoveArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
     /// Add Hospes to the configuration of an application, or list the applications

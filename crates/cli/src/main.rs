@@ -89,6 +89,8 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Doctor(args) => Box::pin(commands::doctor::run(args, output)).await,
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
+        CliCommand::Add(args) => Box::pin(commands::add::run(args, output)).await,
+        CliCommand::Remove(args) => commands::remove::run(&args, output),
         CliCommand::Import(args) => commands::import::run(&args, output),
         CliCommand::Connect(args) => commands::connect::run(&args, output),
         CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),

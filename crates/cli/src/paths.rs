@@ -29,6 +29,11 @@ pub(crate) fn display_path(file: &Path) -> String {
     below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
 }
 
+/// Returns the path of the cache of registries.
+pub(crate) fn registry_cache() -> Option<PathBuf> {
+    Some(folder("XDG_CACHE_HOME", ".cache")?.join("hospes/registry.db"))
+}
+
 /// Returns the path of the host's memory, which lasts from run to run.
 pub(crate) fn memory_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))

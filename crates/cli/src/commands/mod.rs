@@ -1,10 +1,12 @@
 //! Commands of the program.
 
+pub(crate) mod add;
 pub(crate) mod audit;
 pub(crate) mod auth;
 mod batch;
 pub(crate) mod call;
 pub(crate) mod completions;
+mod config_target;
 pub(crate) mod connect;
 pub(crate) mod console;
 pub(crate) mod doctor;
@@ -18,6 +20,7 @@ pub(crate) mod man;
 mod new_servers;
 pub(crate) mod pins;
 pub(crate) mod policy;
+pub(crate) mod remove;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod service;
