@@ -26,6 +26,7 @@ mod notifications;
 mod pins;
 mod policy;
 mod processes;
+mod reload;
 mod roots;
 mod sampling;
 mod sandbox;
