@@ -125,7 +125,7 @@ impl RegistryClient {
     /// If the URL cannot be that of a registry, or the cache cannot be opened.
     pub fn new(base_url: &str, cache_file: Option<PathBuf>) -> Result<Self, RegistryError> {
         let base = parse_base(base_url)?;
-        let cache = RegistryCache::open(cache_file.as_deref())?;
+        let cache = RegistryCache::open(cache_file)?;
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         Ok(Self { fetcher: JsonFetcher::for_base(&base), base, host, cache, clock: Arc::new(Timestamp::now) })
@@ -332,7 +332,7 @@ impl RegistryClient {
             }
             let url = self.list_url(since, cursor.as_deref());
             let response = self.get(&url, &HeaderMap::new()).await?;
-            let body = self.success(&url, response, "the list of servers")?;
+            let body = self.success(&url, &response, "the list of servers")?;
             let page = self.page(&url, &body)?;
             report.pages += 1;
             report.skipped += page.skipped;
@@ -411,7 +411,7 @@ impl RegistryClient {
             }
             _ => {
                 let etag = response.etag();
-                let body = self.success(url, response, what)?;
+                let body = self.success(url, &response, what)?;
                 let answer = StoredAnswer { etag, body: body.clone(), fetched_at: self.now() };
                 self.cache.store_answer(self.base_url(), &target, answer).await?;
                 body
@@ -425,7 +425,7 @@ impl RegistryClient {
     }
 
     /// Returns the body of a response that is JSON with status 200.
-    fn success(&self, url: &Url, response: JsonResponse, what: &str) -> Result<Vec<u8>, RegistryError> {
+    fn success(&self, url: &Url, response: &JsonResponse, what: &str) -> Result<Vec<u8>, RegistryError> {
         let not_registry = |what: String| RegistryError::NotRegistry { url: shown(url), what };
         if let Some(to) = redirect_target(url, response.status, &response.headers) {
             return Err(RegistryError::Redirect { url: shown(url), to: read_escape(&shown(&to)) });

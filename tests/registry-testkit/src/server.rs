@@ -310,7 +310,7 @@ fn respond_to(state: &ServerState, request: &TestRequest) -> (TestResponse, Opti
         ["redirect", name] => {
             with_header(respond(302, "text/plain", ""), "location", &format!("{}/files/{name}", state.base))
         }
-        [path @ ..] => match state.files.get(&path.join("/")) {
+        path => match state.files.get(&path.join("/")) {
             Some(content) => respond(200, "application/json", content.clone()),
             None => not_found("Path"),
         },
