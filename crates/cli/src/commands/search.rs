@@ -70,7 +70,7 @@ async fn refresh(registry: &RegistryClient, output: CliOutput) -> CliResult {
 /// Returns what happened, without the advice.
 fn first_part(error: &hospes_registry::RegistryError) -> String {
     let text = error.to_string();
-    text.split_once("; ").map_or(text.clone(), |(first, _)| first.to_owned())
+    text.split_once("; ").map_or_else(|| text.clone(), |(first, _)| first.to_owned())
 }
 
 fn explain_nothing(

@@ -1,4 +1,5 @@
 //! `hospes search`, against a registry on loopback.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use hospes_registry_testkit::RegistryServer;
 use serde_json::Value;
