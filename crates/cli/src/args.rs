@@ -2,6 +2,7 @@
 
 mod add;
 mod files;
+mod registry;
 mod rules;
 mod system;
 
@@ -18,6 +19,7 @@ pub(crate) use self::files::{
     ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
     SecretRemoveArgs, SecretSetArgs,
 };
+pub(crate) use self::registry::{RegistryOptions, SearchArgs};
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
     PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
@@ -74,6 +76,8 @@ pub(crate) enum CliCommand {
     Add(AddArgs),
     /// Remove a server from the configuration
     Remove(RemoveArgs),
+    /// Find servers in the MCP registry
+    Search(SearchArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
     /// Add Hospes to the configuration of an application, or list the applications

@@ -29,6 +29,7 @@ mod paths;
 mod progress;
 mod prompt;
 mod readiness;
+mod registry;
 mod screen_log;
 mod secrets;
 mod service_files;
@@ -91,6 +92,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
         CliCommand::Add(args) => Box::pin(commands::add::run(args, output)).await,
         CliCommand::Remove(args) => commands::remove::run(&args, output),
+        CliCommand::Search(args) => Box::pin(commands::search::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),
         CliCommand::Connect(args) => commands::connect::run(&args, output),
         CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),

@@ -29,11 +29,6 @@ pub(crate) fn display_path(file: &Path) -> String {
     below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
 }
 
-/// Returns the path of the cache of registries.
-pub(crate) fn registry_cache() -> Option<PathBuf> {
-    Some(folder("XDG_CACHE_HOME", ".cache")?.join("hospes/registry.db"))
-}
-
 /// Returns the path of the host's memory, which lasts from run to run.
 pub(crate) fn memory_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
@@ -58,6 +53,11 @@ pub(crate) fn state_file() -> Option<PathBuf> {
 /// Returns the folder of the log files.
 pub(crate) fn log_folder() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/logs"))
+}
+
+/// Returns the path of the cache of MCP registries.
+pub(crate) fn registry_cache() -> Option<PathBuf> {
+    Some(folder("XDG_CACHE_HOME", ".cache")?.join("hospes/registry.db"))
 }
 
 /// Returns the folder with the records of connected applications.

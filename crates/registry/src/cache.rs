@@ -373,6 +373,3 @@ fn is_unusable(error: &rusqlite::Error) -> bool {
 fn time(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH)
 }
-
-#[cfg(test)]
-mod tests;

@@ -266,6 +266,12 @@ impl RegistryClient {
         let url = self.path_url(&[name, "versions", version]);
         let answer = match self.cached(&url, &what, true).await {
             Err(error @ RegistryError::Offline { .. }) => return self.listed(name, version, error).await,
+            Err(error @ RegistryError::NotFound { .. }) => {
+                if version == "latest" {
+                    self.cache.forget(self.base_url(), name).await?;
+                }
+                return Err(error);
+            }
             answer => answer?,
         };
         let value = self.json(&url, &answer.value)?;

@@ -43,10 +43,6 @@ impl JsonFetcher {
         Self(EgressClient::new(policy, CONNECT_TIMEOUT).max_head(MAX_HEAD.0, MAX_HEAD.1))
     }
 
-    pub(crate) fn client(&self) -> &EgressClient {
-        &self.0
-    }
-
     /// Sends a GET request, and reads the response. Redirects are followed only to the same origin.
     pub(crate) async fn get(
         &self,

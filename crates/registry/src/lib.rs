@@ -40,7 +40,9 @@
 //! | `artifact` | [`ArtifactClient`]: hashes of packages, downloads of bundles |
 //! | `card` | server cards and catalogs of a domain |
 
+mod artifact;
 mod cache;
+mod card;
 mod client;
 mod entry;
 mod error;
@@ -48,8 +50,15 @@ mod fetch;
 mod launch;
 mod page;
 mod rank;
+mod trust;
+mod validate;
 mod version;
 
+pub use self::artifact::{
+    ArtifactClient, ArtifactError, DownloadProgress, DownloadedFile, MAX_BUNDLE_BYTES, PackageRegistries,
+    ResolvedArtifact,
+};
+pub use self::card::{domain_cards, endpoint_card};
 pub use self::client::{Answer, AnswerSource, RefreshMode, RefreshReport, RegistryClient, SearchResults};
 pub use self::entry::{
     Argument, ArgumentKind, EntryError, EntryStatus, Icon, Input, InputFormat, KeyValueInput,
@@ -63,6 +72,8 @@ pub use self::launch::{
     Question, QuestionKind, QuestionTarget, SandboxSuggestion, SecretPosition, TextPart, launch_options,
     local_name, own_domain, questions,
 };
+pub use self::trust::{Publisher, TrustContext, TrustSign, publisher, trust_signs};
+pub use self::validate::{Violation, validate};
 
 /// Base URL of the official registry.
 pub const DEFAULT_REGISTRY: &str = "https://registry.modelcontextprotocol.io";

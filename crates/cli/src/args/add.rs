@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::RegistryOptions;
 use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -36,9 +37,8 @@ pub(crate) struct AddArgs {
     /// Show what would be added, and start and change nothing
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
-    /// Base URL of the registry
-    #[arg(long, value_name = "URL", env = "HOSPES_REGISTRY", default_value = hospes_registry::DEFAULT_REGISTRY)]
-    pub(crate) registry: String,
+    #[command(flatten)]
+    pub(crate) registry: RegistryOptions,
     /// Configuration file to add the server to [default: config.toml in the configuration folder]
     #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Option<PathBuf>,

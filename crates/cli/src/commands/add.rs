@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hospes_host::config::{add_servers, servers_text};
+use hospes_host::pins::PinState;
 use hospes_host::upstream::UpstreamState;
 use hospes_registry::{
-    AnswerSource, LaunchOption, LaunchPlan, LaunchSettings, RegistryClient, ServerEntry, launch_options,
-    local_name, questions,
+    ArtifactClient, Choice, LaunchOption, LaunchPlan, LaunchSettings, PackageRegistries, ResolvedArtifact,
+    ServerEntry, TrustContext, launch_options, local_name, questions, trust_signs,
 };
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -28,6 +29,7 @@ use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, paint, printable};
 use crate::progress::StepBar;
+use crate::registry::open_registry;
 use crate::secrets::SecretStore;
 use crate::{deciders, paths};
 
@@ -50,13 +52,24 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         return Err(CliError::usage(format!("there is already a server `{}`", printable(name)))
             .hint("choose another --name, or remove that server first: hospes remove NAME"));
     }
-    // A program that may not decide is refused before anything is started: adding a server accepts what it offers.
-    let by = if may_ask || args.yes { Some(deciders::decider().await?) } else { None };
+    // A person accepts what the server offers. A script may add a server, and the rules decide whether it has to wait.
+    let by = match (may_ask, args.yes) {
+        (true, _) => Some(deciders::decider().await?),
+        (false, true) => deciders::decider().await.ok(),
+        (false, false) => None,
+    };
 
     let found = find(source, &args, may_ask, output).await?;
     let named = |full: &str| args.local_name.clone().unwrap_or_else(|| local_name(full, is_taken));
     let planned = match found {
-        Found::Entry { entry, registry } => plan(&entry, registry, &args, &named, may_ask, output)?,
+        Found::Entry { entry, registry } => {
+            let known: Vec<&str> = existing
+                .iter()
+                .map(|server| server.origin.registry.as_deref().unwrap_or(&server.name))
+                .collect();
+            let chosen = ChosenEntry { entry: &entry, registry: registry.as_deref(), known };
+            plan(&chosen, &args, &named, may_ask, output).await?
+        }
         Found::Url(url) => {
             let host = url::Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned));
             let name = named(&format!("url/{}", host.unwrap_or_default().replace('.', "-")));
@@ -84,10 +97,9 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
             return Err(CliError::usage("cancelled; nothing was changed"));
         }
     }
-    let Some(by) = by else { return Ok(()) };
     let mut ending = InterruptListener::new()?;
     let begun = Instant::now();
-    let trial = ServerTrial::start(planned.draft.resolved()?)?;
+    let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
     let work = async {
         let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
         let report = trial.report().await;
@@ -108,7 +120,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
             match ending.unless(answer).await {
                 None => Err(interrupted("nothing was added")),
                 Some(false) => Err(CliError::usage("not added; nothing was changed")),
-                Some(true) => conclude(&planned, &target, &trial, report, &by, &args, output).await,
+                Some(true) => conclude(&planned, &target, &trial, report, by.as_deref(), &args, output).await,
             }
         }
     };
@@ -139,23 +151,13 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
 
 /// What was found for the word of the command line.
 enum Found {
-    Entry { entry: Box<ServerEntry>, registry: Option<(String, AnswerSource)> },
+    Entry { entry: Box<ServerEntry>, registry: Option<String> },
     Url(String),
     Command(Vec<String>),
 }
 
 async fn find(source: AddSource, args: &AddArgs, may_ask: bool, output: CliOutput) -> CliResult<Found> {
-    let registry = || {
-        RegistryClient::new(&args.registry, paths::registry_cache()).map_err(|error| {
-            CliError::usage(format!("cannot use the registry {}", printable(&args.registry)))
-                .with_cause(&error)
-        })
-    };
-    let failed = |error: hospes_registry::RegistryError| {
-        CliError::new(FailureCode::Unreachable, "the registry cannot be asked").with_cause(&error).hint(
-            "a package, a URL or a command needs no registry: hospes add npm:NAME@VERSION; --registry names another",
-        )
-    };
+    let registry = || open_registry(&args.registry);
     match source {
         AddSource::Url(url) => Ok(Found::Url(url)),
         AddSource::Command(words) => Ok(Found::Command(words)),
@@ -165,8 +167,8 @@ async fn find(source: AddSource, args: &AddArgs, may_ask: bool, output: CliOutpu
             let bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
             let answer = registry.entry(&name, args.version.as_deref()).await;
             drop(bar);
-            let answer = answer.map_err(failed)?;
-            let registry = Some((registry.host().to_owned(), answer.source));
+            let answer = answer?;
+            let registry = Some(registry.host().to_owned());
             Ok(Found::Entry { entry: Box::new(answer.value), registry })
         }
         AddSource::Words(words) => {
@@ -174,7 +176,7 @@ async fn find(source: AddSource, args: &AddArgs, may_ask: bool, output: CliOutpu
             let bar = StepBar::spinner(&format!("searching {}", registry.host()), output);
             let answer = registry.search(&words, MAX_CANDIDATES).await;
             drop(bar);
-            let answer = answer.map_err(failed)?;
+            let answer = answer?;
             let total = answer.value.total;
             let mut entries = answer.value.entries;
             let chosen = match entries.len() {
@@ -189,12 +191,11 @@ async fn find(source: AddSource, args: &AddArgs, may_ask: bool, output: CliOutpu
                 _ => choose(&entries, total, (registry.host(), may_ask), output)?,
             };
             let mut entry = entries.swap_remove(chosen);
-            let mut source = answer.source;
             if args.version.is_some() {
-                let answer = registry.entry(&entry.name, args.version.as_deref()).await.map_err(failed)?;
-                (entry, source) = (answer.value, answer.source);
+                let answer = registry.entry(&entry.name, args.version.as_deref()).await?;
+                entry = answer.value;
             }
-            let registry = Some((registry.host().to_owned(), source));
+            let registry = Some(registry.host().to_owned());
             Ok(Found::Entry { entry: Box::new(entry), registry })
         }
     }
@@ -248,15 +249,63 @@ impl Planned {
     }
 }
 
-/// Chooses how an entry is run, asks its questions, and plans the start.
-fn plan(
+/// An entry of a registry, or of a package.
+struct ChosenEntry<'a> {
+    entry: &'a ServerEntry,
+    /// Host of the registry. `None` for a package that was named.
+    registry: Option<&'a str>,
+    /// Names of the configured servers.
+    known: Vec<&'a str>,
+}
+
+/// Asks the package registry for the hash of the package. `None` for a remote server.
+async fn resolve(
     entry: &ServerEntry,
-    registry: Option<(String, AnswerSource)>,
+    option: &LaunchOption,
+    args: &AddArgs,
+    output: CliOutput,
+) -> CliResult<Option<ResolvedArtifact>> {
+    let Choice::Package(index) = option.choice else { return Ok(None) };
+    let Some(package) = entry.packages.get(index) else { return Ok(None) };
+    let _bar =
+        StepBar::spinner(&format!("asking for the hash of {}", printable(&package.identifier)), output);
+    let resolved = ArtifactClient::new(package_registries(args)).resolve(package).await;
+    resolved.map(Some).map_err(|error| {
+        let text = format!("the package of `{}` was not found", printable(&entry.name));
+        CliError::new(FailureCode::Unreachable, text).with_cause(&error)
+    })
+}
+
+/// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
+fn package_registries(args: &AddArgs) -> PackageRegistries {
+    let mut registries = PackageRegistries::default();
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(npm) = variable("npm_config_registry").or_else(|| variable("NPM_CONFIG_REGISTRY")) {
+        registries.npm = npm;
+    }
+    if let Some(index) = variable("UV_DEFAULT_INDEX") {
+        registries.pypi = index.trim_end_matches('/').trim_end_matches("/simple").to_owned();
+    }
+    // A registry on this machine may list files of this machine.
+    let base = args.registry.registry.as_deref().and_then(|base| url::Url::parse(base).ok());
+    registries.local_bundles = base.is_some_and(|base| match base.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    });
+    registries
+}
+
+/// Chooses how an entry is run, asks its questions, and plans the start.
+async fn plan(
+    chosen: &ChosenEntry<'_>,
     args: &AddArgs,
     named: &impl Fn(&str) -> String,
     may_ask: bool,
     output: CliOutput,
 ) -> CliResult<Planned> {
+    let ChosenEntry { entry, registry, known } = chosen;
     let options = launch_options(entry);
     let option = select(entry, &options, args)?;
     let title = entry.title.as_deref().unwrap_or(&entry.name);
@@ -265,10 +314,12 @@ fn plan(
         announce(format_args!("\n  {} asks for:", paint(output::BOLD, printable(title))));
     }
     let answers = answers::collect(&asked, args, may_ask, output)?;
-    let plan =
-        LaunchPlan::new(entry, option.choice, &answers, &LaunchSettings::default()).map_err(|error| {
-            CliError::usage(format!("`{}` cannot be started", printable(&entry.name))).with_cause(&error)
-        })?;
+    let artifact = resolve(entry, option, args, output).await?;
+    let mut settings = LaunchSettings::default();
+    settings.digest = artifact.as_ref().and_then(|artifact| artifact.digest.clone());
+    let plan = LaunchPlan::new(entry, option.choice, &answers, &settings).map_err(|error| {
+        CliError::usage(format!("`{}` cannot be started", printable(&entry.name))).with_cause(&error)
+    })?;
     if plan.install.is_some() {
         return Err(CliError::usage(format!("packages of type {} are not installed yet", option.kind))
             .hint("choose another one with --package, or install it and add its command after `--`"));
@@ -281,10 +332,17 @@ fn plan(
     let server = draft.entry()?;
     let mut screen = Screen::default();
     screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
-    view::origin(&mut screen, entry, registry.as_ref().map(|(host, source)| (host.as_str(), *source)));
+    if let Some(host) = registry {
+        let mut context = TrustContext::new(host, jiff::Timestamp::now());
+        context.known_names.clone_from(known);
+        view::origin(&mut screen, entry, &trust_signs(entry, &context), host);
+    }
     let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
     let others: Vec<String> = usable.map(|other| other.kind.clone()).collect();
     view::launch(&mut screen, Some(option), &server, &others);
+    if let Some(artifact) = &artifact {
+        view::artifact(&mut screen, artifact);
+    }
     view::permissions(&mut screen, Some(&plan), &server);
     Ok(Planned { draft, screen: screen.text() })
 }
@@ -363,7 +421,7 @@ async fn conclude(
     target: &ConfigTarget,
     trial: &ServerTrial,
     report: TrialReport,
-    by: &str,
+    by: Option<&str>,
     args: &AddArgs,
     output: CliOutput,
 ) -> CliResult<TrialReport> {
@@ -376,8 +434,13 @@ async fn conclude(
             servers_text(&entries)
         ))
     })?;
-    if let Some(pinned) = &report.pinned {
-        trial.accept(pinned, by).await?;
+    match (&report.pinned, by) {
+        (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
+        (Some(pinned), None) if pinned.state != PinState::Accepted => output.warn(format_args!(
+            "what it offers waits for a person: hospes pins accept {}",
+            printable(&planned.draft.name)
+        )),
+        _ => {}
     }
     // First the secrets: a file that refers to missing ones would be worse than secrets that nothing refers to.
     if !planned.draft.secrets.is_empty() {

@@ -21,6 +21,7 @@ mod new_servers;
 pub(crate) mod pins;
 pub(crate) mod policy;
 pub(crate) mod remove;
+pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod service;

@@ -30,6 +30,7 @@ mod reload;
 mod roots;
 mod sampling;
 mod sandbox;
+mod search;
 mod secrets;
 mod service;
 mod sign_in;

@@ -17,12 +17,18 @@ mod words;
 use crate::entry::{ServerEntry, TransportKind};
 
 pub use self::answers::{AnswerProblem, Answers};
+pub(crate) use self::choice::remote_host;
 pub use self::choice::{Choice, LaunchOption, Obstacle, OptionReason, launch_options, own_domain};
+pub(crate) use self::docker::full_reference;
 pub use self::local_name::local_name;
 pub use self::permission::{NetworkSuggestion, Permission, SandboxSuggestion};
 pub use self::questions::{Question, QuestionKind, QuestionTarget, questions};
+pub(crate) use self::template::{Piece, pieces};
 pub use self::text::{PlannedText, TextPart};
-pub(crate) use self::words::{is_image, is_version, looks_like_range, package_name_problem, split_image};
+pub(crate) use self::words::{
+    is_at_domain, is_registry_host, is_sha256, is_usual_registry, looks_like_range, package_name_problem,
+    split_image,
+};
 
 /// Settings of a plan.
 #[derive(Clone, Debug, Default)]
