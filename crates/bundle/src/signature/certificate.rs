@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
-use der::Decode as _;
-use x509_cert::ext::pkix::SubjectKeyIdentifier;
+use der::asn1::{ObjectIdentifier, Utf8StringRef};
+use der::{Decode as _, Tag};
+use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectKeyIdentifier};
 use x509_cert::name::Name;
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
@@ -11,6 +12,8 @@ use x509_cert::spki::SubjectPublicKeyInfoOwned;
 use super::cms::{Parts, unreadable};
 use super::keys::certificate_scheme;
 
+/// Use of a certificate for code signing (RFC 5280 §4.2.1.12).
+const CODE_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.3");
 /// Longest name that is shown, in characters.
 const MAX_NAME: usize = 200;
 
@@ -26,8 +29,19 @@ pub(super) struct Certificate<'d> {
 impl<'d> Certificate<'d> {
     pub(super) fn parse(der: &'d [u8]) -> Result<Self, String> {
         let decoded = x509_cert::Certificate::from_der(der).map_err(unreadable)?;
-        let whole = Parts::of(der)?.tagged(der::Tag::Sequence, "certificate")?;
-        let body = Parts::of(whole.value)?.tagged(der::Tag::Sequence, "certificate's body")?.whole;
+        let whole = Parts::of(der)?.tagged(Tag::Sequence, "certificate")?;
+        let body = Parts::of(whole.value)?.tagged(Tag::Sequence, "certificate's body")?.whole;
+        let tbs = decoded.tbs_certificate();
+        for attribute in tbs.subject().iter().chain(tbs.issuer().iter()) {
+            // The text of an attribute is not looked at when the name is decoded.
+            match attribute.value.header().tag() {
+                Tag::Utf8String => {
+                    let _text = attribute.value.decode_as::<Utf8StringRef<'_>>().map_err(unreadable)?;
+                }
+                Tag::PrintableString | Tag::Ia5String | Tag::TeletexString | Tag::BmpString => {}
+                other => return Err(unreadable(format!("a name has a part of the type {other}"))),
+            }
+        }
         Ok(Self { der, body, decoded })
     }
 
@@ -47,6 +61,12 @@ impl<'d> Certificate<'d> {
     pub(super) fn has_key_identifier(&self, identifier: &[u8]) -> bool {
         let found = self.decoded.tbs_certificate().get_extension::<SubjectKeyIdentifier>();
         matches!(found, Ok(Some((_, found))) if found.0.as_bytes() == identifier)
+    }
+
+    /// Returns true if the certificate itself names code signing among its uses.
+    pub(super) fn is_for_code_signing(&self) -> bool {
+        let found = self.decoded.tbs_certificate().get_extension::<ExtendedKeyUsage>();
+        matches!(found, Ok(Some((_, uses))) if uses.0.contains(&CODE_SIGNING))
     }
 
     pub(super) fn is_self_issued(&self) -> bool {

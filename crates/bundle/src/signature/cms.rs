@@ -53,17 +53,20 @@ impl<'d> SignedData<'d> {
         if content_info.oid()? != SIGNED_DATA {
             return Err("it is no signature: its type is not signed data".to_owned());
         }
-        let signed_data = content_info.context(0)?.ok_or_else(|| unreadable("there is no content"))?;
+        let signed_data = content_info.context(0, true).ok_or_else(|| unreadable("there is no content"))?;
         content_info.end()?;
         let mut fields = Parts::of_whole(signed_data.value)?;
         fields.tagged(Tag::Integer, "version")?;
-        fields.tagged(Tag::Set, "list of digests")?;
+        let digests = Parts::of(fields.tagged(Tag::Set, "list of digests")?.value)?.rest();
+        let digests = digests.into_iter().map(algorithm).collect::<Result<Vec<_>, _>>()?;
         check_content(fields.tagged(Tag::Sequence, "content")?)?;
-        let certificates = match fields.context(0)? {
+        let certificates = match fields.context(0, true) {
             Some(set) => Parts::of(set.value)?.rest(),
             None => Vec::new(),
         };
-        fields.context(1)?;
+        if fields.context(1, true).is_some() {
+            return Err("it has revocation lists, which are not read".to_owned());
+        }
         let signers = Parts::of(fields.tagged(Tag::Set, "list of signers")?.value)?.rest();
         fields.end()?;
         let [signer] = signers.as_slice() else {
@@ -71,13 +74,17 @@ impl<'d> SignedData<'d> {
         };
         let is_certificate = |part: &Part<'d>| part.tag == Tag::Sequence;
         let certificates = certificates.into_iter().filter(is_certificate).map(|part| part.whole).collect();
-        Self::of_signer(signer, certificates)
+        Self::of_signer(signer, certificates, &digests)
     }
 
-    fn of_signer(signer: &Part<'d>, certificates: Vec<&'d [u8]>) -> Result<Self, String> {
-        let mut fields = Parts::of(signer.value)?;
+    fn of_signer(
+        signer: &Part<'d>,
+        certificates: Vec<&'d [u8]>,
+        digests: &[ObjectIdentifier],
+    ) -> Result<Self, String> {
+        let mut fields = signer.sequence()?;
         fields.tagged(Tag::Integer, "version of the signer")?;
-        let signer = match fields.context(0)? {
+        let signer = match fields.context(0, false) {
             Some(identifier) => SignerName::KeyIdentifier(identifier.value),
             None => {
                 let name = fields.tagged(Tag::Sequence, "name of the signer")?;
@@ -90,17 +97,23 @@ impl<'d> SignedData<'d> {
                 }
             }
         };
-        let digest = DigestKind::of(algorithm(fields.tagged(Tag::Sequence, "digest")?)?)?;
-        let Some(attributes) = fields.context(0)? else {
+        let digest = algorithm(fields.tagged(Tag::Sequence, "digest")?)?;
+        if !digests.contains(&digest) {
+            return Err("it does not list the digest that its signer uses".to_owned());
+        }
+        let digest = DigestKind::of(digest)?;
+        let Some(signed_attributes) = fields.context(0, true) else {
             return Err("it has no authenticated attributes, which say what was signed".to_owned());
         };
         let signature_algorithm = algorithm(fields.tagged(Tag::Sequence, "algorithm")?)?;
         let signature = fields.tagged(Tag::OctetString, "signature")?.value;
-        fields.context(1)?;
+        if let Some(unsigned) = fields.context(1, true) {
+            attributes(unsigned)?;
+        }
         fields.end()?;
-        let message_digest = message_digest(attributes.value)?;
+        let message_digest = message_digest(&attributes(signed_attributes)?)?;
         // They are signed as a SET, and stored with another tag (RFC 5652 §5.4).
-        let mut attributes = attributes.whole.to_vec();
+        let mut attributes = signed_attributes.whole.to_vec();
         if let Some(tag) = attributes.first_mut() {
             *tag = 0x31;
         }
@@ -139,14 +152,26 @@ fn check_content(content: Part<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the digest of the content. The attributes must have it once, and the type of the content once.
-fn message_digest(attributes: &[u8]) -> Result<&[u8], String> {
-    let (mut digest, mut content_type) = (None, None);
-    for attribute in Parts::of(attributes)?.rest() {
-        let mut fields = Parts::of(attribute.value)?;
+/// Type of an attribute, and its values.
+type Attribute<'d> = (ObjectIdentifier, Vec<Part<'d>>);
+
+fn attributes(set: Part<'_>) -> Result<Vec<Attribute<'_>>, String> {
+    let mut attributes = Vec::new();
+    for part in Parts::of(set.value)?.rest() {
+        let mut fields = part.sequence()?;
         let kind = fields.oid()?;
-        let values = Parts::of(fields.tagged(Tag::Set, "values of an attribute")?.value)?.rest();
-        let slot = match kind {
+        let values = Parts::of(fields.tagged(Tag::Set, "list of an attribute's values")?.value)?.rest();
+        fields.end()?;
+        attributes.push((kind, values));
+    }
+    Ok(attributes)
+}
+
+/// Returns the digest of the content. The attributes must have it once, and the type of the content once.
+fn message_digest<'d>(attributes: &[Attribute<'d>]) -> Result<&'d [u8], String> {
+    let (mut digest, mut content_type) = (None, None);
+    for (kind, values) in attributes {
+        let slot = match *kind {
             MESSAGE_DIGEST => &mut digest,
             CONTENT_TYPE => &mut content_type,
             _ => continue,
@@ -168,11 +193,25 @@ fn message_digest(attributes: &[u8]) -> Result<&[u8], String> {
 }
 
 fn algorithm(identifier: Part<'_>) -> Result<ObjectIdentifier, String> {
-    Parts::of(identifier.value)?.oid()
+    let mut fields = identifier.sequence()?;
+    let oid = fields.oid()?;
+    // Parameters: none, or whatever the algorithm has.
+    fields.next();
+    fields.end()?;
+    Ok(oid)
 }
 
 pub(super) fn unreadable(why: impl std::fmt::Display) -> String {
     format!("it cannot be read: {why}")
+}
+
+impl<'d> Part<'d> {
+    fn sequence(self) -> Result<Parts<'d>, String> {
+        if self.tag != Tag::Sequence {
+            return Err(unreadable("a sequence is missing"));
+        }
+        Parts::of(self.value)
+    }
 }
 
 /// Parts of a structure, in their order.
@@ -216,10 +255,10 @@ impl<'d> Parts<'d> {
             .map_err(unreadable)
     }
 
-    /// Takes the next part if it has this context-specific tag.
-    fn context(&mut self, number: u32) -> Result<Option<Part<'d>>, String> {
-        let has_number = |part: &Part<'d>| matches!(part.tag, Tag::ContextSpecific { number: found, .. } if found == TagNumber(number));
-        Ok(self.0.next_if(has_number))
+    /// Takes the next part if it has this context-specific tag, which is that of a structure or of plain bytes.
+    fn context(&mut self, number: u32, is_structure: bool) -> Option<Part<'d>> {
+        let tag = Tag::ContextSpecific { constructed: is_structure, number: TagNumber(number) };
+        self.0.next_if(|part| part.tag == tag)
     }
 
     pub(super) fn rest(self) -> Vec<Part<'d>> {

@@ -19,7 +19,6 @@ const ECDSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.100
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// Digest of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +65,15 @@ pub(super) fn scheme<'k>(
     key: &'k SubjectPublicKeyInfoOwned,
 ) -> Result<Scheme<'k>, String> {
     let stated = match *algorithm {
-        // These name no digest; Ed25519 has its own, and the attributes use SHA-512 with it (RFC 8419).
+        // These name no digest.
         RSA | EC_KEY => Some(digest),
-        ED25519 => (digest == DigestKind::Sha512).then_some(digest),
         ref other => digest_of(other),
     };
     let family = match *algorithm {
         RSA | RSA_SHA256 | RSA_SHA384 | RSA_SHA512 => RSA,
         EC_KEY | ECDSA_SHA256 | ECDSA_SHA384 | ECDSA_SHA512 => EC_KEY,
-        ED25519 => ED25519,
         other => {
-            return Err(format!(
-                "it uses the algorithm {other}; RSA PKCS #1, ECDSA and Ed25519 are accepted"
-            ));
+            return Err(format!("it uses the algorithm {other}; RSA PKCS #1 and ECDSA are accepted"));
         }
     };
     if stated != Some(digest) {
@@ -92,8 +87,7 @@ pub(super) fn certificate_scheme<'k>(
     algorithm: &ObjectIdentifier,
     key: &'k SubjectPublicKeyInfoOwned,
 ) -> Option<Scheme<'k>> {
-    let digest = if *algorithm == ED25519 { DigestKind::Sha512 } else { digest_of(algorithm)? };
-    scheme(algorithm, digest, key).ok()
+    scheme(algorithm, digest_of(algorithm)?, key).ok()
 }
 
 fn digest_of(algorithm: &ObjectIdentifier) -> Option<DigestKind> {
@@ -121,7 +115,6 @@ fn with_key(
         (RSA, _, Sha256) => &algorithms::RSA_PKCS1_2048_8192_SHA256,
         (RSA, _, Sha384) => &algorithms::RSA_PKCS1_2048_8192_SHA384,
         (RSA, _, Sha512) => &algorithms::RSA_PKCS1_2048_8192_SHA512,
-        (ED25519, ..) => &algorithms::ED25519,
         (_, Some(P256), Sha256) => &algorithms::ECDSA_P256_SHA256_ASN1,
         (_, Some(P256), Sha384) => &algorithms::ECDSA_P256_SHA384_ASN1,
         (_, Some(P256), Sha512) => &algorithms::ECDSA_P256_SHA512_ASN1,

@@ -14,7 +14,7 @@
 //! # Differences from `openssl cms -verify -noverify`
 //! Refused here, although OpenSSL accepts them:
 //! - digests other than SHA-256, SHA-384 and SHA-512, RSA keys below 2048 bits, RSA-PSS, and curves other than P-256,
-//!   P-384, P-521 and Ed25519;
+//!   P-384 and P-521;
 //! - signatures without authenticated attributes, whose bytes could also be read as attributes;
 //! - several signers, several blocks, content inside of the signature, and bytes behind it;
 //! - BER that is not DER;
@@ -160,7 +160,9 @@ fn verdict(
     if certificate.is_self_issued() {
         return SignatureVerdict::SelfSigned { signer };
     }
-    let untrusted_why = roots.check(certificate.der(), &signed.certificates, now).err();
+    let traced = roots.check(certificate.der(), &signed.certificates, now);
+    let is_for_code = certificate.is_for_code_signing().then_some(());
+    let untrusted_why = traced.and_then(|()| is_for_code.ok_or_else(trust::not_for_code)).err();
     SignatureVerdict::Signed {
         signer,
         issuer: certificate.issuer_name(),

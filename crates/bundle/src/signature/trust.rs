@@ -37,7 +37,8 @@ impl TrustRoots {
         Self { anchors: certificates.into_iter().filter_map(anchor).collect() }
     }
 
-    /// Traces a certificate to a root. The error says why that is not possible.
+    /// Traces a certificate to a root. The error says why that is not possible. Authorities need not name code signing,
+    /// but if they name uses, it must be among them.
     pub(super) fn check(&self, certificate: &[u8], others: &[&[u8]], now: SystemTime) -> Result<(), String> {
         let certificate = CertificateDer::from(certificate);
         let others: Vec<CertificateDer<'_>> = others.iter().map(|der| CertificateDer::from(*der)).collect();
@@ -48,7 +49,7 @@ impl TrustRoots {
                 &self.anchors,
                 &others,
                 UnixTime::since_unix_epoch(now),
-                KeyUsage::required(CODE_SIGNING),
+                KeyUsage::required_if_present(CODE_SIGNING),
                 None,
                 None,
             )
@@ -58,10 +59,14 @@ impl TrustRoots {
             webpki::Error::UnknownIssuer => "its issuer is not trusted on this system".to_owned(),
             webpki::Error::CertExpired { .. } => "a certificate has expired".to_owned(),
             webpki::Error::CertNotValidYet { .. } => "a certificate is not valid yet".to_owned(),
-            webpki::Error::RequiredEkuNotFoundContext(_) => "it is not made for code signing".to_owned(),
+            webpki::Error::RequiredEkuNotFoundContext(_) => not_for_code(),
             other => format!("its chain is not accepted: {other}"),
         })
     }
+}
+
+pub(super) fn not_for_code() -> String {
+    "it is not made for code signing".to_owned()
 }
 
 impl fmt::Debug for TrustRoots {
