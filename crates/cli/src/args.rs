@@ -72,12 +72,12 @@ pub(crate) enum CliCommand {
     Console(ConsoleArgs),
     /// Show and decide the pending approvals of the running host
     Approve(ApproveArgs),
-    /// Find servers in the MCP registry
-    Search(SearchArgs),
     /// Add a server: from the registry, a package, a URL or a command
     Add(AddArgs),
     /// Remove a server from the configuration
     Remove(RemoveArgs),
+    /// Find servers in the MCP registry
+    Search(SearchArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
     /// Add Hospes to the configuration of an application, or list the applications

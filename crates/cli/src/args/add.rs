@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::RegistryOptions;
 use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -11,7 +12,8 @@ use crate::credentials::{CredentialsStore, KEPT_IN};
 #[derive(Debug, Args)]
 #[command(after_help = ADD_HELP)]
 pub(crate) struct AddArgs {
-    /// Server to add: its name in the registry, words to search for, a URL, or a package such as npm:NAME@VERSION
+    /// Server to add: its name in the registry, words to search for, a URL, a bundle, or a package such as
+    /// npm:NAME@VERSION
     #[arg(value_name = "NAME", required_unless_present = "command")]
     pub(crate) server: Option<String>,
     /// Name of the server here [default: the last part of its full name]
@@ -23,6 +25,9 @@ pub(crate) struct AddArgs {
     /// Version of the registry entry [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
+    /// SHA-256 of the bundle at the URL, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX")]
+    pub(crate) sha256: Option<String>,
     /// Answer to a question of the server. May be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
@@ -36,9 +41,8 @@ pub(crate) struct AddArgs {
     /// Show what would be added, and start and change nothing
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
-    /// Base URL of the registry
-    #[arg(long, value_name = "URL", env = "HOSPES_REGISTRY", default_value = hospes_registry::DEFAULT_REGISTRY)]
-    pub(crate) registry: String,
+    #[command(flatten)]
+    pub(crate) registry: RegistryOptions,
     /// Configuration file to add the server to [default: config.toml in the configuration folder]
     #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -58,6 +62,7 @@ A running host uses it at once.
   hospes add airtable                          the best match in the registry
   hospes add https://example.com/mcp           a server at a URL
   hospes add npm:@scope/name@1.2.3             a package
+  hospes add ./server.mcpb                     a bundle
   hospes add --name notes -- node server.js    a command";
 
 /// Options of `hospes remove`.

@@ -1,27 +1,29 @@
 //! `hospes add`: adds a server, after a person has seen what is run and what it offers.
 
 mod answers;
+mod bundle;
 mod draft;
+mod find;
+mod plan;
 mod source;
 mod trial;
 mod view;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hospes_host::config::{add_servers, servers_text};
+use hospes_host::pins::PinState;
 use hospes_host::upstream::UpstreamState;
-use hospes_registry::{
-    AnswerSource, LaunchOption, LaunchPlan, LaunchSettings, RegistryClient, ServerEntry, launch_options,
-    local_name, questions,
-};
+use hospes_registry::local_name;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use self::draft::ServerDraft;
+use self::find::FoundServer;
+use self::plan::{ChosenEntry, PlannedServer};
 use self::source::AddSource;
 use self::trial::{ServerTrial, TrialReport};
-use self::view::Screen;
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted, status};
 use crate::args::AddArgs;
@@ -31,8 +33,6 @@ use crate::progress::StepBar;
 use crate::secrets::SecretStore;
 use crate::{deciders, paths};
 
-/// Maximum number of search results that are offered.
-const MAX_CANDIDATES: usize = 9;
 /// Maximum time that a running host may take to start the new server.
 const HOST_WAIT: Duration = Duration::from_secs(30);
 /// Maximum time that a running host may take to notice the changed configuration.
@@ -41,7 +41,7 @@ const HOST_RELOAD: Duration = Duration::from_secs(5);
 const HOST_POLL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
-    let source = AddSource::parse(args.server.as_deref(), &args.command)?;
+    let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?;
     let target = ConfigTarget::read(args.config.clone())?;
     let existing = target.servers()?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
@@ -50,23 +50,35 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         return Err(CliError::usage(format!("there is already a server `{}`", printable(name)))
             .hint("choose another --name, or remove that server first: hospes remove NAME"));
     }
-    // A program that may not decide is refused before anything is started: adding a server accepts what it offers.
-    let by = if may_ask || args.yes { Some(deciders::decider().await?) } else { None };
+    // A person accepts what the server offers. A script may add a server, and the rules decide whether it has to wait.
+    let by = match (may_ask, args.yes) {
+        (true, _) => Some(deciders::decider().await?),
+        (false, true) => deciders::decider().await.ok(),
+        (false, false) => None,
+    };
 
-    let found = find(source, &args, may_ask, output).await?;
+    let found = find::find(source, &args, may_ask, output).await?;
     let named = |full: &str| args.local_name.clone().unwrap_or_else(|| local_name(full, is_taken));
-    let planned = match found {
-        Found::Entry { entry, registry } => plan(&entry, registry, &args, &named, may_ask, output)?,
-        Found::Url(url) => {
+    let mut planned = match found {
+        FoundServer::Bundle(file) => bundle::plan(&file, |_| {}, &named, &args, may_ask, output)?,
+        FoundServer::Entry { entry, registry } => {
+            let known: Vec<&str> = existing
+                .iter()
+                .map(|server| server.origin.registry.as_deref().unwrap_or(&server.name))
+                .collect();
+            let chosen = ChosenEntry { entry: &entry, registry: registry.as_deref(), known };
+            plan::plan(&chosen, &args, &named, may_ask, output).await?
+        }
+        FoundServer::Url(url) => {
             let host = url::Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned));
             let name = named(&format!("url/{}", host.unwrap_or_default().replace('.', "-")));
-            Planned::of_draft(ServerDraft::of_url(&name, &url), &name)?
+            PlannedServer::of_draft(ServerDraft::of_url(&name, &url), &name)?
         }
-        Found::Command(words) => {
-            let program = PathBuf::from(&words[0]);
+        FoundServer::Command(words) => {
+            let program = Path::new(&words[0]);
             let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned());
             let name = named(&format!("command/{}", stem.unwrap_or_default()));
-            Planned::of_draft(ServerDraft::of_command(&name, &words), &name)?
+            PlannedServer::of_draft(ServerDraft::of_command(&name, &words), &name)?
         }
     };
     if args.dry_run || !(may_ask || args.yes) {
@@ -84,10 +96,9 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
             return Err(CliError::usage("cancelled; nothing was changed"));
         }
     }
-    let Some(by) = by else { return Ok(()) };
     let mut ending = InterruptListener::new()?;
     let begun = Instant::now();
-    let trial = ServerTrial::start(planned.draft.resolved()?)?;
+    let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
     let work = async {
         let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
         let report = trial.report().await;
@@ -108,12 +119,15 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
             match ending.unless(answer).await {
                 None => Err(interrupted("nothing was added")),
                 Some(false) => Err(CliError::usage("not added; nothing was changed")),
-                Some(true) => conclude(&planned, &target, &trial, report, &by, &args, output).await,
+                Some(true) => conclude(&planned, &target, &trial, report, by.as_deref(), &args, output).await,
             }
         }
     };
     trial.end().await;
     let report = outcome?;
+    if let Some(folder) = planned.folder.take() {
+        folder.keep();
+    }
     let is_used = wait_for_host(&name).await;
     if output.json {
         let origin = &planned.draft.origin;
@@ -137,183 +151,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// What was found for the word of the command line.
-enum Found {
-    Entry { entry: Box<ServerEntry>, registry: Option<(String, AnswerSource)> },
-    Url(String),
-    Command(Vec<String>),
-}
-
-async fn find(source: AddSource, args: &AddArgs, may_ask: bool, output: CliOutput) -> CliResult<Found> {
-    let registry = || {
-        RegistryClient::new(&args.registry, paths::registry_cache()).map_err(|error| {
-            CliError::usage(format!("cannot use the registry {}", printable(&args.registry)))
-                .with_cause(&error)
-        })
-    };
-    let failed = |error: hospes_registry::RegistryError| {
-        CliError::new(FailureCode::Unreachable, "the registry cannot be asked").with_cause(&error).hint(
-            "a package, a URL or a command needs no registry: hospes add npm:NAME@VERSION; --registry names another",
-        )
-    };
-    match source {
-        AddSource::Url(url) => Ok(Found::Url(url)),
-        AddSource::Command(words) => Ok(Found::Command(words)),
-        AddSource::Package(entry) => Ok(Found::Entry { entry, registry: None }),
-        AddSource::Registered(name) => {
-            let registry = registry()?;
-            let bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
-            let answer = registry.entry(&name, args.version.as_deref()).await;
-            drop(bar);
-            let answer = answer.map_err(failed)?;
-            let registry = Some((registry.host().to_owned(), answer.source));
-            Ok(Found::Entry { entry: Box::new(answer.value), registry })
-        }
-        AddSource::Words(words) => {
-            let registry = registry()?;
-            let bar = StepBar::spinner(&format!("searching {}", registry.host()), output);
-            let answer = registry.search(&words, MAX_CANDIDATES).await;
-            drop(bar);
-            let answer = answer.map_err(failed)?;
-            let total = answer.value.total;
-            let mut entries = answer.value.entries;
-            let chosen = match entries.len() {
-                0 => {
-                    return Err(CliError::usage(format!(
-                        "no server in the registry matches `{}`",
-                        printable(&words)
-                    ))
-                    .hint("a package of that name is not taken instead: name it as npm:NAME@VERSION or pypi:NAME==VERSION"));
-                }
-                1 => 0,
-                _ => choose(&entries, total, (registry.host(), may_ask), output)?,
-            };
-            let mut entry = entries.swap_remove(chosen);
-            let mut source = answer.source;
-            if args.version.is_some() {
-                let answer = registry.entry(&entry.name, args.version.as_deref()).await.map_err(failed)?;
-                (entry, source) = (answer.value, answer.source);
-            }
-            let registry = Some((registry.host().to_owned(), source));
-            Ok(Found::Entry { entry: Box::new(entry), registry })
-        }
-    }
-}
-
-/// Asks which of several search results is meant.
-fn choose(
-    entries: &[ServerEntry],
-    total: usize,
-    (registry, may_ask): (&str, bool),
-    output: CliOutput,
-) -> CliResult<usize> {
-    if !may_ask {
-        let names: Vec<String> = entries.iter().map(|entry| printable(&entry.name)).collect();
-        return Err(CliError::usage("several servers of the registry match")
-            .hint(format!("name one in full: {}", names.join(", "))));
-    }
-    let shown = entries.len();
-    announce(format_args!("\n  {shown} of {total} matches in {}\n", printable(registry)));
-    for (index, entry) in entries.iter().enumerate() {
-        announce(view::candidate(index + 1, entry));
-    }
-    output::discard_typed_input();
-    let answer = output.ask(format!("\n  Which one? [1–{shown}; Enter takes 1, q none] "));
-    let answer = answer.unwrap_or_else(|| "q".to_owned());
-    match answer.trim() {
-        "" => Ok(0),
-        number => number
-            .parse::<usize>()
-            .ok()
-            .and_then(|number| number.checked_sub(1))
-            .filter(|index| *index < shown)
-            .ok_or_else(|| CliError::usage("cancelled; nothing was changed")),
-    }
-}
-
-/// A server that can be started, and the screen about it.
-struct Planned {
-    draft: ServerDraft,
-    screen: String,
-}
-
-impl Planned {
-    fn of_draft(draft: ServerDraft, title: &str) -> CliResult<Self> {
-        let server = draft.entry()?;
-        let mut screen = Screen::default();
-        screen.title(title, "step 2 of 3");
-        view::launch(&mut screen, None, &server, &[]);
-        view::permissions(&mut screen, None, &server);
-        Ok(Self { draft, screen: screen.text() })
-    }
-}
-
-/// Chooses how an entry is run, asks its questions, and plans the start.
-fn plan(
-    entry: &ServerEntry,
-    registry: Option<(String, AnswerSource)>,
-    args: &AddArgs,
-    named: &impl Fn(&str) -> String,
-    may_ask: bool,
-    output: CliOutput,
-) -> CliResult<Planned> {
-    let options = launch_options(entry);
-    let option = select(entry, &options, args)?;
-    let title = entry.title.as_deref().unwrap_or(&entry.name);
-    let asked = questions(entry, option.choice);
-    if may_ask && !asked.is_empty() {
-        announce(format_args!("\n  {} asks for:", paint(output::BOLD, printable(title))));
-    }
-    let answers = answers::collect(&asked, args, may_ask, output)?;
-    let plan =
-        LaunchPlan::new(entry, option.choice, &answers, &LaunchSettings::default()).map_err(|error| {
-            CliError::usage(format!("`{}` cannot be started", printable(&entry.name))).with_cause(&error)
-        })?;
-    if plan.install.is_some() {
-        return Err(CliError::usage(format!("packages of type {} are not installed yet", option.kind))
-            .hint("choose another one with --package, or install it and add its command after `--`"));
-    }
-    let name = named(&entry.name);
-    let mut draft = ServerDraft::of_plan(&name, &plan);
-    if registry.is_none() {
-        draft.origin.registry = None;
-    }
-    let server = draft.entry()?;
-    let mut screen = Screen::default();
-    screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
-    view::origin(&mut screen, entry, registry.as_ref().map(|(host, source)| (host.as_str(), *source)));
-    let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
-    let others: Vec<String> = usable.map(|other| other.kind.clone()).collect();
-    view::launch(&mut screen, Some(option), &server, &others);
-    view::permissions(&mut screen, Some(&plan), &server);
-    Ok(Planned { draft, screen: screen.text() })
-}
-
-/// Returns the way to run an entry: the named one, or the first that can be used.
-fn select<'o>(
-    entry: &ServerEntry,
-    options: &'o [LaunchOption],
-    args: &AddArgs,
-) -> CliResult<&'o LaunchOption> {
-    let kinds = || options.iter().map(|option| option.kind.as_str()).collect::<Vec<_>>().join(", ");
-    let wanted = |option: &&LaunchOption| args.package.as_ref().is_none_or(|kind| option.kind == *kind);
-    let found = options.iter().filter(wanted).min_by_key(|option| option.obstacle.is_some());
-    let Some(option) = found else {
-        let problem = CliError::usage(format!("`{}` cannot be run in that way", printable(&entry.name)));
-        return Err(match options.is_empty() {
-            true => problem.hint("the entry names no package and no URL"),
-            false => problem.hint(format!("it can be run as {}", printable(&kinds()))),
-        });
-    };
-    match &option.obstacle {
-        None => Ok(option),
-        Some(why) => {
-            Err(CliError::usage(format!("`{}` cannot be started here: {why}", printable(&entry.name))))
-        }
-    }
-}
-
-fn show_plan(planned: &Planned, output: CliOutput) -> CliResult {
+fn show_plan(planned: &PlannedServer, output: CliOutput) -> CliResult {
     let server = planned.draft.entry()?;
     let text = servers_text(&[(server, comment(&planned.draft))]);
     if output.json {
@@ -359,11 +197,11 @@ fn not_started(status: &hospes_host::upstream::UpstreamStatus) -> CliError {
 
 /// Accepts what the server offers, stores its secrets, and writes its entry.
 async fn conclude(
-    planned: &Planned,
+    planned: &PlannedServer,
     target: &ConfigTarget,
     trial: &ServerTrial,
     report: TrialReport,
-    by: &str,
+    by: Option<&str>,
     args: &AddArgs,
     output: CliOutput,
 ) -> CliResult<TrialReport> {
@@ -376,8 +214,13 @@ async fn conclude(
             servers_text(&entries)
         ))
     })?;
-    if let Some(pinned) = &report.pinned {
-        trial.accept(pinned, by).await?;
+    match (&report.pinned, by) {
+        (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
+        (Some(pinned), None) if pinned.state != PinState::Accepted => output.warn(format_args!(
+            "what it offers waits for a person: hospes pins accept {}",
+            printable(&planned.draft.name)
+        )),
+        _ => {}
     }
     // First the secrets: a file that refers to missing ones would be worse than secrets that nothing refers to.
     if !planned.draft.secrets.is_empty() {

@@ -1,10 +1,12 @@
 //! Answers to the questions of a server: from options, or from the person.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use hospes_bundle::manifest::{OptionKind, UserOption};
 use hospes_host::config::import::MAX_SECRET_VALUE;
 use hospes_host::config::nearest;
-use hospes_registry::{Answers, Question, QuestionKind};
+use hospes_registry::{Question, QuestionKind};
 
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
@@ -13,52 +15,109 @@ use crate::output::{BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_in
 /// Maximum number of answers to a question that can be repeated.
 const MAX_REPEATED: usize = 32;
 
+/// A value that a server needs: of a registry entry or of a bundle.
+pub(super) struct AskedValue<'a> {
+    id: &'a str,
+    description: &'a str,
+    is_secret: bool,
+    is_required: bool,
+    is_repeated: bool,
+    choices: &'a [String],
+    /// Value that is used without an answer.
+    default: Option<String>,
+    placeholder: Option<&'a str>,
+    check: Box<dyn Fn(&str) -> Option<String> + 'a>,
+}
+
+impl<'a> AskedValue<'a> {
+    /// Creates the question of a registry entry.
+    pub(super) fn of_entry(question: &'a Question) -> Self {
+        Self {
+            id: &question.id,
+            description: question.description.as_deref().unwrap_or_default(),
+            is_secret: question.kind == QuestionKind::Secret,
+            is_required: question.required,
+            is_repeated: question.repeated,
+            choices: &question.choices,
+            default: question.default.clone(),
+            placeholder: question.placeholder.as_deref(),
+            check: Box::new(|answer| question.problem_of(answer)),
+        }
+    }
+
+    /// Returns true if the person is asked. What has a default is not, so that few keys are needed; `--set` changes it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.default.is_none()
+    }
+
+    /// Creates the question of a bundle's option. Its default is `default`, with the places in it filled in.
+    pub(super) fn of_bundle(option: &'a UserOption, default: Option<String>) -> Self {
+        Self {
+            id: &option.key,
+            description: if option.description.is_empty() { &option.title } else { &option.description },
+            is_secret: option.sensitive,
+            is_required: option.required,
+            is_repeated: option.multiple,
+            choices: &[],
+            default,
+            placeholder: match option.kind {
+                OptionKind::Boolean => Some("true"),
+                OptionKind::Directory => Some("/path/of/a/folder"),
+                _ => None,
+            },
+            check: Box::new(|answer| option.parse(&[answer]).err().map(|error| error.to_string())),
+        }
+    }
+}
+
+/// Answers by the ids of the questions. `Debug` is not implemented, because secrets are among them.
+pub(super) type AnswerMap = BTreeMap<String, Vec<String>>;
+
 /// Collects the answers. With `may_ask`, the person is asked for what is missing.
 pub(super) fn collect(
-    questions: &[Question],
+    questions: &[AskedValue<'_>],
     args: &AddArgs,
     may_ask: bool,
     output: CliOutput,
-) -> CliResult<Answers> {
-    let mut answers = Answers::new();
+) -> CliResult<AnswerMap> {
+    let mut answers = AnswerMap::new();
     for given in &args.set {
         let (name, value) = split(given, "--set")?;
         let question = find(questions, name)?;
-        if question.kind == QuestionKind::Secret {
+        if question.is_secret {
             return Err(CliError::usage(format!("`{}` is a secret", printable(name))).hint(
                 "an argument is visible to other programs: use --secret NAME=@FILE, NAME=$VARIABLE or NAME=-",
             ));
         }
         check(question, value)?;
-        answers.push(&*question.id, value);
+        answers.entry(question.id.to_owned()).or_default().push(value.to_owned());
     }
     for given in &args.secret {
         let (name, source) = split(given, "--secret")?;
         let question = find(questions, name)?;
         let value = read_secret(name, source)?;
         check(question, &value)?;
-        answers.set(&*question.id, value);
+        answers.insert(question.id.to_owned(), vec![value]);
     }
     for question in questions {
-        if !answers.of(&question.id).is_empty() {
+        if answers.contains_key(question.id) {
             continue;
         }
-        let is_asked = question.required || question.repeated || question.kind != QuestionKind::Secret;
-        if !may_ask || !(question.required || is_asked && question.default.is_none()) {
+        if !may_ask || !question.is_asked() {
             continue;
         }
         ask(question, &mut answers, output)?;
     }
-    let missing: Vec<&Question> = questions
+    let missing: Vec<&AskedValue<'_>> = questions
         .iter()
-        .filter(|one| one.required && one.default.is_none() && answers.of(&one.id).is_empty())
+        .filter(|one| one.is_required && one.default.is_none() && !answers.contains_key(one.id))
         .collect();
     if let Some(first) = missing.first() {
-        let option = match first.kind {
-            QuestionKind::Secret => format!("--secret {}=@FILE", first.id),
-            _ => format!("--set {}=VALUE", first.id),
+        let option = match first.is_secret {
+            true => format!("--secret {}=@FILE", first.id),
+            false => format!("--set {}=VALUE", first.id),
         };
-        let names: Vec<String> = missing.iter().map(|one| printable(&one.id)).collect();
+        let names: Vec<String> = missing.iter().map(|one| printable(one.id)).collect();
         return Err(CliError::usage(format!("the server needs {}", names.join(", ")))
             .hint(format!("run the command in a terminal, or add {}", printable(&option))));
     }
@@ -72,8 +131,8 @@ fn split<'a>(given: &'a str, flag: &str) -> CliResult<(&'a str, &'a str)> {
     })
 }
 
-fn find<'q>(questions: &'q [Question], name: &str) -> CliResult<&'q Question> {
-    let ids = || questions.iter().map(|question| question.id.as_str());
+fn find<'q, 'a>(questions: &'q [AskedValue<'a>], name: &str) -> CliResult<&'q AskedValue<'a>> {
+    let ids = || questions.iter().map(|question| question.id);
     questions.iter().find(|question| question.id == name).ok_or_else(|| {
         let problem = CliError::usage(format!("the server does not ask for `{}`", printable(name)));
         match (nearest(name, ids()), questions.is_empty()) {
@@ -87,10 +146,10 @@ fn find<'q>(questions: &'q [Question], name: &str) -> CliResult<&'q Question> {
     })
 }
 
-fn check(question: &Question, answer: &str) -> CliResult {
-    match question.problem_of(answer) {
+fn check(question: &AskedValue<'_>, answer: &str) -> CliResult {
+    match (question.check)(answer) {
         None => Ok(()),
-        Some(what) => Err(CliError::usage(format!("{}: {what}", printable(&question.id)))),
+        Some(what) => Err(CliError::usage(format!("{}: {what}", printable(question.id)))),
     }
 }
 
@@ -121,50 +180,50 @@ fn read_secret(name: &str, source: &str) -> CliResult<String> {
 }
 
 /// Asks a question until the answer is possible.
-fn ask(question: &Question, answers: &mut Answers, output: CliOutput) -> CliResult {
+fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) -> CliResult {
     let mut notes = Vec::new();
     if !question.choices.is_empty() {
         notes.push(printable(&question.choices.join(" | ")));
     }
-    if let Some(example) = &question.placeholder {
+    if let Some(example) = question.placeholder {
         notes.push(format!("such as {}", printable(example)));
     }
     if let Some(default) = &question.default {
         notes.push(format!("default {}", printable(default)));
     }
-    if !question.required {
+    if !question.is_required {
         notes.push("optional".to_owned());
     }
-    if let Some(description) = &question.description {
-        announce(format_args!("  {}", paint(DIM, printable(description))));
+    if !question.description.is_empty() {
+        announce(format_args!("  {}", paint(DIM, printable(question.description))));
     }
     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
-    let mut label = format!("  {}{}: ", paint(BOLD, printable(&question.id)), paint(DIM, notes));
+    let mut label = format!("  {}{}: ", paint(BOLD, printable(question.id)), paint(DIM, notes));
     for _ in 0..MAX_REPEATED {
         discard_typed_input();
-        let typed = match question.kind {
-            QuestionKind::Secret => ask_hidden(&label).map(|typed| typed.to_string()),
-            _ => output.ask(&label).map(|typed| typed.trim().to_owned()),
+        let typed = match question.is_secret {
+            true => ask_hidden(&label).map(|typed| typed.to_string()),
+            false => output.ask(&label).map(|typed| typed.trim().to_owned()),
         };
         let typed = typed.ok_or_else(|| CliError::usage("cancelled; nothing was changed"))?;
         if typed.is_empty() {
-            if !question.required || question.default.is_some() || !answers.of(&question.id).is_empty() {
+            if !question.is_required || question.default.is_some() || answers.contains_key(question.id) {
                 return Ok(());
             }
             announce("  an answer is needed; Ctrl-C cancels");
             continue;
         }
-        if let Some(what) = question.problem_of(&typed) {
+        if let Some(what) = (question.check)(&typed) {
             announce(format_args!("  {what}"));
             continue;
         }
-        answers.push(&*question.id, typed);
-        if !question.repeated {
+        answers.entry(question.id.to_owned()).or_default().push(typed);
+        if !question.is_repeated {
             return Ok(());
         }
         label = format!(
             "  {}{}: ",
-            paint(BOLD, printable(&question.id)),
+            paint(BOLD, printable(question.id)),
             paint(DIM, " (another one; Enter ends)")
         );
     }

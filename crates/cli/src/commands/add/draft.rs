@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use hospes_bundle::Launch;
+use hospes_bundle::launch::LaunchPart;
 use hospes_host::config::import::secret_name;
 use hospes_host::config::{ConfigLoader, PackageOrigin, ServerConfig, TextPart, join_parts};
 use hospes_registry::{LaunchPlan, PlannedText, TextPart as PlannedPart, TransportKind};
@@ -36,6 +38,37 @@ impl ServerDraft {
     /// Creates the draft of a URL.
     pub(super) fn of_url(name: &str, url: &str) -> Self {
         Self::new(name, Table::from_iter([("url".to_owned(), literal(url).into())]))
+    }
+
+    /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
+    pub(super) fn of_bundle(name: &str, launch: &Launch) -> Self {
+        let mut draft = Self::new(name, Table::new());
+        let sealed = |part: &LaunchPart| launch.secrets.iter().find(|secret| secret.part == *part);
+        let mut text = |part: LaunchPart, text: &str| match sealed(&part) {
+            None => literal(text),
+            Some(secret) => {
+                let mut name = secret_name(&format!("{name}.{}", secret.key));
+                let differs = |known: &SecretString| known.expose_secret() != text;
+                if draft.secrets.get(&name).is_some_and(differs) {
+                    name = secret_name(&format!("{name}.{}", draft.secrets.len()));
+                }
+                draft.secrets.insert(name.clone(), SecretString::from(text.to_owned()));
+                join_parts(&[TextPart::Secret(name)])
+            }
+        };
+        let mut words = vec![Value::from(text(LaunchPart::Command, &launch.command))];
+        for (index, arg) in launch.args.iter().enumerate() {
+            words.push(text(LaunchPart::Argument(index), arg).into());
+        }
+        let env = launch.env.iter().map(|(name, value)| {
+            (name.clone(), Value::from(text(LaunchPart::Environment(name.clone()), value)))
+        });
+        let env = env.collect::<Table>();
+        draft.table.insert("command".to_owned(), Value::Array(words));
+        if !env.is_empty() {
+            draft.table.insert("env".to_owned(), Value::Table(env));
+        }
+        draft
     }
 
     /// Creates the draft of a plan.

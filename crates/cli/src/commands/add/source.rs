@@ -1,5 +1,7 @@
 //! What a person names on the command line of `hospes add`.
 
+use std::path::PathBuf;
+
 use hospes_registry::{RegistryType, ServerEntry};
 use serde_json::json;
 
@@ -17,6 +19,8 @@ pub(super) enum AddSource {
     Url(String),
     /// A package, as an entry like those of the registry.
     Package(Box<ServerEntry>),
+    /// Bundle in a file.
+    Bundle(PathBuf),
     /// Command line.
     Command(Vec<String>),
 }
@@ -32,13 +36,20 @@ const PREFIXES: [(&str, RegistryType); 5] = [
 
 impl AddSource {
     /// Reads what was named.
-    pub(super) fn parse(server: Option<&str>, command: &[String]) -> CliResult<Self> {
+    pub(super) fn parse(server: Option<&str>, command: &[String], sha256: Option<&str>) -> CliResult<Self> {
         if !command.is_empty() {
             return Ok(Self::Command(command.to_vec()));
         }
         let word = server.unwrap_or_default().trim();
         if word.is_empty() {
             return Err(CliError::usage("no server was named").hint("`hospes search WORD` finds servers"));
+        }
+        let is_bundle = [".mcpb", ".dxt"].iter().any(|ending| word.ends_with(ending));
+        if is_bundle && !word.contains("://") {
+            return Ok(Self::Bundle(PathBuf::from(word)));
+        }
+        if is_bundle {
+            return Self::bundle_url(word, sha256);
         }
         if word.starts_with("http://") || word.starts_with("https://") {
             return match url::Url::parse(word) {
@@ -57,6 +68,36 @@ impl AddSource {
             true => Self::Registered(word.to_owned()),
             false => Self::Words(word.to_owned()),
         })
+    }
+
+    /// Makes an entry of the URL of a bundle, whose hash has to be known.
+    fn bundle_url(url: &str, sha256: Option<&str>) -> CliResult<Self> {
+        let Some(sha256) = sha256 else {
+            return Err(CliError::usage(
+                "the hash of the bundle is not known, so the download could not be checked",
+            )
+            .hint(
+                "add --sha256 HEX with the hash that its publisher names, or download it and add the file",
+            ));
+        };
+        let name = url.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
+        let name: String =
+            name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+        let entry = json!({
+            "name": format!("package/{}", if name.is_empty() { "bundle" } else { &name }),
+            "description": "Bundle",
+            "version": "1",
+            "packages": [{
+                "registryType": "mcpb",
+                "identifier": url,
+                "fileSha256": sha256.to_ascii_lowercase(),
+                "transport": { "type": "stdio" },
+            }],
+        });
+        let entry = ServerEntry::from_value(entry).map_err(|error| {
+            CliError::usage(format!("`{}` is not a bundle", printable(url))).with_cause(&error)
+        })?;
+        Ok(Self::Package(Box::new(entry)))
     }
 
     /// Makes an entry of a package, so that packages are planned, shown and asked about in one way.

@@ -42,11 +42,13 @@ pub(super) struct ToolCounts {
 }
 
 impl ServerTrial {
-    /// Starts a server.
-    pub(super) fn start(mut server: ServerConfig) -> CliResult<Self> {
+    /// Starts a server. If a person will accept what it offers, nothing is accepted before; otherwise it is accepted as
+    /// the host would accept it.
+    pub(super) fn start(mut server: ServerConfig, is_reviewed: bool) -> CliResult<Self> {
         server.timeouts.connect = Some(server.timeouts.connect.unwrap_or(START_TIMEOUT));
-        // A person accepts it below, whatever the configuration says.
-        server.pins = Some(PinMode::Ask);
+        let has_rules = enforcement::find_policy_file(None)?.is_some();
+        let mode = if is_reviewed || has_rules { PinMode::Ask } else { PinMode::FirstUse };
+        server.pins = Some(mode);
         let name = server.name.clone();
         let nowhere =
             || CliError::usage("no folder found in which to store accepted definitions").hint("set HOME");
@@ -58,7 +60,7 @@ impl ServerTrial {
         let host = Host::builder(config)
             .settings(settings)
             .builtins(builtins::all())
-            .pins(PinningConfig::new(state, PinMode::Ask))
+            .pins(PinningConfig::new(state, mode))
             .start()
             .map_err(|error| CliError::usage("cannot start the server").with_cause(&error))?;
         Ok(Self { host, name })

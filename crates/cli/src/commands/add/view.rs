@@ -6,11 +6,13 @@ use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_host::pins::PinnedServer;
 use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
-    AnswerSource, LaunchOption, LaunchPlan, LaunchWarning, NetworkSuggestion, Permission, ServerEntry,
+    LaunchOption, LaunchPlan, LaunchWarning, NetworkSuggestion, Permission, Publisher, ResolvedArtifact,
+    ServerEntry, TrustSign,
 };
 
 use super::trial::{ToolCounts, TrialReport};
 use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, paint, printable, talk_width, wrap_text};
+use crate::registry::format_ago;
 
 /// Columns before the text of a row.
 const MARGIN: usize = 14;
@@ -45,31 +47,71 @@ impl Screen {
     }
 }
 
-/// Formats where an entry comes from.
-pub(super) fn origin(screen: &mut Screen, entry: &ServerEntry, source: Option<(&str, AnswerSource)>) {
-    let namespace = entry.namespace();
-    if namespace != "package" {
-        let from = match namespace.strip_prefix("io.github.") {
-            Some(account) => format!("GitHub account {account}"),
-            None => {
-                let domain: Vec<&str> = namespace.rsplit('.').collect();
-                format!("owner of {}", domain.join("."))
-            }
+/// Formats where an entry comes from, and what is conspicuous about it.
+pub(super) fn origin(screen: &mut Screen, entry: &ServerEntry, signs: &[TrustSign], registry: &str) {
+    let publisher = signs.iter().find_map(|sign| match sign {
+        TrustSign::NamespaceProved(publisher) => Some((publisher, format!("checked by {registry}"))),
+        TrustSign::NamespaceClaimed(publisher) => {
+            Some((publisher, format!("{registry} does not say that this was checked")))
+        }
+        _ => None,
+    });
+    if let Some((publisher, checked)) = publisher {
+        let who = match publisher {
+            Publisher::GitHubAccount(account) => format!("GitHub account {account}"),
+            Publisher::DomainOwner(domain) => format!("owner of {domain}"),
+            _ => "nobody that the name tells".to_owned(),
         };
-        let checked = match source {
-            Some((host, AnswerSource::Cache)) => format!("checked by {host} at publishing; from the cache"),
-            Some((host, _)) => format!("checked by {host} at publishing"),
-            None => "not checked".to_owned(),
-        };
-        screen.row("from", &format!("{from} ({checked}; not audited by anybody)"));
+        screen.row("from", &format!("{who} ({checked}; not audited by anybody)"));
     }
     if let Some(published) = entry.published_at() {
-        let repository = entry
-            .repository
-            .as_ref()
-            .and_then(|repository| Some(repository.url.as_str()).filter(|url| !url.is_empty()));
-        let source = repository.map(|url| format!(" · source {url}")).unwrap_or_default();
-        screen.row("published", &format!("{}{source}", published.strftime("%Y-%m-%d")));
+        let age = jiff::Timestamp::now().duration_since(published);
+        let ago = format_ago(age.try_into().unwrap_or_default());
+        let repository = entry.repository.as_ref().map(|repository| repository.url.as_str());
+        let source = repository.filter(|url| !url.is_empty());
+        let source = source.map(|url| format!(" · source {url}")).unwrap_or_default();
+        screen.row("published", &format!("{}, {ago}{source}", published.strftime("%Y-%m-%d")));
+    }
+    for sign in signs.iter().filter(|sign| sign.is_warning()) {
+        if let Some(text) = sign_text(sign) {
+            screen.warning(&text);
+        }
+    }
+}
+
+fn sign_text(sign: &TrustSign) -> Option<String> {
+    Some(match sign {
+        TrustSign::Young { days } => format!("published {days} days ago"),
+        TrustSign::ResemblesName { other, is_yours, .. } => match is_yours {
+            true => format!("its name resembles your server {other}"),
+            false => format!("its name resembles the well-known {other}"),
+        },
+        TrustSign::Deprecated(reason) => match reason {
+            Some(reason) => format!("deprecated by its publisher: {reason}"),
+            None => "deprecated by its publisher".to_owned(),
+        },
+        TrustSign::OwnerChanged { from } => format!("it belonged to {from} before"),
+        TrustSign::RepositoryChanged { from } => format!("its source was at {from} before"),
+        TrustSign::ForeignRemoteHost { host, domain } => match domain {
+            Some(domain) => format!("it runs at {host}, which is not below {domain}"),
+            None => format!("it runs at {host}, which its name does not prove"),
+        },
+        TrustSign::VariableRemoteHost(url) => format!("your answers decide where requests go: {url}"),
+        TrustSign::RepositoryOfOther { account, repository } => {
+            format!("its source {repository} is not of the account {account}")
+        }
+        TrustSign::HiddenText { path, .. } => format!("{path} has hidden characters"),
+        _ => return None,
+    })
+}
+
+/// Formats the archive that is run.
+pub(super) fn artifact(screen: &mut Screen, artifact: &ResolvedArtifact) {
+    let size = artifact.size.map(|size| format!(" · {} KiB", size.div_ceil(1024))).unwrap_or_default();
+    match (&artifact.digest, artifact.without_digest) {
+        (Some(digest), _) => screen.row("hash", &format!("{digest}{size}")),
+        (None, Some(why)) => screen.row("hash", &format!("none: {why}{size}")),
+        (None, None) => screen.row("hash", &format!("none{size}")),
     }
 }
 
