@@ -1,5 +1,6 @@
 //! Tests of the program `hospes` as its users meet it: one binary, so that it is linked once.
 
+mod add;
 mod applications;
 mod approve;
 mod auth;
