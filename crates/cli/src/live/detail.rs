@@ -18,7 +18,7 @@ use crate::output::is_detail;
 use crate::screen_log::LogLine;
 
 /// Width of the names of facts, in columns.
-const NAMES: usize = 11;
+const NAMES: usize = 12;
 /// Maximum number of lines of the standard error of a server below its facts.
 const STDERR_LINES: usize = 8;
 /// Maximum number of lines of arguments.
