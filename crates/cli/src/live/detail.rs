@@ -47,7 +47,7 @@ fn fact(lines: &mut Vec<Line<'static>>, name: &'static str, said: &str, width: u
     for (at, line) in text::lines(said, width.saturating_sub(NAMES + 1).max(8)).into_iter().enumerate() {
         let name = if at == 0 { name } else { "" };
         lines.push(Line::from(vec![
-            Span::styled(format!(" {name:<width$}", width = NAMES), dim()),
+            Span::styled(format!(" {name:<NAMES$}"), dim()),
             Span::styled(line, style),
         ]));
     }

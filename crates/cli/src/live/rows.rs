@@ -166,8 +166,14 @@ pub(super) fn server(
         spans.extend([
             Span::styled(filled(&offers, 9), dim()),
             Span::raw(right(&number.to_string(), 7)),
-            Span::raw(right(&calls.and_then(|calls| calls.p50).map_or("-".to_owned(), milliseconds), 7)),
-            Span::raw(right(&calls.and_then(|calls| calls.p95).map_or("-".to_owned(), milliseconds), 7)),
+            Span::raw(right(
+                &calls.and_then(|calls| calls.p50).map_or_else(|| "-".to_owned(), milliseconds),
+                7,
+            )),
+            Span::raw(right(
+                &calls.and_then(|calls| calls.p95).map_or_else(|| "-".to_owned(), milliseconds),
+                7,
+            )),
             Span::raw("  "),
             Span::styled(
                 history(calls.map_or(&[], |calls| calls.history.as_slice())),

@@ -255,7 +255,7 @@ impl LiveState {
 }
 
 /// Returns the item `by` places after the one at `at`. Without a place it is the first.
-fn moved<'a, T>(at: Option<usize>, by: isize, items: &'a [T]) -> Option<&'a T> {
+fn moved<T>(at: Option<usize>, by: isize, items: &[T]) -> Option<&T> {
     let next = at.map_or(0, |at| at.saturating_add_signed(by).min(items.len().saturating_sub(1)));
     items.get(next)
 }
