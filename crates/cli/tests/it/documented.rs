@@ -159,7 +159,7 @@ fn host(house: &House) -> Running {
     let args = ["up", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
     let host = Running::start(house.command(&args));
     for _ in SERVERS {
-        host.said(|line| line.contains("● ") || line.contains("◍ "));
+        host.said(|line| line.contains("event=ready") || line.contains("event=review-needed"));
     }
     host
 }

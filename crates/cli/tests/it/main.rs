@@ -20,6 +20,8 @@ mod kept;
 mod keyring;
 mod labelled;
 mod lasting;
+#[cfg(unix)]
+mod live;
 mod logs;
 mod man;
 #[cfg(target_os = "linux")]

@@ -113,6 +113,7 @@ impl PolicyEnforcer {
             let decision = CallDecision::Allow { by: (&*grant).into() };
             return passage.conclude(asking.going, decision).await;
         }
+        passage.note_asked();
         self.ask_person(call, asking, passage).await
     }
 
