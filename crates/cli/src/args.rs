@@ -1,5 +1,6 @@
 //! Command-line arguments as parsed by clap. The commands interpret them.
 
+mod bundles;
 mod files;
 mod rules;
 mod system;
@@ -12,6 +13,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
+pub(crate) use self::bundles::BundleArgs;
 pub(crate) use self::files::{
     ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
     SecretRemoveArgs, SecretSetArgs,
@@ -76,6 +78,8 @@ pub(crate) enum CliCommand {
     Disconnect(DisconnectArgs),
     /// Write the configured servers in the form of an application
     Export(ExportArgs),
+    /// Pack a server into an MCP bundle, or judge a bundle
+    Bundle(BundleArgs),
     /// Store, list and delete secrets that the configuration refers to
     #[command(subcommand)]
     Secret(SecretCommand),

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod auth;
 mod batch;
+pub(crate) mod bundle;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod connect;
