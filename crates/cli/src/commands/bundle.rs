@@ -20,6 +20,9 @@ const LABEL_WIDTH: usize = 14;
 
 pub(crate) fn run(args: &BundleArgs, output: CliOutput) -> CliResult {
     let path = args.path.clone().unwrap_or_else(|| PathBuf::from("."));
+    if !path.exists() {
+        return Err(CliError::usage(format!("{} does not exist", shown(&path))));
+    }
     if args.check {
         return check::run(&path, output);
     }
@@ -51,7 +54,10 @@ pub(crate) fn run(args: &BundleArgs, output: CliOutput) -> CliResult {
 /// Converts a failure to pack, with a hint for what can be mended.
 fn describe(error: &PackError, folder: &Path) -> CliError {
     let hint = match error {
-        PackError::NoManifest { .. } => "docs/bundles.md shows the smallest manifest".to_owned(),
+        PackError::NoManifest { .. } => {
+            "name the folder that has the manifest.json; the documentation of bundles shows the smallest one"
+                .to_owned()
+        }
         PackError::Manifest(_) | PackError::Faults(_) => {
             format!("nothing was written; `hospes bundle --check {}` lists everything", shown(folder))
         }

@@ -27,7 +27,7 @@ struct FileFacts {
 
 pub(super) fn run(path: &Path, output: CliOutput) -> CliResult {
     let (review, facts) = if path.is_dir() {
-        (review_folder(path).map_err(|error| describe(&error, path).hint("nothing was judged"))?, None)
+        (review_folder(path).map_err(|error| describe(&error, path))?, None)
     } else {
         let (review, facts) = judge(path).map_err(|error| refused(&error, path))?;
         (review, Some(facts))
