@@ -5,6 +5,7 @@ mod applications;
 mod approve;
 mod auth;
 mod builtins;
+mod bundle;
 mod callers;
 mod chat;
 mod completion;
