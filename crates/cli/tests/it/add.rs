@@ -118,7 +118,10 @@ fn nothing_stays_of_a_server_that_does_not_start() {
     let house = AddHouse::new();
     let failed = house.run(&["add", "--yes", "--", "sh", "-c", "echo 'no licence' >&2; exit 3"]);
     assert_eq!(failed.code, Some(4), "{failed:?}");
-    assert!(failed.stderr.contains("no licence") && failed.stderr.contains("nothing was added"), "{failed:?}");
+    assert!(
+        failed.stderr.contains("no licence") && failed.stderr.contains("nothing was added"),
+        "{failed:?}"
+    );
     assert_eq!(house.config(), "");
     assert!(!house.house.path("data").exists());
     let missing = house.run(&["add", "--yes", "--", "no-such-program-here"]);
@@ -133,7 +136,8 @@ fn a_bundle_is_added_if_its_hash_is_right() {
         return;
     }
     let house = AddHouse::new();
-    let added = house.run(&["add", "--yes", "io.github.loopback/clock-bundle"]);
+    let secret = format!("token=@{}", house.house.write("token", "s3cret\n").display());
+    let added = house.run(&["add", "--yes", "io.github.loopback/clock-bundle", "--secret", &secret]);
     assert_eq!(added.code, Some(0), "{added:?}");
     let config = house.config();
     assert!(config.contains("digest = \"sha256:") && config.contains("bundles"), "{config}");
