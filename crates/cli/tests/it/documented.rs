@@ -47,6 +47,8 @@ const LINES: &[(&str, Means)] = &[
         Means::IsParsed("it changes the configuration of the other lines; tests/import.rs runs it"),
     ),
     ("hospes search", Means::IsParsed("it asks a registry on the public network; tests/search.rs runs it")),
+    ("hospes add", Means::IsParsed("it starts what others publish; tests/add.rs runs it")),
+    ("hospes remove", Means::IsParsed("its server is not there; tests/add.rs runs it")),
     ("hospes import", Means::Runs),
     ("hospes connect", Means::Runs),
     ("hospes disconnect", Means::Runs),

@@ -42,10 +42,11 @@ impl Drop for BundleFolder {
     }
 }
 
-/// Plans the start of the server in a bundle: checks the file, asks for values, and unpacks it. `head` has the rows about
-/// its origin.
+/// Plans the start of the server in a bundle: checks the file, asks for values, and unpacks it. `entry` is its full name
+/// in the registry, if it is from there, and `head` writes the rows about its origin.
 pub(super) fn plan(
     file: &Path,
+    entry: Option<&str>,
     head: impl FnOnce(&mut Screen),
     named: &impl Fn(&str) -> String,
     args: &AddArgs,
@@ -71,7 +72,10 @@ pub(super) fn plan(
 
     let version = &manifest.version;
     let short = sha256.get(..SHORT_HASH).unwrap_or(&sha256);
-    let name = named(&format!("bundle/{}", manifest.name));
+    let name = match entry {
+        Some(entry) => named(entry),
+        None => named(&format!("bundle/{}", manifest.name)),
+    };
     let home = std::env::home_dir().unwrap_or_default();
     let folder = paths::bundle_folder(&name, &format!("{version}-{short}"))
         .ok_or_else(|| CliError::usage("no folder found in which to unpack the bundle").hint("set HOME"))?;
@@ -104,6 +108,7 @@ pub(super) fn plan(
     let launch = launch(&manifest, &places, platform, &values)?;
 
     let mut draft = ServerDraft::of_bundle(&name, &launch, &folder);
+    draft.origin.registry = entry.map(str::to_owned);
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));
     let server = draft.entry()?;

@@ -130,9 +130,8 @@ pub(super) async fn plan(
             .map_err(|error| CliError::usage("cannot create a folder for the download").with_cause(&error))?;
         let file = folder.path().join("server.mcpb");
         download(package, &file, args, output).await?;
-        let mut planned = bundle::plan(&file, head, named, args, may_ask, output)?;
-        planned.draft.origin.registry = registry.map(|_| entry.name.clone());
-        return Ok(planned);
+        let entry_name = registry.map(|_| entry.name.as_str());
+        return bundle::plan(&file, entry_name, head, named, args, may_ask, output);
     }
     let asked = questions(entry, option.choice);
     if may_ask && !asked.is_empty() {
