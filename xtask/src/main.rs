@@ -6,6 +6,7 @@ mod browser;
 mod cargo;
 mod check;
 mod conformance;
+mod crates;
 mod destinations;
 mod docs;
 mod guard_bench;
@@ -65,6 +66,8 @@ enum Chore {
     /// Builds the documentation site into target/site and checks its links.
     Docs,
     /// Packages the crates that are published, in the order of their dependencies, and builds each package.
+    Crates(crates::CratesOptions),
+    /// Makes the packages of the program, for each way to get it, into target/packages.
     Package(package::PackageOptions),
     /// Only installs the outside programs of tools/versions.toml.
     Setup,
@@ -104,6 +107,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Soak(options) => soak::run(&options),
         Chore::Mutants(options) => mutants::run(&options),
         Chore::Docs => docs::run(),
+        Chore::Crates(options) => crates::run(&options),
         Chore::Package(options) => package::run(&options),
         Chore::Setup => tools::run(),
     }

@@ -52,6 +52,12 @@ pub(crate) struct ToolVersions {
     pypi_guard: BTreeMap<String, String>,
     /// Python packages of `cargo xtask models`, to exact version.
     pypi_models: BTreeMap<String, String>,
+    /// Python packages that make and check packages of the program.
+    pub(crate) pypi_packaging: BTreeMap<String, String>,
+    /// Version of Node.
+    pub(crate) node_version: String,
+    /// The npm packages of the registry that `cargo xtask install` publishes to.
+    npm_registry: BTreeMap<String, String>,
     /// The npm packages that run a small model, if there are some for this machine.
     llama: BTreeMap<String, String>,
     /// Command to Debian package.
@@ -79,9 +85,10 @@ impl ToolVersions {
             pairs.collect::<Option<_>>().with_context(|| format!("[{name}] wants strings"))
         };
         let (mut npm, mut node) = (section("npm")?, section("node")?);
-        let version = node.remove("version").context("[node] has no version")?;
+        let node_version = node.remove("version").context("[node] has no version")?;
         let node = node.remove(machine);
-        npm.extend(node.clone().map(|package| (package, version)));
+        npm.extend(node.clone().map(|package| (package, node_version.clone())));
+        let (pypi_packaging, npm_registry) = (section("pypi-packaging")?, section("npm-registry")?);
         let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
         let (pypi_servers, pypi_guard) = (section("pypi-servers")?, section("pypi-guard")?);
         let mut parts = section("llama")?;
@@ -91,8 +98,8 @@ impl ToolVersions {
             .flat_map(|native| ["node-llama-cpp".to_owned(), native])
             .map(|package| (package, version.clone()))
             .collect();
-        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models];
-        for (package, version) in npm.iter().chain(python.into_iter().flatten()).chain(&llama) {
+        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging];
+        for (package, version) in npm.iter().chain(python.into_iter().flatten()).chain(&llama).chain(&npm_registry) {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -108,6 +115,9 @@ impl ToolVersions {
             pypi_servers,
             pypi_guard,
             pypi_models,
+            pypi_packaging,
+            node_version,
+            npm_registry,
             llama,
             debian: section("debian")?,
             cargo: section("cargo")?,
@@ -243,6 +253,12 @@ impl PythonTools {
         Self::in_folder("python-models", &versions.pypi_models, &versions)
     }
 
+    /// Installs the Python packages that make and check packages of the program.
+    pub(crate) fn packaging() -> Result<Self> {
+        let versions = ToolVersions::read()?;
+        Self::in_folder("python-packaging", &versions.pypi_packaging, &versions)
+    }
+
     fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &ToolVersions) -> Result<Self> {
         let folder = paths::tools()?.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -279,6 +295,20 @@ impl PythonTools {
     /// Returns the folder of the packages, for `PYTHONPATH`.
     pub(crate) fn packages(&self) -> &Path {
         &self.folder
+    }
+
+    /// Python on this module.
+    pub(crate) fn module(&self, module: &str) -> Command {
+        let mut command = Command::new("python3");
+        command.args(["-m", module]).env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// A program that one of the packages brings.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.folder.join("bin").join(name));
+        command.env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
     }
 
     /// Python on this script.
@@ -367,7 +397,7 @@ pub(crate) fn is_installed(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[pypi-packaging]\ng = '1.0.0'\n[npm-registry]\nh = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {
