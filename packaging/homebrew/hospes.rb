@@ -3,7 +3,7 @@ class Hospes < Formula
   homepage "{{ homepage }}"
   version "{{ version }}"
   license any_of: ["MIT", "Apache-2.0"]
-{% for system in ["macos", "linux"] %}
+{% for system in ["macos", "linux"] if archives | selectattr("system", "equalto", system) | list %}
   on_{{ system }} do
     {%- for archive in archives if archive.system == system %}
     on_{{ archive.brew_arch }} do

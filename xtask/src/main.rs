@@ -5,11 +5,13 @@ mod bridge;
 mod browser;
 mod cargo;
 mod check;
+mod checks;
 mod conformance;
 mod crates;
 mod destinations;
 mod docs;
 mod guard_bench;
+mod installs;
 mod models;
 mod mutants;
 // One function finds the schemas, for the tests that read them and for what reports on them.
@@ -69,6 +71,8 @@ enum Chore {
     Crates(crates::CratesOptions),
     /// Makes the packages of the program, for each way to get it, into target/packages.
     Package(package::PackageOptions),
+    /// Installs the packages of the program in empty places, runs and removes them, and has them judged by validators.
+    Installs(installs::InstallsOptions),
     /// Only installs the outside programs of tools/versions.toml.
     Setup,
 }
@@ -109,6 +113,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Docs => docs::run(),
         Chore::Crates(options) => crates::run(&options),
         Chore::Package(options) => package::run(&options),
+        Chore::Installs(options) => installs::run(&options),
         Chore::Setup => tools::run(),
     }
 }

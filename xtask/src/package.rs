@@ -23,6 +23,7 @@ use clap::Args;
 
 use crate::paths;
 use crate::report::say;
+pub(crate) use manifests::make as make_manifests;
 pub(crate) use program::ProgramFile;
 pub(crate) use release::{PLATFORMS, Release, hash_file};
 

@@ -99,7 +99,9 @@ impl ToolVersions {
             .map(|package| (package, version.clone()))
             .collect();
         let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging];
-        for (package, version) in npm.iter().chain(python.into_iter().flatten()).chain(&llama).chain(&npm_registry) {
+        for (package, version) in
+            npm.iter().chain(python.into_iter().flatten()).chain(&llama).chain(&npm_registry)
+        {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -179,6 +181,28 @@ impl NodeTools {
             fs::write(&stamp, &package)?;
         }
         Ok(folder)
+    }
+
+    /// Installs the npm registry of `[npm-registry]` and returns its `node_modules`.
+    pub(crate) fn registry() -> Result<PathBuf> {
+        let versions = ToolVersions::read()?;
+        let folder = paths::tools()?.join("npm-registry");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let lock = File::create(folder.join(".lock"))?;
+        lock.lock().context("locking the tools")?;
+        let package = json!({
+            "name": "outside-tools", "private": true, "dependencies": versions.npm_registry,
+            // A dependency names a tag of this package, and a mirror need not know tags.
+            "overrides": { "node-fetch": "2.7.0" }
+        });
+        let (package, stamp) = (format!("{package:#}\n"), folder.join(".installed"));
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
+            let _absent = fs::remove_file(&stamp);
+            versions.provide("npm")?;
+            install(&folder, &package, &[])?;
+            fs::write(&stamp, &package)?;
+        }
+        Ok(folder.join("node_modules"))
     }
 
     fn at(folder: &Path, versions: &ToolVersions) -> Result<Self> {

@@ -21,8 +21,6 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("_hospes", "usr/share/zsh/vendor-completions/_hospes"),
     ("hospes.fish", "usr/share/fish/vendor_completions.d/hospes.fish"),
 ];
-/// Why lintian is contradicted. SQLite is part of the program, so that its version is the tested one.
-const OVERRIDES: [&str; 2] = ["embedded-library", "statically-linked-binary"];
 
 /// Makes the package of a program.
 pub(crate) fn make(release: &Release, program: &ProgramFile, extras: &Extras, work: &Path) -> Result<()> {
@@ -77,11 +75,14 @@ fn files(release: &Release, program: &ProgramFile, extras: &Extras) -> Result<Fi
         debian_version => debian_version(&release.version), version => release.version,
         maintainer => maintainer(), date => time.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string(),
     };
-    tree.add_text("usr/share/doc/hospes/changelog.Debian", release.templates.render("debian/changelog", &values)?);
-    let is_static = program.library == CLibrary::Static;
-    let overrides = OVERRIDES.iter().filter(|tag| is_static || **tag != "statically-linked-binary");
-    let overrides: Vec<String> = overrides.map(|tag| format!("hospes: {tag} *\n")).collect();
-    tree.add_text("usr/share/lintian/overrides/hospes", overrides.concat());
+    tree.add_text(
+        "usr/share/doc/hospes/changelog.Debian",
+        release.templates.render("debian/changelog", &values)?,
+    );
+    if program.library == CLibrary::Static {
+        // The same program is in all packages for Linux, whatever the C library there.
+        tree.add_text("usr/share/lintian/overrides/hospes", "hospes: statically-linked-binary *\n");
+    }
     Ok(tree)
 }
 
@@ -98,7 +99,8 @@ fn maintainer() -> String {
 
 /// A text as the continuation of a field: each line indented, empty lines as dots.
 fn deb822(text: &str) -> String {
-    let lines = text.trim().lines().map(|line| if line.is_empty() { " .".to_owned() } else { format!(" {line}") });
+    let lines =
+        text.trim().lines().map(|line| if line.is_empty() { " .".to_owned() } else { format!(" {line}") });
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -62,6 +62,12 @@ impl ProgramFile {
         Ok(Self { path: path.to_path_buf(), platform, library })
     }
 
+    /// A file that stands in for the program of another system, in tests of packages.
+    pub(crate) fn stand_in(path: PathBuf, platform: &'static Platform) -> Self {
+        let library = if platform.debian.is_some() { CLibrary::Static } else { CLibrary::System };
+        Self { path, platform, library }
+    }
+
     /// The Rust target.
     pub(crate) fn target(&self) -> String {
         match self.library {
@@ -107,7 +113,8 @@ fn elf_library(data: &[u8]) -> Result<CLibrary> {
         return Ok(CLibrary::Static);
     }
     let sections = header.sections(endian, data)?;
-    let (mut needed, link) = sections.gnu_verneed(endian, data)?.context("it names no versions of its libraries")?;
+    let (mut needed, link) =
+        sections.gnu_verneed(endian, data)?.context("it names no versions of its libraries")?;
     let strings = sections.strings(endian, data, link)?;
     let mut newest = None;
     while let Some((_, mut versions)) = needed.next()? {

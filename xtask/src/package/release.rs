@@ -197,7 +197,10 @@ mod tests {
         let metadata = manifest["package"]["metadata"]["binstall"].as_table().unwrap();
         for (target, format) in [
             ("x86_64-unknown-linux-musl", metadata["pkg-fmt"].as_str().unwrap()),
-            ("x86_64-pc-windows-msvc", metadata["overrides"]["x86_64-pc-windows-msvc"]["pkg-fmt"].as_str().unwrap()),
+            (
+                "x86_64-pc-windows-msvc",
+                metadata["overrides"]["x86_64-pc-windows-msvc"]["pkg-fmt"].as_str().unwrap(),
+            ),
         ] {
             let fill = |template: &str| {
                 let suffix = if format == "zip" { ".zip" } else { ".tar.gz" };

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
+use cyclonedx_bom::external_models::uri::Purl;
 use cyclonedx_bom::models::component::{Classification, Component, Components};
 use cyclonedx_bom::models::dependency::{Dependencies, Dependency};
 use cyclonedx_bom::models::hash::{Hash, HashAlgorithm, HashValue, Hashes};
 use cyclonedx_bom::models::license::{LicenseChoice, Licenses};
 use cyclonedx_bom::models::metadata::Metadata;
 use cyclonedx_bom::prelude::{Bom, SpdxExpression, SpecVersion, Validate as _};
-use cyclonedx_bom::external_models::uri::Purl;
 use serde_json::Value;
 
 use crate::cargo;
@@ -39,8 +39,9 @@ pub(crate) fn make(release: &Release, program: &ProgramFile) -> Result<()> {
 
 fn bom(target: &str) -> Result<Bom> {
     let built = built_crates(target)?;
-    let metadata: Value = read_cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform", target])
-        .and_then(|json| serde_json::from_str(&json).context("reading the output of cargo metadata"))?;
+    let metadata: Value =
+        read_cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform", target])
+            .and_then(|json| serde_json::from_str(&json).context("reading the output of cargo metadata"))?;
     let hashes = lock_hashes()?;
     let mut components = BTreeMap::new();
     let mut ids = BTreeMap::new();
@@ -77,7 +78,8 @@ fn bom(target: &str) -> Result<Bom> {
     }
     dependencies.sort_by(|one, other| one.dependency_ref.cmp(&other.dependency_ref));
     let own = components.keys().find(|(name, _)| name == PROGRAM).cloned();
-    let mut own = components.remove(&own.context("the program is not among its crates")?).context("no program")?;
+    let mut own =
+        components.remove(&own.context("the program is not among its crates")?).context("no program")?;
     own.component_type = Classification::Application;
     // Without a time and a serial number, so that equal sources give equal files.
     let metadata = Metadata {
@@ -103,8 +105,19 @@ fn bom(target: &str) -> Result<Bom> {
 /// The crates that are built for the program. `cargo tree` knows the features that this package alone switches on.
 fn built_crates(target: &str) -> Result<BTreeSet<CrateId>> {
     let tree = read_cargo(&[
-        "tree", "--locked", "--package", PROGRAM, "--target", target, "--edges", "normal,build", "--prefix",
-        "none", "--format", "{p}", "--no-dedupe",
+        "tree",
+        "--locked",
+        "--package",
+        PROGRAM,
+        "--target",
+        target,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+        "--no-dedupe",
     ])?;
     let mut crates = BTreeSet::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {
@@ -123,11 +136,11 @@ fn component(id: &CrateId, package: &Value, hash: Option<&String>) -> Result<Com
     if let Some(license) = package["license"].as_str() {
         // Older manifests separate licences with a slash.
         let expression = license.replace('/', " OR ");
-        component.licenses = Some(Licenses(vec![LicenseChoice::Expression(SpdxExpression::new(&expression))]));
+        component.licenses =
+            Some(Licenses(vec![LicenseChoice::Expression(SpdxExpression::new(&expression))]));
     }
-    component.hashes = hash.map(|hash| {
-        Hashes(vec![Hash { alg: HashAlgorithm::SHA_256, content: HashValue(hash.clone()) }])
-    });
+    component.hashes =
+        hash.map(|hash| Hashes(vec![Hash { alg: HashAlgorithm::SHA_256, content: HashValue(hash.clone()) }]));
     Ok(component)
 }
 
@@ -139,7 +152,8 @@ fn reference((name, version): &CrateId) -> String {
 fn lock_hashes() -> Result<BTreeMap<CrateId, String>> {
     let lock: toml::Table =
         fs::read_to_string(paths::root().join("Cargo.lock")).context("reading Cargo.lock")?.parse()?;
-    let packages = lock.get("package").and_then(toml::Value::as_array).context("no packages in Cargo.lock")?;
+    let packages =
+        lock.get("package").and_then(toml::Value::as_array).context("no packages in Cargo.lock")?;
     let text = |package: &toml::Value, key: &str| package.get(key)?.as_str().map(str::to_owned);
     let hashes = packages.iter().filter_map(|package| {
         Some(((text(package, "name")?, text(package, "version")?), text(package, "checksum")?))

@@ -33,7 +33,11 @@ pub(crate) fn make(release: &Release, program: &ProgramFile, work: &Path) -> Res
         );
     }
     add_licenses(&mut tree, &format!("{info}/licenses/"));
-    tree.add_file(format!("hospes-{version}.data/scripts/{}", program.platform.program()), &program.path, true);
+    tree.add_file(
+        format!("hospes-{version}.data/scripts/{}", program.platform.program()),
+        &program.path,
+        true,
+    );
     let folder = work.join(format!("wheel-{}", program.platform.npm));
     tree.write_folder(&folder)?;
     let mut pack = PythonTools::packaging()?.module("wheel");
@@ -47,16 +51,17 @@ pub(crate) fn make(release: &Release, program: &ProgramFile, work: &Path) -> Res
 fn tags(program: &ProgramFile) -> Vec<String> {
     let arch = program.platform.wheel_arch;
     match program.library {
-        CLibrary::Static => ["manylinux_2_17", "manylinux2014", "musllinux_1_1"]
-            .map(|tag| format!("{tag}_{arch}"))
-            .to_vec(),
+        CLibrary::Static => {
+            ["manylinux_2_17", "manylinux2014", "musllinux_1_1"].map(|tag| format!("{tag}_{arch}")).to_vec()
+        }
         CLibrary::Glibc(minor) if minor <= 17 => {
             ["manylinux_2_17", "manylinux2014"].map(|tag| format!("{tag}_{arch}")).to_vec()
         }
         CLibrary::Glibc(minor) => vec![format!("manylinux_2_{minor}_{arch}")],
         CLibrary::System if program.platform.is_windows() => vec![format!("win_{arch}")],
         CLibrary::System => {
-            let version = MACOS.iter().find(|(known, _)| *known == arch).map_or("11_0", |(_, version)| version);
+            let version =
+                MACOS.iter().find(|(known, _)| *known == arch).map_or("11_0", |(_, version)| version);
             vec![format!("macosx_{version}_{arch}")]
         }
     }
