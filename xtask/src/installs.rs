@@ -95,7 +95,7 @@ struct Bench {
     folder: PathBuf,
     release: Release,
     node: NodeTools,
-    /// `node_modules` of the npm registry.
+    /// Folder of the npm registry.
     registry: PathBuf,
     python: PythonTools,
 }

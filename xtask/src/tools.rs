@@ -1,5 +1,7 @@
 //! Outside programs: `tools/versions.toml` installed below the target directory.
 
+mod python;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
@@ -13,9 +15,12 @@ use serde_json::json;
 
 use crate::report::say;
 use crate::{paths, process};
+pub(crate) use python::PythonTools;
 
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
+/// Version of a package of `[npm-registry]`'s packages that cannot be found by its tag.
+const NODE_FETCH: &str = "2.7.0";
 /// Number of attempts at a download, because registries fail at times.
 const MAX_ATTEMPTS: u32 = 3;
 /// Commands that cannot tell their version: that they are found has to do.
@@ -26,10 +31,12 @@ pub(crate) fn run() -> Result<()> {
     let node = NodeTools::ready()?;
     say!("npm packages are in {}", node.modules.display());
     let python = PythonTools::ready()?;
-    say!("Python packages are in {}", python.folder.display());
-    say!("Python servers are in {}", PythonTools::servers()?.folder.display());
-    say!("those of `cargo xtask guard-bench` are in {}", PythonTools::guard()?.folder.display());
-    say!("those of `cargo xtask models` are in {}", PythonTools::models()?.folder.display());
+    say!("Python packages are in {}", python.packages().display());
+    say!("Python servers are in {}", PythonTools::servers()?.packages().display());
+    say!("those of `cargo xtask guard-bench` are in {}", PythonTools::guard()?.packages().display());
+    say!("those of `cargo xtask installs` are in {}", PythonTools::packaging()?.packages().display());
+    say!("its npm registry is in {}", NodeTools::registry()?.display());
+    say!("those of `cargo xtask models` are in {}", PythonTools::models()?.packages().display());
     match NodeTools::llama() {
         Ok(folder) => say!("what runs a small model is in {}", folder.display()),
         Err(error) => say!("a small model cannot be run here: {error:#}"),
@@ -150,18 +157,7 @@ impl NodeTools {
     /// Installs what is not there yet. An error means that npm programs cannot be run on this machine.
     pub(crate) fn ready() -> Result<Self> {
         let versions = ToolVersions::read()?;
-        let folder = paths::tools()?.join("npm");
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        // Two runs at once would unpack into each other.
-        let lock = File::create(folder.join(".lock"))?;
-        lock.lock().context("locking the tools")?;
-        let (package, stamp) = (versions.package_json(), folder.join(".installed"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
-            let _absent = fs::remove_file(&stamp);
-            versions.provide("npm")?;
-            install(&folder, &package, &[])?;
-            fs::write(&stamp, &package)?;
-        }
+        let folder = Self::in_folder("npm", &versions.package_json(), &[], &versions)?;
         Self::at(&folder, &versions)
     }
 
@@ -169,40 +165,34 @@ impl NodeTools {
     pub(crate) fn llama() -> Result<PathBuf> {
         let versions = ToolVersions::read()?;
         ensure!(!versions.llama.is_empty(), "[llama] of tools/versions.toml has no package for this machine");
-        let folder = paths::tools()?.join("llama");
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let lock = File::create(folder.join(".lock"))?;
-        lock.lock().context("locking the tools")?;
-        let (package, stamp) = (package_json(&versions.llama), folder.join(".installed"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
-            let _absent = fs::remove_file(&stamp);
-            versions.provide("npm")?;
-            install(&folder, &package, &["--omit=optional"])?;
-            fs::write(&stamp, &package)?;
-        }
-        Ok(folder)
+        Self::in_folder("llama", &package_json(&versions.llama), &["--omit=optional"], &versions)
     }
 
-    /// Installs the npm registry of `[npm-registry]` and returns its `node_modules`.
+    /// The folder of the npm registry that `cargo xtask installs` publishes to.
     pub(crate) fn registry() -> Result<PathBuf> {
         let versions = ToolVersions::read()?;
-        let folder = paths::tools()?.join("npm-registry");
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let lock = File::create(folder.join(".lock"))?;
-        lock.lock().context("locking the tools")?;
         let package = json!({
             "name": "outside-tools", "private": true, "dependencies": versions.npm_registry,
             // A dependency names a tag of this package, and a mirror need not know tags.
-            "overrides": { "node-fetch": "2.7.0" }
+            "overrides": { "node-fetch": NODE_FETCH }
         });
-        let (package, stamp) = (format!("{package:#}\n"), folder.join(".installed"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
+        Self::in_folder("npm-registry", &format!("{package:#}\n"), &[], &versions)
+    }
+
+    fn in_folder(name: &str, package: &str, flags: &[&str], versions: &ToolVersions) -> Result<PathBuf> {
+        let folder = paths::tools()?.join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        // Two runs at once would unpack into each other.
+        let lock = File::create(folder.join(".lock"))?;
+        lock.lock().context("locking the tools")?;
+        let stamp = folder.join(".installed");
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(package) {
             let _absent = fs::remove_file(&stamp);
             versions.provide("npm")?;
-            install(&folder, &package, &[])?;
-            fs::write(&stamp, &package)?;
+            install(&folder, package, flags)?;
+            fs::write(&stamp, package)?;
         }
-        Ok(folder.join("node_modules"))
+        Ok(folder)
     }
 
     fn at(folder: &Path, versions: &ToolVersions) -> Result<Self> {
@@ -243,103 +233,6 @@ impl NodeTools {
     pub(crate) fn set_environment(&self, command: &mut Command) {
         command.env("PATH", &self.path).env("HOME", &self.home).env("MCP_INSPECTOR_SECRET_STORE", "memory");
         command.env("NO_COLOR", "1").env_remove("NODE_OPTIONS");
-    }
-}
-
-/// The Python packages, installed.
-#[derive(Debug, Clone)]
-pub(crate) struct PythonTools {
-    folder: PathBuf,
-}
-
-impl PythonTools {
-    /// Installs what is not there yet. An error means that Python programs cannot be run on this machine.
-    pub(crate) fn ready() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python", &versions.pypi, &versions)
-    }
-
-    /// Installs the Python packages of the servers that `cargo xtask peers` puts behind the gateway.
-    pub(crate) fn servers() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-servers", &versions.pypi_servers, &versions)
-    }
-
-    /// Installs the Python packages that `cargo xtask guard-bench` runs.
-    pub(crate) fn guard() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-guard", &versions.pypi_guard, &versions)
-    }
-
-    /// Installs the Python packages that `cargo xtask models` runs.
-    pub(crate) fn models() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-models", &versions.pypi_models, &versions)
-    }
-
-    /// Installs the Python packages that make and check packages of the program.
-    pub(crate) fn packaging() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-packaging", &versions.pypi_packaging, &versions)
-    }
-
-    fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &ToolVersions) -> Result<Self> {
-        let folder = paths::tools()?.join(name);
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let lock = File::create(folder.join(".lock"))?;
-        lock.lock().context("locking the tools")?;
-        let pins: Vec<String> =
-            packages.iter().map(|(package, version)| format!("{package}=={version}")).collect();
-        let (wanted, stamp, folder) = (pins.join("\n"), folder.join(".installed"), folder.join("packages"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(wanted.as_str()) {
-            let (_absent, _none) = (fs::remove_file(&stamp), fs::remove_dir_all(&folder));
-            versions.provide("python3")?;
-            versions.provide("python3 -m pip")?;
-            say!("installing the Python packages of tools/versions.toml …");
-            retry("pip install", || {
-                let mut pip = Command::new("python3");
-                // What they need is pinned too: nothing else comes along.
-                pip.args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--no-deps",
-                    "--target",
-                ]);
-                pip.arg(&folder).args(&pins);
-                process::run(pip, "pip install", NPM_LIMIT)?.success().context("pip install").map(drop)
-            })?;
-            fs::write(&stamp, &wanted)?;
-        }
-        Ok(Self { folder })
-    }
-
-    /// Returns the folder of the packages, for `PYTHONPATH`.
-    pub(crate) fn packages(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Python on this module.
-    pub(crate) fn module(&self, module: &str) -> Command {
-        let mut command = Command::new("python3");
-        command.args(["-m", module]).env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
-    }
-
-    /// A program that one of the packages brings.
-    pub(crate) fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.folder.join("bin").join(name));
-        command.env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
-    }
-
-    /// Python on this script.
-    pub(crate) fn script(&self, script: &Path) -> Command {
-        let mut command = Command::new("python3");
-        command.arg(script).env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
     }
 }
 

@@ -135,7 +135,7 @@ fn registry(bench: &Bench, checks: &mut CheckList) -> Result<()> {
          log: { type: stdout, format: pretty, level: warn }\n",
     )?;
     let mut verdaccio = Command::new(bench.node.program());
-    verdaccio.arg(bench.registry.join("verdaccio/bin/verdaccio")).arg("--config").arg(&settings);
+    verdaccio.arg(bench.registry.join("node_modules/verdaccio/bin/verdaccio")).arg("--config").arg(&settings);
     verdaccio.args(["--listen", &format!("127.0.0.1:{port}")]);
     bench.isolate(&mut verdaccio, &home);
     let server = BackgroundServer::start_at(verdaccio, "installs verdaccio", &url, LIMIT)?;
