@@ -14,7 +14,7 @@ mod workflows;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -23,7 +23,7 @@ use crate::BuildOptions;
 use crate::checks::CheckList;
 use crate::package::{self, PLATFORMS, ProgramFile, Release};
 use crate::process::{self, FinishedProcess};
-use crate::report::PartOutcome;
+use crate::report::{PartOutcome, say};
 use crate::tools::{NodeTools, PythonTools, ToolVersions};
 use crate::{cargo, paths};
 
@@ -76,14 +76,18 @@ fn groups(only: Option<&str>) -> PartOutcome {
         Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
     let mut checks = CheckList::default();
+    let begun = Instant::now();
     if let Err(error) = bench.make_packages() {
         checks.add("packages are made", Err(error));
         return checks.outcome();
     }
+    say!("packages: {:.1} s", begun.elapsed().as_secs_f64());
     for (name, examine) in GROUPS.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        let begun = Instant::now();
         if let Err(error) = examine(&bench, &mut checks) {
             checks.add(&format!("{name}: set-up"), Err(error));
         }
+        say!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
     }
     checks.outcome()
 }

@@ -76,7 +76,7 @@ fn unit(bench: &Bench, home: &Path, folder: &Path) -> Result<String> {
     let (path, rest) = rest.split_once(' ').context("the unit has no arguments")?;
     ensure!(path == ".local/share/hospes/program/hospes", "the program is at {path}");
     let file = home.join("hospes.service");
-    fs::write(&file, format!("{begin}ExecStart={}/hospes {rest}", folder.display()))?;
+    fs::write(&file, format!("{begin}ExecStart=\"{}/hospes\" {rest}", folder.display()))?;
     let mut verify = Command::new(analyze);
     verify.args(["verify", "--user", "--man=no"]).arg(&file);
     bench.isolate(&mut verify, home);

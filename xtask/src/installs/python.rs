@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{Bench, LIMIT, command};
 use crate::checks::CheckList;
@@ -13,17 +13,20 @@ use crate::process::BackgroundServer;
 
 pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
     let arch = std::env::consts::ARCH;
-    let wheel = bench.package("hospes-", &format!("{arch}.whl"))?;
+    let files = bench.release.files()?;
+    let is_own = |name: &str| name.contains("linux_") && name.ends_with(&format!("_{arch}.whl"));
+    let wheel =
+        files.iter().find(|file| is_own(&file.to_string_lossy())).context("no wheel for this machine")?;
     let home = bench.home("python home")?;
 
     let uvx = || {
         let mut uvx = uv(bench, ["tool", "run", "--offline", "--from"]);
-        uvx.arg(&wheel).arg("hospes");
+        uvx.arg(wheel).arg("hospes");
         uvx
     };
     bench.check_program(checks, "uvx from a file", &home, uvx, "uvx hospes@latest --version");
     let mut install = uv(bench, ["tool", "install", "--offline"]);
-    install.arg(&wheel);
+    install.arg(wheel);
     bench.run(install, &home, "uv tool install")?;
     let program = home.join(".local/bin/hospes");
     bench.check_program(checks, "uv tool", &home, || Command::new(&program), "uv tool upgrade hospes");
@@ -34,8 +37,7 @@ pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
     let url = format!("http://127.0.0.1:{port}/simple/");
     let shelf = home.join("index");
     fs::create_dir_all(&shelf)?;
-    for file in bench.release.files()?.iter().filter(|file| file.extension().is_some_and(|end| end == "whl"))
-    {
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "whl")) {
         fs::hard_link(file, shelf.join(file.file_name().unwrap_or_default()))?;
     }
     let mut index = bench.python.module("pypiserver");

@@ -111,6 +111,13 @@ impl Release {
         let shared = |key: &str| {
             text(&workspace["workspace"]["package"][key]).with_context(|| format!("no {key} in Cargo.toml"))
         };
+        let description =
+            text(&program["package"]["description"]).context("no description of the program")?;
+        // It stands between quotation marks in JSON, YAML and others.
+        ensure!(
+            !description.contains(['"', '\\', '\n']),
+            "the description has a character that needs escaping"
+        );
         let time = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(text) => text.parse().context("SOURCE_DATE_EPOCH is no number of seconds")?,
             Err(_) => DEFAULT_TIME,
@@ -119,7 +126,7 @@ impl Release {
         Ok(Self {
             version: shared("version")?,
             license: shared("license")?,
-            description: text(&program["package"]["description"]).context("no description of the program")?,
+            description,
             folder: folder.to_path_buf(),
             compression,
             time,
