@@ -76,7 +76,7 @@ pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
 fn settings(config: &Value) -> Result<String> {
     ensure!(config["User"] == "65532:65532", "the user is {}", config["User"]);
     ensure!(
-        config["ExposedPorts"].get("7337").or(config["ExposedPorts"].get("7337/tcp")).is_some(),
+        config["ExposedPorts"].get("7337").or_else(|| config["ExposedPorts"].get("7337/tcp")).is_some(),
         "{}",
         config["ExposedPorts"]
     );
