@@ -7,7 +7,7 @@ use super::{Bench, LIMIT, command, contains, equals};
 use crate::checks::CheckList;
 use crate::process;
 
-/// Folders with the libraries of this machine. The debug program is linked to them; the program of a release is static.
+/// Folders with the libraries of this machine. They stand in for those of the base image.
 const LIBRARIES: [&str; 3] = ["/lib", "/lib64", "/usr/lib"];
 
 pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
@@ -36,6 +36,9 @@ pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
         "chroot",
         "--build-arg",
         &format!("TARGETARCH={architecture}"),
+        // The base of a release cannot be fetched everywhere.
+        "--build-arg",
+        "BASE=scratch",
         "--tag",
         "hospes",
         "--file",

@@ -33,7 +33,8 @@ pub(crate) fn make(release: &Release, program: &ProgramFile, extras: &Extras, wo
 
     let version = debian_version(&release.version);
     let depends = match program.library {
-        CLibrary::Glibc(minor) => format!("libc6 (>= 2.{minor}), libgcc-s1 (>= 3.0)"),
+        CLibrary::Glibc(minor) if program.needs_libgcc => format!("libc6 (>= 2.{minor}), libgcc-s1 (>= 3.0)"),
+        CLibrary::Glibc(minor) => format!("libc6 (>= 2.{minor})"),
         CLibrary::Static | CLibrary::System => String::new(),
     };
     let control = context! {

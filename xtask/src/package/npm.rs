@@ -4,7 +4,7 @@ use anyhow::Result;
 use minijinja::{Value, context};
 
 use crate::package::archive::add_licenses;
-use crate::package::program::ProgramFile;
+use crate::package::program::{CLibrary, ProgramFile};
 use crate::package::release::{PLATFORMS, Release};
 use crate::package::tar_gz::FileTree;
 
@@ -16,7 +16,9 @@ pub(crate) fn make_platform(release: &Release, program: &ProgramFile) -> Result<
     let platform = program.platform;
     let (os, cpu) = platform.npm.split_once('-').unwrap_or_default();
     let values = context! {
-        package => format!("@hospes/{}", platform.npm), os, cpu, program => platform.program(), ..shared(release)
+        package => format!("@hospes/{}", platform.npm), os, cpu, program => platform.program(),
+        needs_glibc => matches!(program.library, CLibrary::Glibc(_)),
+        ..shared(release)
     };
     let mut tree = FileTree::default();
     for file in ["package.json", "README.md"] {

@@ -34,6 +34,8 @@ pub(crate) struct ProgramFile {
     pub(crate) platform: &'static Platform,
     /// What it requires.
     pub(crate) library: CLibrary,
+    /// True if it also requires the library of GCC, which Rust links for unwinding.
+    pub(crate) needs_libgcc: bool,
 }
 
 impl ProgramFile {
@@ -50,22 +52,22 @@ impl ProgramFile {
             Architecture::Aarch64 => "aarch64",
             other => bail!("no packages are made for the processor {other:?}"),
         };
-        let (system, library) = match file.format() {
-            BinaryFormat::Elf => ("unknown-linux", elf_library(data)?),
-            BinaryFormat::MachO => ("apple-darwin", CLibrary::System),
-            BinaryFormat::Pe => ("pc-windows-msvc", CLibrary::System),
+        let (system, (library, needs_libgcc)) = match file.format() {
+            BinaryFormat::Elf => ("unknown-linux", elf_libraries(data)?),
+            BinaryFormat::MachO => ("apple-darwin", (CLibrary::System, false)),
+            BinaryFormat::Pe => ("pc-windows-msvc", (CLibrary::System, false)),
             other => bail!("it is a {other:?} file"),
         };
         let rust = format!("{processor}-{system}");
         let platform = PLATFORMS.iter().find(|platform| platform.rust == rust);
         let platform = platform.with_context(|| format!("no packages are made for {rust}"))?;
-        Ok(Self { path: path.to_path_buf(), platform, library })
+        Ok(Self { path: path.to_path_buf(), platform, library, needs_libgcc })
     }
 
     /// A file that stands in for the program of another system, in tests of packages.
     pub(crate) fn stand_in(path: PathBuf, platform: &'static Platform) -> Self {
         let library = if platform.debian.is_some() { CLibrary::Static } else { CLibrary::System };
-        Self { path, platform, library }
+        Self { path, platform, library, needs_libgcc: false }
     }
 
     /// The Rust target.
@@ -104,27 +106,29 @@ impl ProgramFile {
     }
 }
 
-/// The C library of an ELF program.
-fn elf_library(data: &[u8]) -> Result<CLibrary> {
+/// The C library of an ELF program, and true if it requires the library of GCC.
+fn elf_libraries(data: &[u8]) -> Result<(CLibrary, bool)> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
     let segments = header.program_headers(endian, data)?;
     if !segments.iter().any(|segment| segment.p_type(endian) == object::elf::PT_INTERP) {
-        return Ok(CLibrary::Static);
+        return Ok((CLibrary::Static, false));
     }
     let sections = header.sections(endian, data)?;
     let (mut needed, link) =
         sections.gnu_verneed(endian, data)?.context("it names no versions of its libraries")?;
     let strings = sections.strings(endian, data, link)?;
-    let mut newest = None;
-    while let Some((_, mut versions)) = needed.next()? {
+    let (mut newest, mut needs_libgcc) = (None, false);
+    while let Some((library, mut versions)) = needed.next()? {
+        needs_libgcc |= library.file(endian, strings)? == b"libgcc_s.so.1";
         while let Some(version) = versions.next()? {
             let name = version.name(endian, strings)?;
             let minor = std::str::from_utf8(name).ok().and_then(glibc_minor);
             newest = newest.max(minor);
         }
     }
-    newest.map(CLibrary::Glibc).context("it requires a C library other than glibc")
+    let library = newest.map(CLibrary::Glibc).context("it requires a C library other than glibc")?;
+    Ok((library, needs_libgcc))
 }
 
 /// The minor version in `GLIBC_2.17` or `GLIBC_2.2.5`.
@@ -155,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_newer_library_than_a_release_may_require_is_an_error() {
-        let program = |library| ProgramFile { path: "p".into(), platform: &PLATFORMS[0], library };
+        let program =
+            |library| ProgramFile { path: "p".into(), platform: &PLATFORMS[0], library, needs_libgcc: false };
         program(CLibrary::Static).check_portable().unwrap();
         program(CLibrary::Glibc(17)).check_portable().unwrap();
         let error = program(CLibrary::Glibc(34)).check_portable().unwrap_err().to_string();

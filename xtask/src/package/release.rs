@@ -203,7 +203,7 @@ mod tests {
         let manifest: toml::Table = manifest.parse().unwrap();
         let metadata = manifest["package"]["metadata"]["binstall"].as_table().unwrap();
         for (target, format) in [
-            ("x86_64-unknown-linux-musl", metadata["pkg-fmt"].as_str().unwrap()),
+            ("x86_64-unknown-linux-gnu", metadata["pkg-fmt"].as_str().unwrap()),
             (
                 "x86_64-pc-windows-msvc",
                 metadata["overrides"]["x86_64-pc-windows-msvc"]["pkg-fmt"].as_str().unwrap(),

@@ -75,7 +75,13 @@ mod tests {
     #[test]
     fn tags_say_what_the_program_requires() {
         let tags = |platform: usize, library| {
-            tags(&ProgramFile { path: "p".into(), platform: &PLATFORMS[platform], library }).join(".")
+            tags(&ProgramFile {
+                path: "p".into(),
+                platform: &PLATFORMS[platform],
+                library,
+                needs_libgcc: false,
+            })
+            .join(".")
         };
         assert_eq!(
             tags(0, CLibrary::Static),

@@ -24,7 +24,8 @@ function findProgram() {
   } catch {
     fail(
       `the package ${name} with the program is missing. Install again without --omit=optional, --no-optional and ` +
-        `without a node_modules folder of another system, or add it: npm install ${name}@{{ version }}`,
+        `without a node_modules folder of another system, or add it: npm install ${name}@{{ version }}. ` +
+        'On Linux the program requires glibc, which Alpine does not have.',
     );
   }
 }
