@@ -99,6 +99,16 @@ fn rust(report: &mut PartReport) {
             Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         }
     });
+    report.part("bundle tools", || {
+        // Else the tests of bundles are not compared with the reference tool, and with CI=true they fail.
+        let provided = tools::NodeTools::ready()
+            .and_then(|_| ToolVersions::read())
+            .and_then(|pins| pins.provide("openssl"));
+        match provided {
+            Ok(()) => PartOutcome::Passed("installed".to_owned()),
+            Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
+        }
+    });
     report.part("rust tests", || {
         if tools::is_installed("cargo-nextest") {
             let profile = if paths::is_ci() { "ci" } else { "default" };

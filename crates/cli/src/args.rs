@@ -1,6 +1,8 @@
 //! Command-line arguments as parsed by clap. The commands interpret them.
 
+mod add;
 mod files;
+mod registry;
 mod rules;
 mod system;
 
@@ -12,10 +14,12 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
+pub(crate) use self::add::{AddArgs, RemoveArgs};
 pub(crate) use self::files::{
     ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
     SecretRemoveArgs, SecretSetArgs,
 };
+pub(crate) use self::registry::{RegistryOptions, SearchArgs};
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
     PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
@@ -68,6 +72,12 @@ pub(crate) enum CliCommand {
     Console(ConsoleArgs),
     /// Show and decide the pending approvals of the running host
     Approve(ApproveArgs),
+    /// Add a server: from the registry, a package, a URL or a command
+    Add(AddArgs),
+    /// Remove a server from the configuration
+    Remove(RemoveArgs),
+    /// Find servers in the MCP registry
+    Search(SearchArgs),
     /// Import the servers that your applications are configured with
     Import(ImportArgs),
     /// Add Hospes to the configuration of an application, or list the applications
@@ -203,6 +213,12 @@ pub(crate) struct UpArgs {
     /// port if that is taken]
     #[arg(long, value_name = "ADDR")]
     pub(crate) console: Option<String>,
+    /// Print lines instead of showing the live screen; implied without a terminal, with CI set or TERM=dumb
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Draw the live screen with ASCII characters only
+    #[arg(long)]
+    pub(crate) ascii: bool,
     /// Time that running calls may continue after Ctrl-C, in seconds [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) shutdown_timeout: Option<Duration>,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hospes_host::approvals::ApprovalLimits;
 use hospes_host::{ApprovalQueue, PolicyEnforcer};
@@ -12,11 +12,9 @@ use hospes_store::{AuditLog, StateStore};
 
 use crate::args::{HostOptions, PresetChoice};
 use crate::exit::{CliError, CliResult, error_chain};
+use crate::file_watch::FileWatch;
 use crate::output::CliOutput;
 use crate::paths;
-
-/// Interval at which the policy file is checked for changes.
-const POLICY_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Creates the enforcement of policy and audit. Returns `None` if there is nothing to decide or record. Lasting
 /// decisions are kept in the state.
@@ -34,7 +32,7 @@ pub(crate) async fn build_enforcer(
         return Ok(None);
     }
     // Before the file is read, so that later writes are noticed.
-    let known = followed.as_deref().and_then(file_stamp);
+    let watch = followed.clone().map(|file| FileWatch::new(vec![file]));
     let policy = file.as_deref().map(read_policy).transpose()?;
     let preset = options.preset;
     let mut guard = PolicyEnforcer::new(with_preset(policy, preset))
@@ -63,9 +61,9 @@ pub(crate) async fn build_enforcer(
         // The task ends by itself when the guard is dropped.
         let _goes_on = guard.spawn_retention(kept_for);
     }
-    if let Some(file) = followed {
+    if let (Some(file), Some(watch)) = (followed, watch) {
         // A weak reference, or the task would keep the guard, and with it the audit log, open.
-        tokio::spawn(follow_policy_file((file, preset), known, Arc::downgrade(&guard), output));
+        tokio::spawn(follow_policy_file((file, preset), watch, Arc::downgrade(&guard), output));
     }
     Ok(Some(guard))
 }
@@ -150,39 +148,21 @@ pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
     StateStore::open(file).map(Some).map_err(|error| wrong(&error))
 }
 
-/// Modification time and length of a file.
-type PolicyFileStamp = (SystemTime, u64);
-
-fn file_stamp(file: &Path) -> Option<PolicyFileStamp> {
-    let found = fs::metadata(file).ok()?;
-    Some((found.modified().ok()?, found.len()))
-}
-
 /// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable or gone
 /// changes nothing.
 async fn follow_policy_file(
     (file, preset): (PathBuf, Option<PresetChoice>),
-    mut known: Option<PolicyFileStamp>,
+    mut watch: FileWatch,
     guard: std::sync::Weak<PolicyEnforcer>,
     output: CliOutput,
 ) {
-    let mut ticks = tokio::time::interval(POLICY_POLL_INTERVAL);
-    // A burst of missed ticks would check twice in a row and take an unfinished file for a settled one.
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut before = known;
     loop {
-        ticks.tick().await;
+        let has_changed = watch.look().await;
         let Some(guard) = guard.upgrade() else { return };
-        let now = file_stamp(&file);
-        // The file may still be being written, so it has to look the same twice.
-        let is_settled = now == before;
-        before = now;
-        if now == known || !is_settled {
+        if !has_changed {
             continue;
         }
-        // Also if reading fails below, so that an error is reported once and not at each tick.
-        known = now;
-        if now.is_none() {
+        if !file.exists() {
             output.warn(format_args!(
                 "{} was deleted; the previous rules remain in effect",
                 paths::display_path(&file)

@@ -17,7 +17,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Context;
 
-use crate::paths;
+use crate::{paths, screen_log};
 
 /// Maximum size of a file before it becomes the older one of two.
 const MAX_FILE_BYTES: u64 = 2 << 20;
@@ -88,6 +88,9 @@ impl<S: Subscriber> Layer<S> for LogFileLayer {
             server: fields.server.take(),
             text: fields.into_text(),
         };
+        if let Some(server) = &entry.server {
+            screen_log::add_server_line(server, &entry.level, &entry.text);
+        }
         let Ok(mut line) = serde_json::to_vec(&entry) else { return };
         line.push(b'\n');
         // A full disk must not stop the host, and the event stands on standard error as well.

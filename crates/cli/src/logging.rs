@@ -10,6 +10,7 @@ use tracing_subscriber::{EnvFilter, Layer as _};
 use crate::args::{Cli, CliCommand};
 use crate::log_file::LogFileLayer;
 use crate::paths;
+use crate::screen_log::LogWriter;
 
 /// Environment variable with a log filter.
 const VARIABLE: &str = "HOSPES_LOG";
@@ -30,7 +31,7 @@ pub(crate) fn start(cli: &Cli) {
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let terminal = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(LogWriter)
         .with_ansi(colour)
         .with_timer(Uptime::default())
         .with_target(cli.global.verbose > 1)

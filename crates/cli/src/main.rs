@@ -14,9 +14,11 @@ mod credentials;
 mod deciders;
 mod enforcement;
 mod exit;
+mod file_watch;
 mod installation;
 mod known_servers;
 mod limits;
+mod live;
 mod local_host;
 mod log_file;
 mod logging;
@@ -27,10 +29,13 @@ mod paths;
 mod progress;
 mod prompt;
 mod readiness;
+mod registry;
+mod screen_log;
 mod secrets;
 mod service_files;
 mod settings;
 mod target;
+mod terminal_screen;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -85,6 +90,9 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Doctor(args) => Box::pin(commands::doctor::run(args, output)).await,
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
+        CliCommand::Add(args) => Box::pin(commands::add::run(args, output)).await,
+        CliCommand::Remove(args) => commands::remove::run(&args, output),
+        CliCommand::Search(args) => Box::pin(commands::search::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),
         CliCommand::Connect(args) => commands::connect::run(&args, output),
         CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),

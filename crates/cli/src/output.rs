@@ -10,6 +10,8 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::exit::CliError;
+use crate::screen_log;
+use crate::terminal_screen::without_screen;
 
 /// Settings for printing.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +24,18 @@ pub(crate) struct CliOutput {
 
 /// Prints a result. A closed pipe is not an error.
 fn out(text: &str) {
+    if screen_log::take(text) {
+        return;
+    }
     // Flushed immediately, because later text on standard error must not overtake it on a terminal.
     let mut stdout = anstream::stdout().lock();
     let _gone = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 fn err(text: &str) {
+    if screen_log::take(text) {
+        return;
+    }
     let mut stderr = anstream::stderr().lock();
     let _gone = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
@@ -102,6 +110,10 @@ impl CliOutput {
 
     /// Asks the person a question and returns the answer. Returns `None` at the end of input.
     pub(crate) fn ask(self, question: impl fmt::Display) -> Option<String> {
+        without_screen(|| self.ask_on_terminal(question))
+    }
+
+    fn ask_on_terminal(self, question: impl fmt::Display) -> Option<String> {
         err(&format!("{question}"));
         let mut line = String::new();
         match io::stdin().read_line(&mut line) {
@@ -116,6 +128,10 @@ pub(crate) fn ask_hidden(question: impl fmt::Display) -> Option<Zeroizing<String
     if !is_interactive() {
         return None;
     }
+    without_screen(|| ask_hidden_on_terminal(question))
+}
+
+fn ask_hidden_on_terminal(question: impl fmt::Display) -> Option<Zeroizing<String>> {
     // First, because what is typed at once would be shown.
     enable_raw_mode().ok()?;
     err(&format!("{question}"));
@@ -221,6 +237,12 @@ pub(crate) fn explain_stdio(other: &str) {
 pub(crate) fn is_screen() -> bool {
     let is_plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_plain
+}
+
+/// Returns true if messages go to a terminal on which a line can be redrawn.
+pub(crate) fn is_screen_for_messages() -> bool {
+    let is_plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stderr().is_terminal() && !is_plain
 }
 
 /// Returns true if there is a person who sees messages and can answer.

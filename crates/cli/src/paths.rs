@@ -55,6 +55,29 @@ pub(crate) fn log_folder() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/logs"))
 }
 
+/// Returns the folder of an unpacked bundle.
+pub(crate) fn bundle_folder(server: &str, version: &str) -> Option<PathBuf> {
+    // Both are texts of others, and must not lead to another folder.
+    let safe = |text: &str| -> String {
+        let text = text.trim_start_matches('.');
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || ".-+_".contains(letter) { letter } else { '_' }
+        };
+        format!("{}{}", text.chars().map(plain).collect::<String>(), if text.is_empty() { "_" } else { "" })
+    };
+    Some(
+        folder("XDG_DATA_HOME", ".local/share")?
+            .join("hospes/bundles")
+            .join(safe(server))
+            .join(safe(version)),
+    )
+}
+
+/// Returns the path of the cache of MCP registries.
+pub(crate) fn registry_cache() -> Option<PathBuf> {
+    Some(folder("XDG_CACHE_HOME", ".cache")?.join("hospes/registry.db"))
+}
+
 /// Returns the folder with the records of connected applications.
 pub(crate) fn connections() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/connections"))

@@ -115,23 +115,14 @@ pub(crate) async fn build_host(
     settings.helper = launch_helper();
     check_folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
-    // Options of the command line take precedence over the configuration.
     config.start_wait = options.start_wait.or(config.start_wait);
-    for server in &mut config.servers {
-        let times = &mut server.timeouts;
-        times.health_check = times.health_check.filter(|_| options.health_check.is_none());
-        times.park = times.park.filter(|_| options.park_timeout.is_none());
-        server.max_connections = server.max_connections.filter(|_| options.max_connections.is_none());
-    }
+    apply_options(options, &mut config);
     if let Some(interval) = options.health_check {
         settings.health_check = Some(interval).filter(|interval| !interval.is_zero());
     }
     settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
     settings.max_starting = options.max_starting.unwrap_or(settings.max_starting);
     settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
-    if options.pins.is_some() {
-        config.servers.iter_mut().for_each(|server| server.pins = None);
-    }
     // With a policy file, new servers need approval by default.
     let has_rules = enforcement::find_policy_file(options.policy.as_deref())?.is_some();
     let mode = options.pins.unwrap_or(if has_rules { PinMode::Ask } else { PinMode::FirstUse });
@@ -172,10 +163,22 @@ pub(crate) async fn build_host(
     {
         builder = builder.guard(guard);
     }
-    if let Some(state) = state.filter(|_| is_pinned) {
+    // Also if no server is pinned yet: one may be added while the host runs.
+    if let Some(state) = state {
         builder = builder.pins(PinningConfig::new(state, mode));
     }
     Ok(builder)
+}
+
+/// Applies the options of the command line to the servers: they take precedence over the configuration.
+pub(crate) fn apply_options(options: &HostOptions, config: &mut HostConfig) {
+    for server in &mut config.servers {
+        let times = &mut server.timeouts;
+        times.health_check = times.health_check.filter(|_| options.health_check.is_none());
+        times.park = times.park.filter(|_| options.park_timeout.is_none());
+        server.max_connections = server.max_connections.filter(|_| options.max_connections.is_none());
+        server.pins = server.pins.filter(|_| options.pins.is_none());
+    }
 }
 
 /// First argument with which this program acts as the helper that starts a server.

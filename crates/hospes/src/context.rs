@@ -48,8 +48,13 @@ struct ContextInner {
     state_nonce: Option<StateNonce>,
     /// Capabilities for the questions of this call, if a forwarder answers some beside the peer.
     answerable: OnceLock<Box<ClientCapabilities>>,
+    /// Observer of the progress, if there is one.
+    progress_observer: OnceLock<ProgressObserver>,
     state: Mutex<ContextState>,
 }
+
+/// Observer of the progress of a call: what is done, the total, and a message.
+type ProgressObserver = Box<dyn Fn(f64, Option<f64>, Option<&str>) + Send + Sync>;
 
 /// The stream that the answer travels on cannot be taken up again.
 const STREAM_FIXED: u8 = 0;
@@ -132,6 +137,16 @@ impl Context {
     /// [`Outcome::InputRequired`](crate::Outcome) like all others. Only the first call has an effect.
     pub fn set_answerable_capabilities(&self, all: ClientCapabilities) {
         let _ = self.0.answerable.set(Box::new(all));
+    }
+
+    /// Sets an observer of the progress of this call: what is done, the total, and a message. It is for code that
+    /// forwards the call, and hears of all reports, whether the caller asked for them or not. It must not block. Only
+    /// the first call has an effect.
+    pub fn observe_progress(
+        &self,
+        observer: impl Fn(f64, Option<f64>, Option<&str>) + Send + Sync + 'static,
+    ) {
+        let _ = self.0.progress_observer.set(Box::new(observer));
     }
 
     /// Returns the name of the signed-in caller, if there is one.
@@ -262,6 +277,9 @@ impl Context {
     /// ([`DEFAULT_PROGRESS_RATE`](crate::DEFAULT_PROGRESS_RATE) unless the server says otherwise) the newest is sent, in
     /// time or before the answer.
     pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        if let Some(observer) = self.0.progress_observer.get() {
+            observer(done, total, message);
+        }
         let Some(token) = self.progress_token().cloned() else { return };
         let mut state = self.state();
         if state.progress.is_some_and(|last| done <= last) || !done.is_finite() {

@@ -1,5 +1,6 @@
 //! The host, which runs the servers of a configuration.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +25,13 @@ use crate::upstream::{ServerMemory, UpstreamEntry, UpstreamState, UpstreamStatus
 mod builtin;
 mod launch;
 mod pinned;
+mod server_changes;
 
 pub use builtin::known_labels;
 use launch::ServerLauncher;
 use pinned::HostPins;
+use server_changes::ConfiguredServers;
+pub use server_changes::ServerChanges;
 
 /// Minimum lifetime of sealed request state.
 const MIN_REQUEST_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
@@ -175,21 +179,28 @@ impl HostBuilder {
         let epoch = Arc::new(UpstreamEpoch::default());
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let pins = self.pinning.take().and_then(|pinning| HostPins::new(pinning, &wanted, audit, &epoch));
+        let Self { settings, memory, guard, accounts, sampler, tasks, builtins, connectors, .. } = self;
         let launcher = ServerLauncher {
-            settings: &self.settings,
-            memory: &self.memory,
-            epoch: &epoch,
-            builtins: &self.builtins,
-            connectors: self.connectors.as_ref(),
-            guard: self.guard.as_ref(),
-            accounts: self.accounts.as_ref(),
+            memory: Arc::clone(&memory),
+            epoch: Arc::clone(&epoch),
+            builtins,
+            connectors,
+            guard: guard.clone(),
+            accounts: accounts.clone(),
             // With no permits no process would ever start.
-            starts: Arc::new(Semaphore::new(self.settings.max_starting.max(1))),
+            starts: Arc::new(Semaphore::new(settings.max_starting.max(1))),
+            settings: settings.clone(),
         };
-        let gate = |at: usize| pins.as_ref().and_then(|pins| pins.gate(at));
-        let launch = |(at, config)| launcher.launch(config, gate(at));
-        let upstreams = wanted.into_iter().enumerate().map(launch).collect();
-        let Self { settings, memory, guard, accounts, sampler, tasks, .. } = self;
+        let mut members = HashMap::new();
+        let mut upstreams = Vec::with_capacity(wanted.len());
+        for config in &wanted {
+            let member = pins.as_ref().and_then(|pins| pins.member(config));
+            upstreams.push(launcher.launch(config.clone(), pinned::gate(member.as_ref())));
+            members.insert(config.name.clone(), member);
+        }
+        if let Some(pins) = &pins {
+            pins.set(&wanted, members);
+        }
         let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
         // Reviews of sampling requests need an approval queue.
@@ -202,11 +213,12 @@ impl HostBuilder {
             tokio::spawn(Arc::clone(&shared).close_idle_connections()),
             tokio::spawn(Arc::clone(&shared).follow_policy()),
         ];
-        let pins = pins.map(|pins| {
+        let manager = pins.as_ref().map(|pins| {
             tasks.push(pins.watch());
-            pins.into_manager()
+            pins.manager()
         });
-        Ok(Host { shared, pins, tasks })
+        let configured = tokio::sync::Mutex::new(ConfiguredServers::new(launcher, pins, &wanted));
+        Ok(Host { shared, pins: manager, tasks, configured })
     }
 }
 
@@ -237,6 +249,7 @@ pub struct Host {
     shared: Arc<GatewayState>,
     pins: Option<PinManager>,
     tasks: Vec<JoinHandle<()>>,
+    configured: tokio::sync::Mutex<ConfiguredServers>,
 }
 
 impl Host {
@@ -269,7 +282,7 @@ impl Host {
     /// server, or each user has an account of their own there.
     #[must_use]
     pub fn gateway_of(&self, server: &str) -> Option<Gateway> {
-        let position = self.shared.upstreams.iter().position(|slot| &*slot.server.name == server)?;
+        let position = self.shared.upstreams.position(server)?;
         let slot = self.shared.upstreams.get(position).filter(|slot| !slot.is_per_user())?;
         tracing::debug!(server = %slot.server.name, "separate endpoint created");
         Some(Gateway::only(Arc::clone(&self.shared), position))
@@ -279,11 +292,11 @@ impl Host {
     /// the label of its tools on the shared endpoint.
     #[must_use]
     pub fn labels(&self) -> Vec<(String, String)> {
-        let slots = self.shared.upstreams.iter().filter(|slot| !slot.is_per_user());
-        let label = |slot: &UpstreamEntry| {
-            self.shared.prefixes.of(&slot.server.name).map(|label| label.as_str().to_owned())
-        };
-        slots.filter_map(|slot| Some((slot.server.name.to_string(), label(slot)?))).collect()
+        let slots = self.shared.upstreams.current().filter(|(_, slot)| !slot.is_per_user());
+        let prefixes = self.shared.upstreams.prefixes();
+        let label =
+            |slot: &UpstreamEntry| prefixes.of(&slot.server.name).map(|label| label.as_str().to_owned());
+        slots.filter_map(|(_, slot)| Some((slot.server.name.to_string(), label(slot)?))).collect()
     }
 
     /// Returns the guard, which enforces and records policy decisions, if there is one.
@@ -349,8 +362,8 @@ impl Host {
         let mut epoch = self.shared.epoch.subscribe();
         loop {
             epoch.mark_unchanged();
-            let required = self.shared.upstreams.iter().filter(|upstream| upstream.is_required);
-            let states: Vec<UpstreamStatus> = required.map(UpstreamEntry::status).collect();
+            let required = self.shared.upstreams.current().filter(|(_, upstream)| upstream.is_required);
+            let states: Vec<UpstreamStatus> = required.map(|(_, upstream)| upstream.status()).collect();
             if states.iter().all(|status| status.state == UpstreamState::Ready) {
                 return Ok(());
             }
@@ -370,8 +383,9 @@ impl Host {
     /// Closes all connections and waits until no child is left.
     pub async fn stop(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        let all: Vec<_> = self.shared.upstreams.iter().flat_map(UpstreamEntry::all).collect();
-        futures::future::join_all(all.iter().map(|upstream| upstream.stop())).await;
+        let all: Vec<_> = self.shared.upstreams.current().flat_map(|(_, entry)| entry.all()).collect();
+        let stopped = futures::future::join_all(all.iter().map(|upstream| upstream.stop()));
+        futures::future::join(stopped, self.wait_for_removed()).await;
     }
 }
 

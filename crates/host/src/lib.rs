@@ -44,9 +44,14 @@ pub use config::{
     DEFAULT_STARTING_PER_CORE, HostSettings, PinMode,
 };
 pub use gateway::{Gateway, HostServers, HostStatus, UnknownServerError};
+pub use guard::{
+    ApplicationCalls, CallActivity, CallProgress, CallSnapshot, HISTORY_PERIOD, HISTORY_PERIODS,
+    MAX_ENDED_CALLS, ObservedCall, ServerCalls,
+};
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub use host::{
-    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, known_labels,
+    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, ServerChanges,
+    known_labels,
 };
 pub use pins::{PinManager, PinningConfig};
 pub use sampling::Sampler;

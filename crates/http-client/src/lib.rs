@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | SDK (`hospes`) | a pool that callers drive themselves, over [`OriginConnector`] | forwards `http`, tunnels `https` | one origin, which a person chose |
 //! | model providers | `hyper_util`'s pool over [`OriginConnector::tunnelling`] | tunnels both | one origin, which a person chose |
-//! | authorization | one connection for each request, by `EgressClient` | none | `EgressPolicy` |
+//! | authorization, registries | one connection for each request, by `EgressClient` | none | `EgressPolicy` |
 //! | the server `fetch` | one connection for each request, by `EgressClient` | none | `EgressPolicy` |
 //!
 //! - **Trust.** [`tls_config`] trusts the built-in authorities, or those of the environment, and additional files.

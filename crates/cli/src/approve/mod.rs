@@ -3,7 +3,7 @@
 mod card;
 mod console_requests;
 mod draft;
-mod draw;
+pub(crate) mod draw;
 mod editor;
 mod edits;
 mod json;
@@ -12,16 +12,19 @@ mod line_editor;
 mod permission_editor;
 mod screen;
 mod script;
+mod sentence;
 mod state;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
-pub(crate) use card::{ApprovalRisk, card, title};
+pub(crate) use card::{ApprovalRisk, bold, card, dim, title};
 use console_requests::fetch_queue;
 pub(crate) use draft::{ApprovalDraft, original};
 pub(crate) use editor::edit;
+use hospes_console::LocalConsole;
 pub(crate) use key_argument::key_argument;
+pub(crate) use sentence::sentence;
 pub(crate) use state::{ARMING_DELAY, done, ending};
 
 use crate::args::ApproveArgs;
@@ -50,5 +53,11 @@ pub(crate) async fn run(args: ApproveArgs, output: CliOutput) -> CliResult {
     if args.list || output.json || !is_screen() {
         return script::list(&console, output).await;
     }
-    screen::run(console).await
+    screen::run(console, false).await
+}
+
+/// Shows the pending approvals of the host in this process on the terminal. Nothing is selected at first, so that no key
+/// that was meant for another screen decides.
+pub(crate) async fn show_own(console: LocalConsole) -> CliResult {
+    screen::run(console, true).await
 }

@@ -1,19 +1,13 @@
 //! The full-screen view of `hospes approve`. One half draws and reads keys, the other one communicates with the host.
 
-use std::io::{self, Stdout};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{
-    DisableBracketedPaste, EnableBracketedPaste, Event as Input, KeyEventKind, poll, read,
-};
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
-use crossterm::{cursor, execute};
+use crossterm::event::{Event as Input, KeyEventKind, poll, read};
 use hospes_console::{ClientError, LocalConsole};
 use hospes_host::approvals::{Approval, ApprovalDecision};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
 use tokio::sync::{mpsc, watch};
 
 use super::draw::draw;
@@ -22,6 +16,7 @@ use super::state::{QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
 use super::{console_requests, fetch_queue};
 use crate::commands::InterruptListener;
 use crate::exit::{CliError, CliResult};
+use crate::terminal_screen::TerminalScreen;
 
 /// Time to wait for a key before other events are checked.
 const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -42,8 +37,9 @@ struct QueuedDecision {
     words: String,
 }
 
-/// Shows the approval queue until the person leaves it or the program is asked to end.
-pub(super) async fn run(console: LocalConsole) -> CliResult {
+/// Shows the approval queue until the person leaves it or the program is asked to end. With `must_choose`, keys decide
+/// nothing before the person has selected an approval.
+pub(super) async fn run(console: LocalConsole, must_choose: bool) -> CliResult {
     let mut ending = InterruptListener::new()?;
     // The queue is sent through a watch channel, because only its newest state is drawn. Decisions and their answers go
     // through bounded channels, because none may be lost.
@@ -54,9 +50,9 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
     let mut drawing = {
         let is_over = Arc::clone(&is_over);
         // Terminal input is read with blocking calls.
-        tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over }.run())
+        tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over, must_choose }.run())
     };
-    let talking = sync_with_host(console, &tell, posts, &answer);
+    let talking = sync_with_host((console, must_choose), &tell, posts, &answer);
     // `talking` never ends by itself; it is dropped when the screen is closed.
     let drawn = tokio::select! {
         drawn = ending.unless(&mut drawing) => drawn,
@@ -77,7 +73,7 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
 
 /// Follows the approval queue and sends decisions to the host. Reconnects after failures and never returns.
 async fn sync_with_host(
-    mut console: LocalConsole,
+    (mut console, is_own_host): (LocalConsole, bool),
     tell: &watch::Sender<QueueUpdate>,
     mut posts: mpsc::Receiver<QueuedDecision>,
     answer: &mpsc::Sender<ScreenEvent>,
@@ -127,7 +123,7 @@ async fn sync_with_host(
         }
         tokio::time::sleep(RECONNECT_DELAY).await;
         // Another host may have been started in the meantime.
-        if let Ok((other, _)) = console_requests::find_host().await {
+        if !is_own_host && let Ok((other, _)) = console_requests::find_host().await {
             console = other;
         }
     }
@@ -139,12 +135,13 @@ struct ScreenLoop {
     post: mpsc::Sender<QueuedDecision>,
     answers: mpsc::Receiver<ScreenEvent>,
     is_over: Arc<AtomicBool>,
+    must_choose: bool,
 }
 
 impl ScreenLoop {
     fn run(mut self) -> io::Result<()> {
         let begun = Instant::now();
-        let mut state = ScreenState::default();
+        let mut state = ScreenState::new(self.must_choose);
         let mut screen = TerminalScreen::enter()?;
         let mut drawn_at: Option<Instant> = None;
         while !self.is_over.load(Ordering::Relaxed) {
@@ -204,56 +201,4 @@ impl ScreenLoop {
         }
         Ok(())
     }
-}
-
-/// The terminal in raw mode, on the alternate screen. It is restored on drop and on panic.
-struct TerminalScreen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
-}
-
-impl TerminalScreen {
-    fn enter() -> io::Result<Self> {
-        // The terminal is restored before the panic message is printed, so that it stays visible.
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            leave_screen();
-            before(panic);
-        }));
-        enter_screen()?;
-        // From here on, every path restores the terminal.
-        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
-        terminal.map(|terminal| Self { terminal }).inspect_err(|_| leave_screen())
-    }
-
-    /// Runs `work` with the terminal restored, for example an external editor.
-    fn aside<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
-        leave_screen();
-        let done = work();
-        enter_screen()?;
-        // Keys typed in the meantime were meant for the other program.
-        while poll(Duration::ZERO)? {
-            read()?;
-        }
-        // The buffer no longer matches the screen, so a new terminal redraws everything.
-        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        Ok(done)
-    }
-}
-
-impl Drop for TerminalScreen {
-    fn drop(&mut self) {
-        leave_screen();
-    }
-}
-
-fn enter_screen() -> io::Result<()> {
-    enable_raw_mode()?;
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
-        .inspect_err(|_| leave_screen())
-}
-
-fn leave_screen() {
-    // Ignored, because the terminal may be gone and this also runs on drop and in a panic.
-    let _gone = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
-    let _gone = disable_raw_mode();
 }

@@ -137,6 +137,11 @@ pub(crate) enum ScreenEffect {
 }
 
 impl ScreenState {
+    /// Creates the state of a screen. With `must_choose`, keys decide nothing before an approval is selected.
+    pub(crate) fn new(must_choose: bool) -> Self {
+        Self { must_choose, ..Self::default() }
+    }
+
     /// Returns the approval that the card shows.
     pub(crate) fn selected_approval(&self) -> Option<&Approval> {
         self.open.iter().find(|approval| Some(&approval.id) == self.selected.as_ref())
@@ -306,8 +311,8 @@ impl ScreenState {
             KeyCode::Home => self.scroll = 0,
             KeyCode::End => self.scroll = self.room.0,
             KeyCode::Char(character) => {
-                if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 't' | 'V' | 'A') {
-                    let words = "keys are disabled after a decision: select this card first (j or Enter)";
+                if self.must_choose && matches!(character, 'd' | 'b' | 'n' | 'o' | 's' | 't' | 'V' | 'A') {
+                    let words = "nothing is selected: select this card first (j or Enter)";
                     self.said =
                         self.selected_approval().is_some().then(|| (MessageTone::Plain, words.to_owned()));
                     return None;

@@ -4,13 +4,14 @@
 mod plan;
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hospes_host::config::applications::{Application, ApplicationFolders, SystemKind};
-use hospes_host::config::import::{FoundServers, SealedValue, add_servers, servers_text};
-use hospes_host::config::{ConfigLoader, ServerConfig, nearest};
+use hospes_host::config::import::{FoundServers, SealedValue};
+use hospes_host::config::{ServerConfig, add_servers, nearest, servers_text};
 
 use self::plan::{ImportPlan, PlannedServer};
+use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::ImportArgs;
 use crate::exit::{CliError, CliResult};
@@ -103,42 +104,6 @@ fn find(args: &ImportArgs) -> CliResult<FoundServers> {
             .hint(format!("correct {} and try again", paths::display_path(file))));
     }
     Ok(found)
-}
-
-/// The configuration file that servers are added to.
-struct ConfigTarget {
-    file: PathBuf,
-    /// Its text; empty if it does not exist.
-    text: String,
-}
-
-impl ConfigTarget {
-    fn read(named: Option<PathBuf>) -> CliResult<Self> {
-        let file = match named {
-            Some(file) => file,
-            None => paths::new_config_path().ok_or_else(|| {
-                CliError::usage("no home folder found in which to store the configuration").hint("set HOME")
-            })?,
-        };
-        if file.extension().is_none_or(|extension| extension != "toml") {
-            return Err(CliError::usage(format!(
-                "{} is not a configuration file of Hospes: expected the extension `.toml`",
-                paths::display_path(&file)
-            ))
-            .hint("--config names the file that the servers are added to"));
-        }
-        let text = file_replace::read_text(&file)?;
-        Ok(Self { file, text })
-    }
-
-    /// Returns the servers that the file has, with their references.
-    fn servers(&self) -> CliResult<Vec<ServerConfig>> {
-        let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
-        let config = loader.parse(&self.file, &self.text).map_err(|errors| {
-            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
-        })?;
-        Ok(config.servers)
-    }
 }
 
 fn confirm(selected: &[&PlannedServer], file: &Path, output: CliOutput) -> bool {

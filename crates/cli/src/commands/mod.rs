@@ -1,10 +1,12 @@
 //! Commands of the program.
 
+pub(crate) mod add;
 pub(crate) mod audit;
 pub(crate) mod auth;
 mod batch;
 pub(crate) mod call;
 pub(crate) mod completions;
+mod config_target;
 pub(crate) mod connect;
 pub(crate) mod console;
 pub(crate) mod doctor;
@@ -18,6 +20,8 @@ pub(crate) mod man;
 mod new_servers;
 pub(crate) mod pins;
 pub(crate) mod policy;
+pub(crate) mod remove;
+pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod service;
@@ -34,14 +38,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hospes::transport::shutdown_signal;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::exit::{CliError, CliResult};
 
 /// Time a shutdown may take before a message is printed.
 const SHUTDOWN_NOTICE_DELAY: Duration = Duration::from_millis(300);
 
-/// Listener for requests to end the program: Ctrl-C, SIGTERM, or a closed terminal.
+/// Notified when a screen asks the program to end.
+static END_REQUESTED: Notify = Notify::const_new();
+
+/// Asks the program to end, as Ctrl-C does. For screens, on which Ctrl-C is a key.
+pub(crate) fn request_end() {
+    END_REQUESTED.notify_one();
+}
+
+/// Listener for requests to end the program: Ctrl-C, SIGTERM, a closed terminal, or a screen.
 ///
 /// Create it before any process is started. A signal without a handler ends the program immediately and leaves its
 /// child processes running.
@@ -54,6 +66,12 @@ impl InterruptListener {
         let asked = shutdown_signal();
         let asked = asked.map_err(|error| CliError::usage("cannot wait for signals").with_cause(&error))?;
         // Boxed, because the type of the future has no name and it must not move between polls.
+        let asked = async {
+            tokio::select! {
+                () = asked => {}
+                () = END_REQUESTED.notified() => {}
+            }
+        };
         Ok(Self { asked: Box::pin(asked) })
     }
 

@@ -6,14 +6,17 @@ use std::convert::Infallible;
 use hospes_host::Host;
 use hospes_host::approvals::{Approval, ApprovalState};
 
+use serde_json::{Value, json};
+
+use super::up::EventWriter;
 use crate::approve::{key_argument, title};
-use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
+use crate::output::{BOLD, DIM, YELLOW, paint, printable};
 
 /// Width of the argument in a line, in columns.
 const ARGUMENT_WIDTH: usize = 60;
 
 /// Prints pending approvals as they arrive, and those that were not decided in time. Never returns.
-pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
+pub(super) async fn report(host: &Host, events: EventWriter) -> Infallible {
     let Some(queue) = host.guard().map(|guard| guard.approvals().clone()) else {
         return std::future::pending().await;
     };
@@ -26,13 +29,23 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
         let next = open.iter().map(|approval| approval.expires_at).min();
         for approval in &open {
             if known.insert(approval.id.clone(), ApprovalState::Open).is_none() {
-                output.say(asked(approval));
+                events.event("asked", &fields(approval), || asked(approval));
             }
         }
         for approval in &recent {
-            let before = known.remove(&approval.id);
-            if before == Some(ApprovalState::Open) && approval.state == ApprovalState::Expired {
-                output.say(missed(approval));
+            if known.remove(&approval.id) != Some(ApprovalState::Open) {
+                continue;
+            }
+            match approval.state {
+                ApprovalState::Expired => events.event("expired", &fields(approval), || missed(approval)),
+                // Whoever decided knows it, so in words nothing is said.
+                _ if events.is_for_people() => {}
+                state => {
+                    let mut fields = fields(approval);
+                    fields.push(("decision", json!(state)));
+                    fields.push(("by", json!(approval.decided.as_ref().map(|record| &record.by))));
+                    events.event("decided", &fields, String::new);
+                }
             }
         }
         known.retain(|id, _| open.iter().any(|approval| approval.id == *id));
@@ -52,6 +65,17 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
             () = until_next => {}
         }
     }
+}
+
+/// Returns the fields of an event about an approval. Arguments are not among them, because logs are kept.
+fn fields(approval: &Approval) -> Vec<(&'static str, Value)> {
+    let (what, server) = title(approval);
+    vec![
+        ("id", json!(approval.id.get(..8).unwrap_or(&approval.id))),
+        ("server", json!(server)),
+        ("what", json!(what)),
+        ("application", json!(approval.application)),
+    ]
 }
 
 /// Formats the line about a new pending approval.

@@ -46,6 +46,7 @@ const LINES: &[(&str, Means)] = &[
         "hospes import --yes",
         Means::IsParsed("it changes the configuration of the other lines; tests/import.rs runs it"),
     ),
+    ("hospes search", Means::IsParsed("it asks a registry on the public network; tests/search.rs runs it")),
     ("hospes import", Means::Runs),
     ("hospes connect", Means::Runs),
     ("hospes disconnect", Means::Runs),

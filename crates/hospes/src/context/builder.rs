@@ -115,6 +115,7 @@ impl ContextBuilder {
             log_rules: OnceLock::new(),
             state_nonce: self.state_nonce,
             answerable: std::sync::OnceLock::new(),
+            progress_observer: std::sync::OnceLock::new(),
             state: Mutex::new(state),
         }))
     }

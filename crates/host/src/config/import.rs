@@ -11,7 +11,6 @@ use super::ConfigLoader;
 use super::applications::{Application, ApplicationFile, PlaceScope};
 use super::error::{ConfigError, ConfigSource};
 use super::model::{ConfigInput, HostConfig, ServerConfig, ServerTransport};
-use super::own_text::server_toml;
 use super::secret::{ExpandedText, Secret, ServerUrl, has_key_prefix, is_secret_name};
 use super::text_parts::{TextPart, join_parts, text_parts};
 
@@ -541,82 +540,6 @@ pub fn fill_input(server: &mut ServerConfig, id: &str, answer: &TextPart) {
             });
             text.text.set(join_parts(&filled.collect::<Vec<_>>()));
         }
-    }
-}
-
-/// Error of adding servers to a file.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddServersError {
-    /// The file has a form that cannot be extended at its end, or is invalid.
-    #[error("servers cannot be added at the end of the file: {reason}")]
-    Rejected {
-        /// Reason, from the reader of the file.
-        reason: String,
-    },
-}
-
-/// Returns the text of Hospes' own file with more servers at its end. Everything before stays as it is, with comments,
-/// order and line breaks. Each server comes with a comment, of one line.
-///
-/// # Errors
-/// If the result is not the old configuration with the new servers. That is so for a table of servers that is written
-/// inline.
-pub fn add_servers(
-    file: &Path,
-    text: &str,
-    servers: &[(ServerConfig, String)],
-) -> Result<String, AddServersError> {
-    let added = servers_text(servers);
-    let (before, line_break) = (text, if text.contains("\r\n") { "\r\n" } else { "\n" });
-    let mut after = before.to_owned();
-    if !after.is_empty() && after != "\u{feff}" {
-        if !after.ends_with('\n') {
-            after.push_str(line_break);
-        }
-        after.push_str(line_break);
-    }
-    after.push_str(&added.replace('\n', line_break));
-    check_addition(file, before, &after, servers)?;
-    Ok(after)
-}
-
-/// Writes servers as they are added to a file, with `\n` as line break.
-#[must_use]
-pub fn servers_text(servers: &[(ServerConfig, String)]) -> String {
-    let entries = servers.iter().map(|(server, comment)| {
-        let comment: String =
-            comment.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        format!("# {comment}\n{}", server_toml(server))
-    });
-    entries.collect::<Vec<_>>().join("\n")
-}
-
-/// Checks that the new text is read as the old servers and the added ones, and nothing else.
-fn check_addition(
-    file: &Path,
-    before: &str,
-    after: &str,
-    servers: &[(ServerConfig, String)],
-) -> Result<(), AddServersError> {
-    let loader = || ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
-    let read = |text: &str| {
-        loader().parse(file, text).map_err(|errors| AddServersError::Rejected { reason: errors.to_string() })
-    };
-    let (old, new) = (read(before)?, read(after)?);
-    let unplaced = |server: &ServerConfig| {
-        let mut server = server.clone();
-        server.source = ConfigSource::unwritten("");
-        server
-    };
-    let expected = old.servers.iter().chain(servers.iter().map(|(server, _)| server)).map(unplaced);
-    let is_same = expected.eq(new.servers.iter().map(unplaced)) && old.rejected.len() == new.rejected.len();
-    if is_same {
-        Ok(())
-    } else {
-        let rejected = new.rejected.last().map(|rejected| rejected.errors.to_string());
-        let reason = rejected.unwrap_or_else(|| "the result would be read differently".to_owned());
-        Err(AddServersError::Rejected { reason })
     }
 }
 

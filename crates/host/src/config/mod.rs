@@ -19,6 +19,7 @@ mod model;
 mod models;
 mod native;
 mod nearest;
+mod own_file;
 mod own_text;
 mod partial;
 mod pins;
@@ -47,13 +48,14 @@ pub use keys::config_reference;
 pub use load::ConfigLoader;
 pub use model::{
     AccountChoice, AllowedCallers, BuiltinTransport, ConfigInput, ConsoleConfig, EraChoice, HostConfig,
-    HttpFlavour, HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, SandboxConfig,
-    ServerConfig, ServerTimeouts, ServerTransport, SkippedServer, StdioTransport, ToolFilter,
+    HttpFlavour, HttpTransport, PackageOrigin, ParseTargetError, PreregisteredClient, RejectedServer,
+    SandboxConfig, ServerConfig, ServerTimeouts, ServerTransport, SkippedServer, StdioTransport, ToolFilter,
 };
 pub(crate) use model::{is_exposed, is_loopback};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
+pub use own_file::{OwnFileError, add_servers, remove_server, servers_text};
 pub use own_text::server_toml;
 pub use pins::PinMode;
 pub use restart::{

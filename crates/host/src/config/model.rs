@@ -161,8 +161,22 @@ pub struct ServerConfig {
     pub sandbox: SandboxConfig,
     /// Folders that it is given as roots. None if it is given those that the host gives to all servers.
     pub roots: Option<Vec<PathBuf>>,
+    /// Registry entry or package that it was added from. The host does not use it.
+    pub origin: PackageOrigin,
     /// Location of its entry.
     pub source: ConfigSource,
+}
+
+/// Origin of a server that was added from a registry or as a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackageOrigin {
+    /// Full name in the registry, such as `io.github.owner/server`.
+    pub registry: Option<String>,
+    /// Version of the package.
+    pub version: Option<String>,
+    /// Digest of the package, such as `sha256:…`.
+    pub digest: Option<String>,
 }
 
 impl ServerConfig {
@@ -181,6 +195,7 @@ impl ServerConfig {
             era: None,
             sandbox: SandboxConfig::default(),
             roots: None,
+            origin: PackageOrigin::default(),
             source,
         }
     }

@@ -125,6 +125,14 @@ pub fn server_toml(server: &ServerConfig) -> String {
     if let Some(sandbox) = sandbox(&server.sandbox) {
         line("sandbox", sandbox);
     }
+    let origin = &server.origin;
+    for (name, value) in
+        [("registry", &origin.registry), ("version", &origin.version), ("digest", &origin.digest)]
+    {
+        if let Some(value) = value {
+            line(name, string(value));
+        }
+    }
     text
 }
 
@@ -243,6 +251,9 @@ check_arguments = "lax"
 era = "legacy"
 roots = ["/r"]
 sandbox = { kind = "landlock", network = "none", files = { read = ["/a"], write = [] }, environment = ["PATH"] }
+registry = "io.github.x/y"
+version = "1.2.3"
+digest = "sha256:00"
 [servers.web]
 url = "https://${HOST}/mcp?x=1"
 transport = "sse"

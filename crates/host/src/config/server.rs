@@ -11,8 +11,8 @@ use super::error::ConfigError;
 use super::expand::{ConfigDialect, ExpansionScope};
 use super::keys::{self, FOREIGN_IGNORED};
 use super::model::{
-    BuiltinTransport, EraChoice, HttpFlavour, SandboxConfig, ServerConfig, ServerTimeouts, ServerTransport,
-    StdioTransport, ToolFilter,
+    BuiltinTransport, EraChoice, HttpFlavour, PackageOrigin, SandboxConfig, ServerConfig, ServerTimeouts,
+    ServerTransport, StdioTransport, ToolFilter,
 };
 use super::nearest::hint;
 use super::pins::PinMode;
@@ -86,6 +86,12 @@ pub(super) fn read_server(
     let tools = reader.tools();
     let era = reader.era();
     let roots = reader.roots();
+    let mut origin_text = |key| reader.take(key).and_then(|entry| entry.node.as_str()).map(str::to_owned);
+    let origin = PackageOrigin {
+        registry: origin_text("registry"),
+        version: origin_text("version"),
+        digest: origin_text("digest"),
+    };
     let pins = reader.table.pins(reader.report);
     let check_arguments = reader.table.check_arguments(reader.report);
     let required = reader.table.boolean("required", reader.report).unwrap_or(false);
@@ -137,6 +143,7 @@ pub(super) fn read_server(
     server.era = era;
     server.sandbox = sandbox;
     server.roots = roots;
+    server.origin = origin;
     Some(ParsedServer::Server(Box::new(server)))
 }
 

@@ -59,7 +59,7 @@ impl Gateway {
     /// Returns the server whose sign-in tool has this name. `None` if the server has already listed its real tools.
     pub(super) fn find_sign_in_tool(&self, name: &str, using: &ViewLease) -> Option<usize> {
         let prefix = name.strip_suffix(CONNECT_ACCOUNT)?.strip_suffix(SEPARATOR)?;
-        let server = self.position(self.shared.prefixes.server(prefix)?)?;
+        let server = self.position(self.shared.upstreams.prefixes().server(prefix)?)?;
         let slot = &self.shared.upstreams[server];
         if !slot.is_per_user() {
             return None;

@@ -44,7 +44,8 @@ impl Gateway {
     /// Returns the instructions of the servers, each under the server's name.
     fn instructions(&self, view: &CatalogueView) -> Option<String> {
         let mut text = String::new();
-        for (server, slot) in self.shared.upstreams.iter().enumerate() {
+        let prefixes = self.shared.upstreams.prefixes();
+        for (server, slot) in self.shared.upstreams.current() {
             if !view.sees(server) {
                 continue;
             }
@@ -64,7 +65,7 @@ impl Gateway {
             if view.only.is_some() {
                 return Some(said.to_owned());
             }
-            let Some(prefix) = self.shared.prefixes.of(&upstream.server.name) else { continue };
+            let Some(prefix) = prefixes.of(&upstream.server.name) else { continue };
             text.push_str(&format!("# {prefix} (tools {prefix}__…)\n\n{}\n\n", said.trim()));
         }
         let text = text.trim_end();

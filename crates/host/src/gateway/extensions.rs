@@ -35,7 +35,7 @@ impl Gateway {
     /// Returns the connected servers that this application sees, with their connections.
     pub(super) fn in_view(&self, using: &ViewLease) -> Vec<(usize, Arc<ReadyConnection>)> {
         let (user, abilities) = (using.view.user.as_ref(), using.view.abilities);
-        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        let seen = self.shared.upstreams.current().filter(|(server, _)| using.view.sees(*server));
         let live = seen.filter_map(|(server, slot)| {
             // Of what nobody has accepted, no word is passed on.
             if slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some()) {
@@ -61,7 +61,7 @@ impl Gateway {
             }
         }
         // An application of an older revision hears this once. So a server that is still starting counts as it was.
-        for (server, slot) in self.shared.upstreams.iter().enumerate() {
+        for (server, slot) in self.shared.upstreams.current() {
             let is_withheld =
                 || slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some());
             let is_missing = using.view.sees(server) && seen.iter().all(|(other, _)| *other != server);
@@ -256,7 +256,7 @@ impl Gateway {
             return Some((known.server, known.name.to_string()));
         }
         let (prefix, own) = shown.split_once(SEPARATOR).filter(|_| using.view.only.is_none())?;
-        Some((self.position(self.shared.prefixes.server(prefix)?)?, own.to_owned()))
+        Some((self.position(self.shared.upstreams.prefixes().server(prefix)?)?, own.to_owned()))
     }
 
     /// Returns the only possible server of a request that names none.
@@ -280,8 +280,9 @@ impl Gateway {
             ([], [(one, _)]) => Ok(*one),
             ([], _) => Err(RpcError::method_not_found(method)),
             (several, _) => {
+                let prefixes = self.shared.upstreams.prefixes();
                 let labels = several.iter().filter_map(|server| {
-                    let prefix = self.shared.prefixes.of(&self.shared.upstreams[*server].server.name)?;
+                    let prefix = prefixes.of(&self.shared.upstreams[*server].server.name)?;
                     Some(prefix.as_str().to_owned())
                 });
                 Err(ambiguous(method, labels.collect()))

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::host_status::HostStatus;
 use super::result_checks::CatalogueToolNames;
+use super::server_table::ServerTable;
 use super::task_owners::TaskOwners;
 use super::{listing_differences, propose_plan, sign_in_tool};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
@@ -35,13 +36,12 @@ const MAX_OWN_CATALOGUES: usize = 64;
 /// The servers and the views of them.
 #[derive(Debug)]
 pub(crate) struct GatewayState {
-    pub(crate) upstreams: Vec<UpstreamEntry>,
-    pub(crate) prefixes: ServerPrefixes,
+    pub(crate) upstreams: ServerTable,
     pub(crate) settings: HostSettings,
     pub(crate) memory: Arc<ServerMemory>,
     pub(crate) epoch: Arc<UpstreamEpoch>,
     /// Servers of the configuration that are not started, with the reason.
-    pub(crate) left_out: Vec<(String, String)>,
+    pub(crate) left_out: RwLock<Vec<(String, String)>>,
     /// Policy enforcement and recording. If it is absent, everything is allowed.
     pub(crate) guard: Option<Arc<PolicyEnforcer>>,
     pub(crate) accounts: Option<UpstreamAccounts>,
@@ -159,12 +159,11 @@ impl GatewayState {
     ) -> Self {
         let has_users = upstreams.iter().any(UpstreamEntry::is_per_user);
         Self {
-            upstreams,
-            prefixes,
+            upstreams: ServerTable::new(upstreams, prefixes),
             settings,
             memory,
             epoch,
-            left_out,
+            left_out: RwLock::new(left_out),
             guard,
             accounts: None,
             sampler: None,
@@ -350,7 +349,7 @@ impl GatewayState {
             let upstream = view.sees(server).then(|| slot.of(view.user.as_ref()))??;
             upstream.own(application, view.abilities)
         };
-        self.upstreams.iter().enumerate().map(own).collect()
+        self.upstreams.iter().map(own).collect()
     }
 
     fn build(
@@ -364,7 +363,6 @@ impl GatewayState {
         let offers: Vec<ViewOffer> = self
             .upstreams
             .iter()
-            .enumerate()
             .map(|(server, slot)| {
                 if !view.sees(server) {
                     return ViewOffer::Nothing;
@@ -389,7 +387,7 @@ impl GatewayState {
             .upstreams
             .iter()
             .zip(&offers)
-            .map(|(slot, offer)| match (offer, &slot.server.gate) {
+            .map(|((_, slot), offer)| match (offer, &slot.server.gate) {
                 (ViewOffer::Live(live), Some(gate)) => Some(gate.filter_listing(&live.listing, &live.hashes)),
                 (ViewOffer::Live(live), None) => Some(Cow::Borrowed(&live.listing)),
                 _ => None,
@@ -399,7 +397,7 @@ impl GatewayState {
             .upstreams
             .iter()
             .zip(offers.iter().zip(&shown))
-            .map(|(slot, (offer, shown))| {
+            .map(|((_, slot), (offer, shown))| {
                 let (filter, listing) = match offer {
                     ViewOffer::Live(_) => (&slot.filter, shown.as_deref()),
                     // What to show of a server says nothing of what we show for it.
@@ -416,7 +414,7 @@ impl GatewayState {
         }
         let tools = if only.is_none() { self.own_tools() } else { &[] };
         let catalogue = Arc::new(MergedCatalogue::build(
-            &self.prefixes,
+            &self.upstreams.prefixes(),
             &parts,
             (&own, tools),
             before,
@@ -452,7 +450,7 @@ impl GatewayState {
                 }
                 _ => None,
             };
-            let lines = self.upstreams.iter().enumerate().filter_map(starting);
+            let lines = self.upstreams.current().filter_map(starting);
             // The latest of them: a server that settles before wakes the loop by the epoch.
             let Some(until) = lines.filter(|until| *until > now).max() else { return };
             tokio::select! {
@@ -464,16 +462,18 @@ impl GatewayState {
 
     /// Reads lists again that an application asks for again, of the servers that do not announce changes.
     pub(super) async fn freshen(&self, view: &CatalogueView, wanted: ListKinds) {
-        let seen = self.upstreams.iter().enumerate().filter(|(server, _)| view.sees(*server));
+        let seen = self.upstreams.current().filter(|(server, _)| view.sees(*server));
         let lines = seen.filter_map(|(_, slot)| Some(slot.of(view.user.as_ref())?.line(view.abilities)));
         futures::future::join_all(lines.map(|line| async move { line.freshen(wanted).await })).await;
     }
 
     /// Returns the status of the host and all servers.
     pub(crate) fn status(&self) -> HostStatus {
-        let mut status = HostStatus::new(self.upstreams.iter().map(UpstreamEntry::status).collect());
+        // Read once, since servers may be added and removed meanwhile.
+        let servers: Vec<(usize, &UpstreamEntry)> = self.upstreams.current().collect();
+        let mut status = HostStatus::new(servers.iter().map(|(_, slot)| slot.status()).collect());
         status.uptime_ms = self.millis();
-        status.left_out.extend(self.left_out.iter().cloned());
+        status.left_out.extend(self.left_out.read().iter().cloned());
         status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
         let policy = self.guard.as_ref().and_then(|guard| guard.policy());
         status.without_policy = policy.is_none();
@@ -486,8 +486,8 @@ impl GatewayState {
         for view in &views {
             let catalogue = self.common_catalogue(view, self.age());
             status.collisions.extend_from_slice(&catalogue.collisions);
-            for (position, (slot, server)) in self.upstreams.iter().zip(&mut status.servers).enumerate() {
-                let found = listing_differences::differences(slot, position, view, &catalogue);
+            for ((position, slot), server) in servers.iter().zip(&mut status.servers) {
+                let found = listing_differences::differences(slot, *position, view, &catalogue);
                 server.warnings.extend(found.filter(|_| server.state == UpstreamState::Ready));
             }
         }
@@ -518,7 +518,7 @@ impl GatewayState {
                 // Connections go with their view, under one lock: whoever comes now finds neither, and opens new ones.
                 let mut views = self.views.write();
                 views.retain(|_, view| !is_idle(view));
-                for slot in &self.upstreams {
+                for (_, slot) in self.upstreams.current() {
                     let is_wanted =
                         |user: &Arc<str>| views.keys().any(|viewer| viewer.user.as_ref() == Some(user));
                     gone.extend(slot.release_users(&is_wanted));
@@ -528,7 +528,7 @@ impl GatewayState {
                     }
                 }
             }
-            let all = self.upstreams.iter().flat_map(UpstreamEntry::all);
+            let all = self.upstreams.current().flat_map(|(_, slot)| slot.all());
             over.extend(all.flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
             if !over.is_empty() {
                 tracing::debug!(connections = over.len(), "closing idle connections");

@@ -25,6 +25,6 @@ impl Gateway {
 
     /// Returns the position of the server of this name.
     pub(super) fn position(&self, server: &str) -> Option<usize> {
-        self.shared.upstreams.iter().position(|upstream| &*upstream.server.name == server)
+        self.shared.upstreams.position(server)
     }
 }

@@ -58,7 +58,7 @@ impl HostServers {
     }
 
     fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {
-        let found = self.0.upstreams.iter().find(|slot| *slot.server.name == *server);
+        let found = self.0.upstreams.position(server).and_then(|position| self.0.upstreams.get(position));
         found.ok_or_else(|| UnknownServerError(server.to_owned()))
     }
 }

@@ -129,7 +129,7 @@ impl Gateway {
     /// and the receiver.
     fn subscribe_to_logs(&self, using: &ViewLease) -> Vec<(usize, (u64, Receiver<Notification>))> {
         let line = |slot: &UpstreamEntry| Some(slot.of(using.view.user.as_ref())?.line(using.view.abilities));
-        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        let seen = self.shared.upstreams.current().filter(|(server, _)| using.view.sees(*server));
         let lines = seen.filter_map(|(server, slot)| Some((server, line(slot)?)));
         lines.map(|(server, line)| (server, (line.id, line.told()))).collect()
     }
@@ -139,7 +139,7 @@ impl Gateway {
         &'a self,
         using: &'a ViewLease,
     ) -> impl Iterator<Item = (usize, Arc<SupervisedConnection>)> + 'a {
-        let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
+        let seen = self.shared.upstreams.current().filter(|(server, _)| using.view.sees(*server));
         seen.filter_map(|(server, slot)| {
             let upstream = slot.of(using.view.user.as_ref())?;
             Some((server, upstream.own(&using.application, using.view.abilities)?))

@@ -35,6 +35,7 @@ mod rewrite;
 mod round_state;
 mod route;
 mod routed_call;
+mod server_table;
 mod sign_in_tool;
 mod subscription_sink;
 mod task_owners;

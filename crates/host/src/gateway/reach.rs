@@ -122,7 +122,7 @@ impl Gateway {
             Some(server) => server,
             None => {
                 let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;
-                self.position(self.shared.prefixes.server(prefix)?)?
+                self.position(self.shared.upstreams.prefixes().server(prefix)?)?
             }
         };
         let line = self.shared.upstreams[server].of(using.view.user.as_ref())?.line(using.view.abilities);

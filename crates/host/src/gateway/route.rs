@@ -178,7 +178,8 @@ impl Gateway {
         }
         // A tool that was listed and is gone: say whose fault it is.
         let prefix = name.split_once(SEPARATOR).map(|(prefix, _)| prefix);
-        let server = prefix.and_then(|prefix| self.shared.prefixes.server(prefix));
+        let prefixes = self.shared.upstreams.prefixes();
+        let server = prefix.and_then(|prefix| prefixes.server(prefix));
         if let Some(status) = server.and_then(|server| self.position(server)) {
             let status = self.shared.upstreams[status].status();
             if let Some(problem) = status.problem {

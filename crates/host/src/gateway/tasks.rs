@@ -276,7 +276,8 @@ impl Gateway {
     ) -> Outcome {
         let Outcome::Complete(Reply::CreateTask(mut made)) = outcome else { return outcome };
         let server = &self.shared.upstreams[server].server;
-        let Some(prefix) = self.shared.prefixes.of(&server.name) else {
+        let prefixes = self.shared.upstreams.prefixes();
+        let Some(prefix) = prefixes.of(&server.name) else {
             return RpcError::internal("the server is not known to the gateway").into();
         };
         made.task.task_id = format!("{prefix}{SEPARATOR}{}", made.task.task_id);
@@ -297,7 +298,8 @@ impl Gateway {
         let Some(tasks) = self.shared.tasks.as_ref().filter(|_| !self.shared.task_owners.knows(shown)) else {
             return;
         };
-        let prefix = shown.split_once(SEPARATOR).and_then(|(prefix, _)| self.shared.prefixes.server(prefix));
+        let prefixes = self.shared.upstreams.prefixes();
+        let prefix = shown.split_once(SEPARATOR).and_then(|(prefix, _)| prefixes.server(prefix));
         let Some(server) = prefix.and_then(|server| self.position(server)) else { return };
         match tasks.find(shown.to_owned()).await {
             Ok(Some(kept)) => {
@@ -313,7 +315,7 @@ impl Gateway {
     pub(super) fn resolve_task(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
         let place = || {
             let (prefix, id) = shown.split_once(SEPARATOR)?;
-            let server = self.position(self.shared.prefixes.server(prefix)?)?;
+            let server = self.position(self.shared.upstreams.prefixes().server(prefix)?)?;
             // Where calls are judged, a task whose call was not is none.
             let guard = self.shared.guard.as_ref();
             let is_known = self.shared.task_owners.origin(shown).is_some()

@@ -11,6 +11,7 @@ use memchr::memmem;
 
 use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
+use super::call_activity::RunningCall;
 use super::call_target::{CallTarget, TargetItem};
 use super::enforcer::PolicyEnforcer;
 use super::open_plans::PlanStep;
@@ -26,6 +27,8 @@ pub(crate) struct AdmittedCall {
     begun: Instant,
     /// Audit entry. `None` if nothing is recorded, or once it has been submitted.
     entry: Option<AuditEntry>,
+    /// The call as viewers see it. `None` while nobody watches.
+    seen: Option<RunningCall>,
     server: String,
     peer: Arc<Peer>,
     /// Labels of the result for the session's data flow. `None` if data flow is not tracked.
@@ -66,6 +69,7 @@ impl AdmittedCall {
             guard: Arc::clone(guard),
             begun: Instant::now(),
             entry,
+            seen: guard.activity.begin(call, going),
             server: going.server.to_owned(),
             peer: Arc::clone(call.context.peer()),
             labels: None,
@@ -90,9 +94,13 @@ impl AdmittedCall {
     }
 
     pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>) {
+        let by = by.into();
+        if let Some(seen) = &mut self.seen {
+            seen.decide(decision, &by);
+        }
         if let Some(entry) = &mut self.entry {
             entry.decision = Some(decision.to_owned());
-            entry.by = Some(by.into());
+            entry.by = Some(by);
         }
     }
 
@@ -270,6 +278,9 @@ impl AdmittedCall {
         code: Option<i64>,
         received: Option<u64>,
     ) -> Result<(), UnrecordedCall> {
+        if let Some(mut seen) = self.seen.take() {
+            seen.end(ending);
+        }
         let Some(entry) = &mut self.entry else { return Ok(()) };
         let Some(audit) = &self.guard.audit else { return Ok(()) };
         entry.ending = Some(ending);

@@ -10,6 +10,7 @@ use hospes_store::AuditLog;
 use parking_lot::{Mutex, RwLock};
 
 use super::approved_rounds::ApprovedRounds;
+use super::call_activity::CallActivity;
 use super::data_flow::DataFlowTracker;
 use super::edit_check;
 use super::open_plans::OpenPlans;
@@ -87,6 +88,8 @@ pub struct PolicyEnforcer {
     selected_checks: Option<CheckSettings>,
     /// Hashes of the tools that calls were compared with grants for.
     pub(super) tool_hashes: ToolHashCache,
+    /// Calls as they run, for viewers.
+    pub(super) activity: Arc<CallActivity>,
 }
 
 impl PolicyEnforcer {
@@ -112,6 +115,7 @@ impl PolicyEnforcer {
             checks: CallChecks::default(),
             selected_checks: None,
             tool_hashes: ToolHashCache::default(),
+            activity: Arc::default(),
         }
     }
 
@@ -198,6 +202,12 @@ impl PolicyEnforcer {
     #[must_use]
     pub fn approval_timeout(&self) -> Duration {
         self.approval_timeout
+    }
+
+    /// Returns the calls as they run. They are collected once somebody watches.
+    #[must_use]
+    pub fn activity(&self) -> &Arc<CallActivity> {
+        &self.activity
     }
 
     /// The record of what happened, if there is one.

@@ -9,6 +9,7 @@ mod approval_binding;
 mod approval_form;
 mod approved_rounds;
 mod assessment;
+mod call_activity;
 mod call_approval;
 mod call_decision;
 mod call_summary;
@@ -40,6 +41,10 @@ mod waiting;
 mod weighed_verdict;
 
 pub(crate) use admitted_call::AdmittedCall;
+pub use call_activity::{
+    ApplicationCalls, CallActivity, CallProgress, CallSnapshot, HISTORY_PERIOD, HISTORY_PERIODS,
+    MAX_ENDED_CALLS, ObservedCall, ServerCalls,
+};
 pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
 pub use enforcer::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub(crate) use pending_entry::PendingAuditEntry;

@@ -16,33 +16,33 @@ use crate::upstream::{
 };
 
 /// Starts servers, with what all of them share.
-pub(super) struct ServerLauncher<'a> {
-    pub(super) settings: &'a HostSettings,
-    pub(super) memory: &'a Arc<ServerMemory>,
-    pub(super) epoch: &'a Arc<UpstreamEpoch>,
-    pub(super) builtins: &'a BuiltinFactory,
-    pub(super) connectors: Option<&'a ConnectorFactory>,
-    pub(super) guard: Option<&'a Arc<PolicyEnforcer>>,
-    pub(super) accounts: Option<&'a UpstreamAccounts>,
+pub(super) struct ServerLauncher {
+    pub(super) settings: HostSettings,
+    pub(super) memory: Arc<ServerMemory>,
+    pub(super) epoch: Arc<UpstreamEpoch>,
+    pub(super) builtins: BuiltinFactory,
+    pub(super) connectors: Option<ConnectorFactory>,
+    pub(super) guard: Option<Arc<PolicyEnforcer>>,
+    pub(super) accounts: Option<UpstreamAccounts>,
     /// Permits of processes that start at once.
     pub(super) starts: Arc<Semaphore>,
 }
 
-impl ServerLauncher<'_> {
+impl ServerLauncher {
     /// Starts a server. One with an account for each user starts when a user calls it.
     pub(super) fn launch(&self, config: ServerConfig, gate: Option<Arc<PinGate>>) -> UpstreamEntry {
         let server = Arc::new(self.describe(&config, gate));
-        let guard = self.guard.map(|guard| Arc::clone(guard) as Arc<dyn RootsRules>);
-        let roots = RootsPolicy::new(&config, self.settings, guard);
+        let guard = self.guard.as_ref().map(|guard| Arc::clone(guard) as Arc<dyn RootsRules>);
+        let roots = RootsPolicy::new(&config, &self.settings, guard);
         if config.is_per_user() {
             return self.launch_per_user(config, server, roots);
         }
-        let connector = match self.connectors {
-            Some(connectors) => connectors(&config, self.settings),
+        let connector = match &self.connectors {
+            Some(connectors) => connectors(&config, &self.settings),
             None => self.connector(&config, &roots, server.launches.clone()),
         };
         let max = config.max_connections.unwrap_or(self.settings.max_connections);
-        let (memory, epoch) = (Arc::clone(self.memory), Arc::clone(self.epoch));
+        let (memory, epoch) = (Arc::clone(&self.memory), Arc::clone(&self.epoch));
         let upstream = Upstream::start(server, connector, memory, epoch, max);
         UpstreamEntry::shared(upstream, config.tools.clone(), roots, config.required)
     }
@@ -54,8 +54,8 @@ impl ServerLauncher<'_> {
         server: Arc<UpstreamServer>,
         roots: RootsPolicy,
     ) -> UpstreamEntry {
-        let (accounts, settings) = (self.accounts.cloned(), self.settings.clone());
-        let (memory, epoch) = (Arc::clone(self.memory), Arc::clone(self.epoch));
+        let (accounts, settings) = (self.accounts.clone(), self.settings.clone());
+        let (memory, epoch) = (Arc::clone(&self.memory), Arc::clone(&self.epoch));
         let max = config.max_connections.unwrap_or(settings.max_connections);
         let max_users = accounts.as_ref().map_or(0, |accounts| accounts.current_limits().max_users);
         let filter = config.tools.clone();
@@ -75,7 +75,7 @@ impl ServerLauncher<'_> {
 
     /// Returns the properties that all connections of a server share.
     fn describe(&self, config: &ServerConfig, gate: Option<Arc<PinGate>>) -> UpstreamServer {
-        let settings = self.settings;
+        let settings = &self.settings;
         let is_process = matches!(config.transport, ServerTransport::Stdio(_));
         // Remembered before it is started: what hangs costs the longer wait once.
         let is_first =
@@ -83,7 +83,7 @@ impl ServerLauncher<'_> {
         let name: Arc<str> = Arc::from(config.name.as_str());
         let (shown, target) = (config.transport.to_string(), target(&config.transport).to_string());
         let target: Arc<str> = Arc::from(target);
-        let audit = self.guard.and_then(|guard| guard.audit());
+        let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let launches = audit.map(|audit| LaunchRecorder::new(audit, &name, &config.source, &target, &shown));
         UpstreamServer {
             name,
@@ -118,11 +118,11 @@ impl ServerLauncher<'_> {
             ServerTransport::Builtin(BuiltinTransport { name, args }) => Arc::new(BuiltinConnector {
                 name: name.clone(),
                 args: args.iter().map(ExpandedText::reveal).map(str::to_owned).collect(),
-                builtins: Arc::clone(self.builtins),
+                builtins: Arc::clone(&self.builtins),
             }),
             ServerTransport::Stdio(_) | ServerTransport::Http(_) => {
-                let account = self.accounts.and_then(|accounts| accounts.shared(config));
-                client_connector(config, self.settings, roots, account.map(|account| account as _), launches)
+                let account = self.accounts.as_ref().and_then(|accounts| accounts.shared(config));
+                client_connector(config, &self.settings, roots, account.map(|account| account as _), launches)
             }
         }
     }

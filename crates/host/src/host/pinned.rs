@@ -1,23 +1,24 @@
 //! Pins of the servers that a host starts.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hospes_store::AuditLog;
 use tokio::task::JoinHandle;
 
 use crate::config::{PinMode, ServerConfig};
-use crate::pins::{PinGate, PinManager, PinMember, PinStore, PinningConfig, reload_on_change};
+use crate::pins::{PinGate, PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change};
 use crate::server::UpstreamEpoch;
 
 /// The store of the pins, and what is pinned of each server.
 pub(super) struct HostPins {
     store: Arc<PinStore>,
-    /// By position of the server.
-    members: Vec<Option<PinMember>>,
+    mode: PinMode,
+    members: PinMembers,
 }
 
 impl HostPins {
-    /// Creates the pins; none if no server is pinned.
+    /// Creates the pins, of no server yet. `None` if pinning is off, for all servers and for each of these.
     pub(super) fn new(
         pinning: PinningConfig,
         servers: &[ServerConfig],
@@ -25,29 +26,43 @@ impl HostPins {
         epoch: &Arc<UpstreamEpoch>,
     ) -> Option<Self> {
         let mode = pinning.mode();
-        // A server may be configured otherwise than all others.
-        if servers.iter().all(|server| server.pins.unwrap_or(mode) == PinMode::Off) {
+        let is_off = |server: &ServerConfig| server.pins.unwrap_or(mode) == PinMode::Off;
+        if mode == PinMode::Off && servers.iter().all(is_off) {
             return None;
         }
         let store = Arc::new(PinStore::new(&pinning.or_audit(audit), Arc::clone(epoch)));
-        let members = servers.iter().map(|server| PinMember::of(server, mode, &store)).collect();
-        Some(Self { store, members })
+        Some(Self { store, mode, members: PinMembers::default() })
     }
 
-    /// Returns the gate of a server; none if the server is not pinned.
-    pub(super) fn gate(&self, server: usize) -> Option<Arc<PinGate>> {
-        self.members.get(server)?.as_ref()?.gate().cloned()
+    /// Creates what is pinned of a server. `None` if the server is not pinned.
+    pub(super) fn member(&self, server: &ServerConfig) -> Option<PinMember> {
+        PinMember::of(server, self.mode, &self.store)
+    }
+
+    /// Sets the servers of the host. New ones come with what [`HostPins::member`] created; of the others, what was there
+    /// stays.
+    pub(super) fn set(&self, servers: &[ServerConfig], mut new: HashMap<String, Option<PinMember>>) {
+        let before = self.members.current();
+        let members = servers.iter().filter_map(|server| match new.remove(&server.name) {
+            Some(member) => member,
+            None => before.iter().find(|member| member.server() == server.name).cloned(),
+        });
+        self.members.set(members.collect());
+        self.store.keep_known_tools(|name| servers.iter().any(|server| server.name == name));
     }
 
     /// Starts a task that reads the pins again when they change in the store.
     pub(super) fn watch(&self) -> JoinHandle<()> {
-        // Weak, so that the task does not keep the gates alive.
-        let gates = self.members.iter().flatten().filter_map(PinMember::gate).map(Arc::downgrade).collect();
-        tokio::spawn(reload_on_change(self.store.changes(), gates))
+        tokio::spawn(reload_on_change(self.store.changes(), self.members.downgrade()))
     }
 
     /// Returns the manager of the pins.
-    pub(super) fn into_manager(self) -> PinManager {
-        PinManager::new(self.store, Some(self.members.into_iter().flatten().collect()))
+    pub(super) fn manager(&self) -> PinManager {
+        PinManager::new(Arc::clone(&self.store), Some(self.members.clone()))
     }
+}
+
+/// Returns the gate of what is pinned.
+pub(super) fn gate(member: Option<&PinMember>) -> Option<Arc<PinGate>> {
+    member.and_then(PinMember::gate).cloned()
 }

@@ -1,12 +1,13 @@
 //! Management of pins for the console and the command line.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hospes_store::StoreError;
 use hospes_store::pins::{
     ItemKind, RecordedDefinition, Sha256Digest, StoredServer, TrustDecision, TrustDecisionError,
 };
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::fingerprint::fingerprint;
@@ -54,10 +55,11 @@ pub enum PinManagerError {
 pub struct PinManager {
     book: Arc<PinStore>,
     /// The servers of a host, in their order; without one, all that were ever seen.
-    servers: Option<Arc<Vec<PinMember>>>,
+    servers: Option<PinMembers>,
 }
 
 /// A server of the host.
+#[derive(Clone)]
 pub(crate) enum PinMember {
     Gated(Arc<PinGate>),
     /// A built-in server: its name and transport.
@@ -75,11 +77,52 @@ impl PinMember {
         }
     }
 
+    /// Returns the name of the server.
+    pub(crate) fn server(&self) -> &str {
+        match self {
+            Self::Gated(gate) => &gate.server,
+            Self::Builtin(name, _) => name,
+        }
+    }
+
     pub(crate) fn gate(&self) -> Option<&Arc<PinGate>> {
         match self {
             Self::Gated(gate) => Some(gate),
             Self::Builtin(..) => None,
         }
+    }
+}
+
+/// Servers of the host, which change while it runs. Cheap to clone; all clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct PinMembers(Arc<RwLock<Arc<[PinMember]>>>);
+
+impl PinMembers {
+    /// Returns the current servers.
+    pub(crate) fn current(&self) -> Arc<[PinMember]> {
+        // Cloned, so that nobody holds the lock while the state is read.
+        Arc::clone(&self.0.read())
+    }
+
+    /// Returns a handle that does not keep the servers' gates alive.
+    pub(crate) fn downgrade(&self) -> WeakPinMembers {
+        WeakPinMembers(Arc::downgrade(&self.0))
+    }
+
+    /// Replaces the servers.
+    pub(crate) fn set(&self, members: Vec<PinMember>) {
+        *self.0.write() = members.into();
+    }
+}
+
+/// Servers of the host, for as long as something else holds them.
+pub(crate) struct WeakPinMembers(Weak<RwLock<Arc<[PinMember]>>>);
+
+impl WeakPinMembers {
+    /// Returns the gates of the current servers. `None` if the host has ended.
+    pub(super) fn gates(&self) -> Option<Vec<Arc<PinGate>>> {
+        let members = PinMembers(self.0.upgrade()?).current();
+        Some(members.iter().filter_map(PinMember::gate).cloned().collect())
     }
 }
 
@@ -92,8 +135,8 @@ impl PinningConfig {
 }
 
 impl PinManager {
-    pub(crate) fn new(book: Arc<PinStore>, servers: Option<Vec<PinMember>>) -> Self {
-        Self { book, servers: servers.map(Arc::new) }
+    pub(crate) fn new(book: Arc<PinStore>, servers: Option<PinMembers>) -> Self {
+        Self { book, servers }
     }
 
     /// Returns all servers with their items and states. Servers that were never seen are left out.
@@ -114,7 +157,7 @@ impl PinManager {
             }
             return Ok(list);
         };
-        for member in &**members {
+        for member in members.current().iter() {
             match member {
                 PinMember::Builtin(name, transport) => {
                     list.push(PinnedServer::builtin(name, fingerprint(transport)));
@@ -280,7 +323,7 @@ impl PinManager {
         };
         let is_builtin =
             |member: &PinMember| matches!(member, PinMember::Builtin(builtin, _) if builtin == name);
-        if members.iter().any(is_builtin) {
+        if members.current().iter().any(is_builtin) {
             return Err(PinManagerError::Builtin(name.to_owned()));
         }
         // The command line or URL that this host has: the state may know others under the name.
@@ -297,10 +340,10 @@ impl PinManager {
         })
     }
 
-    fn gate(&self, name: &str) -> Option<&Arc<PinGate>> {
-        let members = self.servers.as_deref()?;
+    fn gate(&self, name: &str) -> Option<Arc<PinGate>> {
+        let members = self.servers.as_ref()?.current();
         members.iter().find_map(|member| match member {
-            PinMember::Gated(gate) if *gate.server == *name => Some(gate),
+            PinMember::Gated(gate) if *gate.server == *name => Some(Arc::clone(gate)),
             _ => None,
         })
     }

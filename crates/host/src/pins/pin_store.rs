@@ -1,7 +1,7 @@
 //! Store of pins, shared by all servers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_policy::visible_line;
@@ -10,8 +10,8 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::gate::PinGate;
 use super::lint::{NeighbourTools, lints};
+use super::manager::WeakPinMembers;
 use super::pinning_config::PinningConfig;
 use crate::server::UpstreamEpoch;
 
@@ -147,15 +147,17 @@ impl PinStore {
         // What this host has seen itself is newer, and stays.
         self.names.lock().entry(server.to_owned()).or_insert(tools);
     }
+
+    /// Forgets the names of the tools of servers that the host no longer has.
+    pub(crate) fn keep_known_tools(&self, is_kept: impl Fn(&str) -> bool) {
+        self.names.lock().retain(|server, _| is_kept(server));
+    }
 }
 
-/// Applies decisions of other processes, for as long as any server is pinned.
-pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, gates: Vec<Weak<PinGate>>) {
+/// Applies decisions of other processes to the servers of a host, until the host ends.
+pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, members: WeakPinMembers) {
     loop {
-        let here: Vec<_> = gates.iter().filter_map(Weak::upgrade).collect();
-        if here.is_empty() {
-            return;
-        }
+        let Some(here) = members.gates() else { return };
         for gate in &here {
             gate.reload().await;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -23,6 +24,7 @@ pub(crate) struct UpstreamEntry {
     /// True if the host does not start without the server.
     pub(crate) is_required: bool,
     behind: UpstreamSharing,
+    removed: AtomicBool,
 }
 
 enum UpstreamSharing {
@@ -39,7 +41,8 @@ impl UpstreamEntry {
         is_required: bool,
     ) -> Self {
         let server = Arc::clone(&upstream.server);
-        Self { server, filter, roots, is_required, behind: UpstreamSharing::Everybody(Arc::new(upstream)) }
+        let behind = UpstreamSharing::Everybody(Arc::new(upstream));
+        Self { server, filter, roots, is_required, behind, removed: AtomicBool::new(false) }
     }
 
     /// Creates an entry with one server per user. It starts with none, so nothing waits for it.
@@ -51,7 +54,7 @@ impl UpstreamEntry {
         max_users: usize,
     ) -> Self {
         let behind = UpstreamSharing::EachUser { connect, open: Mutex::default(), max_users };
-        Self { server, filter, roots, is_required: false, behind }
+        Self { server, filter, roots, is_required: false, behind, removed: AtomicBool::new(false) }
     }
 
     /// Returns true if each user has an account of their own.
@@ -59,9 +62,28 @@ impl UpstreamEntry {
         matches!(self.behind, UpstreamSharing::EachUser { .. })
     }
 
+    /// Returns true if the server was removed from the configuration.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
+    }
+
+    /// Marks the server as removed, so that no call finds it any more. Returns what has to be stopped.
+    pub(crate) fn remove(&self) -> Vec<Arc<Upstream>> {
+        self.removed.store(true, Ordering::Release);
+        match &self.behind {
+            UpstreamSharing::Everybody(upstream) => vec![Arc::clone(upstream)],
+            UpstreamSharing::EachUser { open, .. } => {
+                open.lock().drain().map(|(_, upstream)| upstream).collect()
+            }
+        }
+    }
+
     /// Returns the server for this user and connects it if needed. Returns none if accounts are per user and the caller
-    /// is not signed in.
+    /// is not signed in, and of a removed server.
     pub(crate) fn of(&self, user: Option<&Arc<str>>) -> Option<Arc<Upstream>> {
+        if self.is_removed() {
+            return None;
+        }
         match &self.behind {
             UpstreamSharing::Everybody(upstream) => Some(Arc::clone(upstream)),
             UpstreamSharing::EachUser { connect, open, max_users } => {

@@ -55,11 +55,16 @@ impl House {
             ("HOME", "home"),
             ("XDG_CONFIG_HOME", "config"),
             ("XDG_STATE_HOME", "state"),
+            ("XDG_CACHE_HOME", "cache"),
             ("XDG_RUNTIME_DIR", "run"),
         ] {
             command.env(name, self.path(folder));
         }
-        command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG").env_remove("HOSPES_APPROVE_TOKEN");
+        command
+            .env_remove("HOSPES_REGISTRY")
+            .env_remove("HOSPES_LOG")
+            .env_remove("HOSPES_CONFIG")
+            .env_remove("HOSPES_APPROVE_TOKEN");
         if let Some(token) = self.token.get() {
             command.env("HOSPES_APPROVE_TOKEN", token);
         }

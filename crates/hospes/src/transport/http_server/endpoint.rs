@@ -72,6 +72,12 @@ impl Endpoint {
         self.0.abort();
     }
 
+    /// Ends streams, sessions and running calls, for an endpoint that is served no more.
+    pub(super) fn end(&self) {
+        self.close();
+        self.abort();
+    }
+
     /// Answers one request.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where

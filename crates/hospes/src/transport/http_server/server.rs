@@ -24,6 +24,7 @@ use super::active_request::{ActiveRequest, ConnectionActivity};
 use super::body::Body;
 use super::endpoint::{Endpoint, RequestSource, handle};
 use super::endpoint_inner::EndpointInner;
+use super::endpoint_set::EndpointSet;
 use super::middleware::{ConnectionLocal, HttpMiddleware, RemoteAddress};
 use super::receive::drain;
 use crate::transport::adapter::PeerCache;
@@ -54,7 +55,7 @@ pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
     endpoint: Endpoint,
-    others: Vec<Endpoint>,
+    others: EndpointSet,
     front: Option<Arc<dyn HttpMiddleware>>,
     max_connections: usize,
     idle: Duration,
@@ -84,7 +85,7 @@ impl HttpServer {
             listener,
             address,
             endpoint,
-            others: Vec::new(),
+            others: EndpointSet::default(),
             front: None,
             max_connections: DEFAULT_MAX_CONNECTIONS.min(descriptor_limit()),
             idle: DEFAULT_IDLE_TIMEOUT,
@@ -99,12 +100,18 @@ impl HttpServer {
         self
     }
 
-    /// Serves another endpoint on the same socket, at its own path. What stands before the first stands before it, too;
-    /// where two serve a path, it is the earlier one's.
+    /// Serves another endpoint on the same socket, at its own path. What stands before the first stands before it, too.
+    /// Of two with the same path the later one serves it, except that the first endpoint's path stays its own.
     #[must_use]
-    pub fn also(mut self, endpoint: Endpoint) -> Self {
-        self.others.push(endpoint);
+    pub fn also(self, endpoint: Endpoint) -> Self {
+        self.others.insert(endpoint);
         self
+    }
+
+    /// Returns the further endpoints, which may be added and removed while the server runs.
+    #[must_use]
+    pub fn others(&self) -> EndpointSet {
+        self.others.clone()
     }
 
     /// Puts something before the endpoint, which sees every request first: authorization, mostly.
@@ -187,7 +194,6 @@ impl HttpServer {
         let mut shutdown = pin!(shutdown);
         let (stage, _) = watch::channel(ShutdownStage::Open);
         let connections = Arc::new(AtomicUsize::new(0));
-        let others: Arc<[Endpoint]> = self.others.into();
         loop {
             // The end goes first: in a flood of connections `accept`
             // would always be ready. It loses none when dropped.
@@ -215,7 +221,7 @@ impl HttpServer {
             }
             let connection = ServerConnection {
                 endpoint: self.endpoint.clone(),
-                others: Arc::clone(&others),
+                others: self.others.clone(),
                 front: self.front.clone(),
                 from: RemoteAddress(from),
                 memory: ConnectionLocal::default(),
@@ -226,18 +232,18 @@ impl HttpServer {
         }
         // First of all: from now on the system refuses connections.
         drop(self.listener);
-        let all = || std::iter::once(&self.endpoint).chain(&*others);
-        all().for_each(Endpoint::close);
+        let all = || std::iter::once(self.endpoint.clone()).chain(self.others.all());
+        all().for_each(|endpoint| endpoint.close());
         stage.send_replace(ShutdownStage::Closing);
         // `closed` resolves when the last connection has dropped its receiver.
         if tokio::time::timeout(self.shutdown, stage.closed()).await.is_err() {
             tracing::warn!("shutdown timeout elapsed with calls still running");
-            all().for_each(Endpoint::abort);
+            all().for_each(|endpoint| endpoint.abort());
             stage.send_replace(ShutdownStage::Closed);
             let _ = tokio::time::timeout(ABORT_GRACE, stage.closed()).await;
         }
         // Sessions outlive connections, and so do their calls.
-        all().for_each(Endpoint::abort);
+        all().for_each(|endpoint| endpoint.abort());
         Ok(())
     }
 }
@@ -287,7 +293,7 @@ impl Drop for ConnectionPermit {
 struct ServerConnection {
     endpoint: Endpoint,
     /// Further ones, each at its own path.
-    others: Arc<[Endpoint]>,
+    others: EndpointSet,
     front: Option<Arc<dyn HttpMiddleware>>,
     from: RemoteAddress,
     memory: ConnectionLocal,
@@ -298,24 +304,20 @@ struct ServerConnection {
 /// A request of a connection.
 struct ConnectionRequest {
     connection: Arc<ServerConnection>,
-    /// Index among the other endpoints, if it is not for the first.
-    other: Option<usize>,
+    /// The endpoint that the request is for, if it is not the first.
+    other: Option<Endpoint>,
     active: ActiveRequest,
 }
 
 impl ConnectionRequest {
     fn new(connection: &Arc<ServerConnection>, path: &str) -> Self {
-        let other = match &*connection.others {
-            [] => None,
-            _ if connection.endpoint.serves(path) => None,
-            others => others.iter().position(|endpoint| endpoint.serves(path)),
-        };
+        // The first endpoint's requests, which are nearly all, take no lock.
+        let other = if connection.endpoint.serves(path) { None } else { connection.others.find(path) };
         Self { connection: Arc::clone(connection), other, active: ActiveRequest::new(&connection.activity) }
     }
 
     fn whole(&self) -> &Endpoint {
-        let other = self.other.and_then(|other| self.connection.others.get(other));
-        other.unwrap_or(&self.connection.endpoint)
+        self.other.as_ref().unwrap_or(&self.connection.endpoint)
     }
 }
 

@@ -126,6 +126,14 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
         .foreign(&["sandbox"]),
         Key::new("sandbox_enabled", Boolean, "false", "The table `sandbox` applies (VS Code).")
             .foreign_only(&["sandboxEnabled"]),
+        Key::new(
+            "registry",
+            Text,
+            "",
+            "Name in the registry of a server that `hospes add` added; `hospes update` uses it.",
+        ),
+        Key::new("version", Text, "", "Version of its package."),
+        Key::new("digest", Text, "", "Digest of its package, as it was added."),
         Key::new("oauth", Table, "", "Client that is registered with the authorization server.")
             .foreign_only(&["oauth", "auth"]),
         Key::new("scopes", Texts, "", "Scopes to request; Hospes requests those that the server names.")

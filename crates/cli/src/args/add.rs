@@ -1,0 +1,83 @@
+//! Arguments of the commands that add and remove servers.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::RegistryOptions;
+use crate::completion;
+use crate::credentials::{CredentialsStore, KEPT_IN};
+
+/// Options of `hospes add`.
+#[derive(Debug, Args)]
+#[command(after_help = ADD_HELP)]
+pub(crate) struct AddArgs {
+    /// Server to add: its name in the registry, words to search for, a URL, a bundle, or a package such as
+    /// npm:NAME@VERSION
+    #[arg(value_name = "NAME", required_unless_present = "command")]
+    pub(crate) server: Option<String>,
+    /// Name of the server here [default: the last part of its full name]
+    #[arg(long = "name", value_name = "NAME")]
+    pub(crate) local_name: Option<String>,
+    /// Way to run it, if there are several: remote, mcpb, npm, pypi, oci, nuget, go or cargo
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) package: Option<String>,
+    /// Version of the registry entry [default: the latest]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// SHA-256 of the bundle at the URL, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX")]
+    pub(crate) sha256: Option<String>,
+    /// Answer to a question of the server. May be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Secret of the server, from a file, a variable, or standard input: NAME=@FILE, NAME=$VARIABLE or NAME=-. It is
+    /// stored encrypted. May be repeated
+    #[arg(long, value_name = "NAME=SOURCE")]
+    pub(crate) secret: Vec<String>,
+    /// Add and accept without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show what would be added, and start and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) registry: RegistryOptions,
+    /// Configuration file to add the server to [default: config.toml in the configuration folder]
+    #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Location of the key that encrypts the secrets
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
+    pub(crate) credentials_store: CredentialsStore,
+    /// Command line of a server to add, after `--`
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["server", "package", "version", "set"])]
+    pub(crate) command: Vec<String>,
+}
+
+const ADD_HELP: &str = "\
+The server is started once before anything is kept: you see what it offers, and it is added after your yes.
+A running host uses it at once.
+
+  hospes add io.github.owner/server            a server of the registry
+  hospes add airtable                          the best match in the registry
+  hospes add https://example.com/mcp           a server at a URL
+  hospes add npm:@scope/name@1.2.3             a package
+  hospes add ./server.mcpb                     a bundle
+  hospes add --name notes -- node server.js    a command";
+
+/// Options of `hospes remove`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// Server to remove
+    #[arg(value_name = "SERVER", add = completion::servers())]
+    pub(crate) server: String,
+    /// Remove without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Delete its secrets too, unless another server uses them
+    #[arg(long)]
+    pub(crate) purge: bool,
+    /// Configuration file to remove the server from [default: config.toml in the configuration folder]
+    #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}

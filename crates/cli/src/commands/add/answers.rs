@@ -1,0 +1,231 @@
+//! Answers to the questions of a server: from options, or from the person.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use hospes_bundle::manifest::{OptionKind, UserOption};
+use hospes_host::config::import::MAX_SECRET_VALUE;
+use hospes_host::config::nearest;
+use hospes_registry::{Question, QuestionKind};
+
+use crate::args::AddArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, paint, printable};
+
+/// Maximum number of answers to a question that can be repeated.
+const MAX_REPEATED: usize = 32;
+
+/// A value that a server needs: of a registry entry or of a bundle.
+pub(super) struct AskedValue<'a> {
+    id: &'a str,
+    description: &'a str,
+    is_secret: bool,
+    is_required: bool,
+    is_repeated: bool,
+    choices: &'a [String],
+    /// Value that is used without an answer.
+    default: Option<String>,
+    placeholder: Option<&'a str>,
+    check: Box<dyn Fn(&str) -> Option<String> + 'a>,
+}
+
+impl<'a> AskedValue<'a> {
+    /// Creates the question of a registry entry.
+    pub(super) fn of_entry(question: &'a Question) -> Self {
+        Self {
+            id: &question.id,
+            description: question.description.as_deref().unwrap_or_default(),
+            is_secret: question.kind == QuestionKind::Secret,
+            is_required: question.required,
+            is_repeated: question.repeated,
+            choices: &question.choices,
+            default: question.default.clone(),
+            placeholder: question.placeholder.as_deref(),
+            check: Box::new(|answer| question.problem_of(answer)),
+        }
+    }
+
+    /// Returns true if the person is asked. What has a default is not, so that few keys are needed; `--set` changes it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.default.is_none()
+    }
+
+    /// Creates the question of a bundle's option. Its default is `default`, with the places in it filled in.
+    pub(super) fn of_bundle(option: &'a UserOption, default: Option<String>) -> Self {
+        Self {
+            id: &option.key,
+            description: if option.description.is_empty() { &option.title } else { &option.description },
+            is_secret: option.sensitive,
+            is_required: option.required,
+            is_repeated: option.multiple,
+            choices: &[],
+            default,
+            placeholder: match option.kind {
+                OptionKind::Boolean => Some("true"),
+                OptionKind::Directory => Some("/path/of/a/folder"),
+                _ => None,
+            },
+            check: Box::new(|answer| option.parse(&[answer]).err().map(|error| error.to_string())),
+        }
+    }
+}
+
+/// Answers by the ids of the questions. `Debug` is not implemented, because secrets are among them.
+pub(super) type AnswerMap = BTreeMap<String, Vec<String>>;
+
+/// Collects the answers. With `may_ask`, the person is asked for what is missing.
+pub(super) fn collect(
+    questions: &[AskedValue<'_>],
+    args: &AddArgs,
+    may_ask: bool,
+    output: CliOutput,
+) -> CliResult<AnswerMap> {
+    let mut answers = AnswerMap::new();
+    for given in &args.set {
+        let (name, value) = split(given, "--set")?;
+        let question = find(questions, name)?;
+        if question.is_secret {
+            return Err(CliError::usage(format!("`{}` is a secret", printable(name))).hint(
+                "an argument is visible to other programs: use --secret NAME=@FILE, NAME=$VARIABLE or NAME=-",
+            ));
+        }
+        check(question, value)?;
+        answers.entry(question.id.to_owned()).or_default().push(value.to_owned());
+    }
+    for given in &args.secret {
+        let (name, source) = split(given, "--secret")?;
+        let question = find(questions, name)?;
+        let value = read_secret(name, source)?;
+        check(question, &value)?;
+        answers.insert(question.id.to_owned(), vec![value]);
+    }
+    for question in questions {
+        if answers.contains_key(question.id) {
+            continue;
+        }
+        if !may_ask || !question.is_asked() {
+            continue;
+        }
+        ask(question, &mut answers, output)?;
+    }
+    let missing: Vec<&AskedValue<'_>> = questions
+        .iter()
+        .filter(|one| one.is_required && one.default.is_none() && !answers.contains_key(one.id))
+        .collect();
+    if let Some(first) = missing.first() {
+        let option = match first.is_secret {
+            true => format!("--secret {}=@FILE", first.id),
+            false => format!("--set {}=VALUE", first.id),
+        };
+        let names: Vec<String> = missing.iter().map(|one| printable(one.id)).collect();
+        return Err(CliError::usage(format!("the server needs {}", names.join(", ")))
+            .hint(format!("run the command in a terminal, or add {}", printable(&option))));
+    }
+    Ok(answers)
+}
+
+fn split<'a>(given: &'a str, flag: &str) -> CliResult<(&'a str, &'a str)> {
+    given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+        // The text is not repeated, because it may be a secret.
+        CliError::usage(format!("{flag}: expected NAME=VALUE"))
+    })
+}
+
+fn find<'q, 'a>(questions: &'q [AskedValue<'a>], name: &str) -> CliResult<&'q AskedValue<'a>> {
+    let ids = || questions.iter().map(|question| question.id);
+    questions.iter().find(|question| question.id == name).ok_or_else(|| {
+        let problem = CliError::usage(format!("the server does not ask for `{}`", printable(name)));
+        match (nearest(name, ids()), questions.is_empty()) {
+            (Some(meant), _) => problem.hint(format!("did you mean `{}`?", printable(meant))),
+            (None, true) => problem.hint("it asks for nothing"),
+            (None, false) => {
+                let ids: Vec<String> = ids().map(printable).collect();
+                problem.hint(format!("it asks for {}", ids.join(", ")))
+            }
+        }
+    })
+}
+
+fn check(question: &AskedValue<'_>, answer: &str) -> CliResult {
+    match (question.check)(answer) {
+        None => Ok(()),
+        Some(what) => Err(CliError::usage(format!("{}: {what}", printable(question.id)))),
+    }
+}
+
+/// Reads a secret from `@FILE`, `$VARIABLE` or `-`.
+fn read_secret(name: &str, source: &str) -> CliResult<String> {
+    let failed = |error: &dyn std::error::Error| {
+        CliError::usage(format!("cannot read the secret `{}`", printable(name))).with_cause(error)
+    };
+    let limit = MAX_SECRET_VALUE as u64 + 2;
+    let mut text = String::new();
+    if let Some(file) = source.strip_prefix('@') {
+        let opened = std::fs::File::open(file).map_err(|error| failed(&error))?;
+        opened.take(limit).read_to_string(&mut text).map_err(|error| failed(&error))?;
+    } else if let Some(variable) = source.strip_prefix('$') {
+        text = std::env::var(variable).map_err(|error| failed(&error))?;
+    } else if source == "-" {
+        std::io::stdin().take(limit).read_to_string(&mut text).map_err(|error| failed(&error))?;
+    } else {
+        return Err(CliError::usage(
+            "--secret: the value itself must not be an argument, which other programs see",
+        )
+        .hint("write NAME=@FILE, NAME=$VARIABLE, or NAME=- for standard input"));
+    }
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
+    crate::secrets::check_value(&text)?;
+    Ok(text)
+}
+
+/// Asks a question until the answer is possible.
+fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) -> CliResult {
+    let mut notes = Vec::new();
+    if !question.choices.is_empty() {
+        notes.push(printable(&question.choices.join(" | ")));
+    }
+    if let Some(example) = question.placeholder {
+        notes.push(format!("such as {}", printable(example)));
+    }
+    if let Some(default) = &question.default {
+        notes.push(format!("default {}", printable(default)));
+    }
+    if !question.is_required {
+        notes.push("optional".to_owned());
+    }
+    if !question.description.is_empty() {
+        announce(format_args!("  {}", paint(DIM, printable(question.description))));
+    }
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+    let mut label = format!("  {}{}: ", paint(BOLD, printable(question.id)), paint(DIM, notes));
+    for _ in 0..MAX_REPEATED {
+        discard_typed_input();
+        let typed = match question.is_secret {
+            true => ask_hidden(&label).map(|typed| typed.to_string()),
+            false => output.ask(&label).map(|typed| typed.trim().to_owned()),
+        };
+        let typed = typed.ok_or_else(|| CliError::usage("cancelled; nothing was changed"))?;
+        if typed.is_empty() {
+            if !question.is_required || question.default.is_some() || answers.contains_key(question.id) {
+                return Ok(());
+            }
+            announce("  an answer is needed; Ctrl-C cancels");
+            continue;
+        }
+        if let Some(what) = (question.check)(&typed) {
+            announce(format_args!("  {what}"));
+            continue;
+        }
+        answers.entry(question.id.to_owned()).or_default().push(typed);
+        if !question.is_repeated {
+            return Ok(());
+        }
+        label = format!(
+            "  {}{}: ",
+            paint(BOLD, printable(question.id)),
+            paint(DIM, " (another one; Enter ends)")
+        );
+    }
+    Ok(())
+}

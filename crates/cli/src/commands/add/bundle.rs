@@ -1,0 +1,187 @@
+//! Servers in MCP bundles: files that are checked, unpacked, and started by their manifest.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use hospes_bundle::signature::{CertificateValidity, Signer};
+use hospes_bundle::{Bundle, Launch, Places, Platform, SignatureVerdict, TrustRoots, UserValues};
+
+use super::answers::{self, AskedValue};
+use super::draft::ServerDraft;
+use super::plan::PlannedServer;
+use super::view::{self, Screen};
+use crate::args::AddArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{self, CliOutput, announce, paint, printable};
+use crate::paths;
+
+/// Length of the part of the hash that distinguishes bundles of the same name and version.
+const SHORT_HASH: usize = 12;
+
+/// Folder of an unpacked bundle. It is removed on drop if it is new and was not kept.
+#[derive(Debug)]
+pub(super) struct BundleFolder {
+    path: PathBuf,
+    is_temporary: bool,
+}
+
+impl BundleFolder {
+    /// Keeps the folder.
+    pub(super) fn keep(mut self) {
+        self.is_temporary = false;
+    }
+}
+
+impl Drop for BundleFolder {
+    fn drop(&mut self) {
+        if self.is_temporary
+            && let Err(error) = std::fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(folder = %self.path.display(), %error, "the folder of the bundle was not removed");
+        }
+    }
+}
+
+/// Plans the start of the server in a bundle: checks the file, asks for values, and unpacks it. `head` has the rows about
+/// its origin.
+pub(super) fn plan(
+    file: &Path,
+    head: impl FnOnce(&mut Screen),
+    named: &impl Fn(&str) -> String,
+    args: &AddArgs,
+    may_ask: bool,
+    output: CliOutput,
+) -> CliResult<PlannedServer> {
+    let shown = paths::display_path(file);
+    let failed = |error: &dyn std::error::Error| {
+        CliError::usage(format!("{shown} is not a bundle that can be used"))
+            .with_cause(error)
+            .hint("`hospes bundle --check FILE` lists all that is wrong with it")
+    };
+    let bundle = Bundle::open(file).map_err(|error| failed(&error))?;
+    let manifest = bundle.manifest_loose().map_err(|error| failed(&error))?;
+    let verdict =
+        bundle.signature(&TrustRoots::system(), SystemTime::now()).map_err(|error| failed(&error))?;
+    if let SignatureVerdict::Invalid { why } = &verdict {
+        return Err(CliError::usage(format!("the signature of {shown} is invalid: {}", printable(why)))
+            .hint("the file was changed after it was signed; get it again from its publisher"));
+    }
+    let sha256 = bundle.sha256().map_err(|error| failed(&error))?;
+    let platform = Platform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
+
+    let version = &manifest.version;
+    let short = sha256.get(..SHORT_HASH).unwrap_or(&sha256);
+    let name = named(&format!("bundle/{}", manifest.name));
+    let home = std::env::home_dir().unwrap_or_default();
+    let folder = paths::bundle_folder(&name, &format!("{version}-{short}"))
+        .ok_or_else(|| CliError::usage("no folder found in which to unpack the bundle").hint("set HOME"))?;
+    let places = Places::in_home(folder.to_string_lossy(), home.to_string_lossy(), platform);
+
+    let defaults = manifest.default_values(&places, platform);
+    let default = |key: &str| {
+        let value = defaults.get(key).filter(|value| !value.is_blank());
+        value.map(|value| value.to_text())
+    };
+    let asked: Vec<AskedValue<'_>> = manifest
+        .user_config
+        .iter()
+        .map(|option| AskedValue::of_bundle(option, default(&option.key)))
+        .collect();
+    let title = manifest.display_name.as_deref().unwrap_or(&manifest.name);
+    if may_ask && asked.iter().any(AskedValue::is_asked) {
+        announce(format_args!("\n  {} asks for:", paint(output::BOLD, printable(title))));
+    }
+    let answers = answers::collect(&asked, args, may_ask, output)?;
+    let mut values = defaults.clone();
+    for option in &manifest.user_config {
+        let Some(texts) = answers.get(&option.key) else { continue };
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let value = option
+            .parse(&texts)
+            .map_err(|error| CliError::usage(format!("{}: {error}", printable(&option.key))))?;
+        values.set(&*option.key, value);
+    }
+    let launch = launch(&manifest, &places, platform, &values)?;
+
+    let mut draft = ServerDraft::of_bundle(&name, &launch);
+    draft.origin.version = Some(version.clone());
+    draft.origin.digest = Some(format!("sha256:{sha256}"));
+    let server = draft.entry()?;
+    let mut screen = Screen::default();
+    screen.title(&format!("{title} {version}"), "step 2 of 3");
+    head(&mut screen);
+    screen.row("author", &format!("{} (as the bundle says)", manifest.author.name));
+    let files = bundle.entries().iter().filter(|entry| !entry.is_folder).count();
+    let size = bundle.unpacked_size().div_ceil(1024);
+    screen.row("runs", &format!("bundle of {files} files, {size} KiB unpacked"));
+    screen.row("hash", &format!("sha256:{sha256}"));
+    match signature(&verdict) {
+        (text, true) => screen.warning(&text),
+        (text, false) => screen.row("signed", &text),
+    }
+    view::launch(&mut screen, None, &server, &[]);
+    view::permissions(&mut screen, None, &server);
+    for secret in launch.exposed_secrets() {
+        screen.warning(&format!(
+            "{} becomes an argument, which other programs of this machine can see",
+            secret.key
+        ));
+    }
+    for policy in &manifest.privacy_policies {
+        screen.row("privacy", policy);
+    }
+
+    let is_temporary = !folder.exists() && !args.dry_run;
+    if is_temporary {
+        bundle.unpack(&folder).map_err(|error| failed(&error))?;
+    }
+    let folder = BundleFolder { path: folder, is_temporary };
+    Ok(PlannedServer { draft, screen: screen.text(), folder: Some(folder) })
+}
+
+fn launch(
+    manifest: &hospes_bundle::Manifest,
+    places: &Places,
+    platform: Platform,
+    values: &UserValues,
+) -> CliResult<Launch> {
+    let launch = manifest.launch(places, platform, values);
+    let launch =
+        launch.map_err(|error| CliError::usage("the bundle cannot be started").with_cause(&error))?;
+    Ok(launch.without_unset())
+}
+
+/// Formats the judgement of a signature. The flag is true for a warning.
+fn signature(verdict: &SignatureVerdict) -> (String, bool) {
+    let validity = |signer: &Signer| match signer.validity {
+        CertificateValidity::Expired => "; its certificate has expired",
+        CertificateValidity::NotYet => "; its certificate is not valid yet",
+        _ => "",
+    };
+    match verdict {
+        SignatureVerdict::Unsigned => ("no".to_owned(), false),
+        SignatureVerdict::Invalid { why } => (format!("the signature is invalid: {why}"), true),
+        SignatureVerdict::SelfSigned { signer } => (
+            format!(
+                "signed by itself, with the name {}, which anybody can write; certificate {}{}",
+                signer.name,
+                signer.fingerprint,
+                validity(signer)
+            ),
+            true,
+        ),
+        SignatureVerdict::Signed { signer, issuer, trusted: true, .. } => {
+            (format!("by {}, certified by {issuer}{}", signer.name, validity(signer)), false)
+        }
+        SignatureVerdict::Signed { signer, issuer, untrusted_why, .. } => (
+            format!(
+                "signed by {}, certified by {issuer}, which this machine does not trust{}{}",
+                signer.name,
+                untrusted_why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default(),
+                validity(signer)
+            ),
+            true,
+        ),
+        _ => ("in a way that this version does not know".to_owned(), true),
+    }
+}

@@ -1,0 +1,161 @@
+//! A server that is being added: its entry for the configuration file, and its secrets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hospes_bundle::Launch;
+use hospes_bundle::launch::LaunchPart;
+use hospes_host::config::import::secret_name;
+use hospes_host::config::{ConfigLoader, PackageOrigin, ServerConfig, TextPart, join_parts};
+use hospes_registry::{LaunchPlan, PlannedText, TextPart as PlannedPart, TransportKind};
+use secrecy::{ExposeSecret, SecretString};
+use toml::{Table, Value};
+
+use crate::exit::{CliError, CliResult};
+
+/// Name of the file that the entry is read as; it does not exist.
+const DRAFT_FILE: &str = "the new entry.toml";
+
+/// A server that is being added.
+pub(super) struct ServerDraft {
+    /// Name in the configuration.
+    pub(super) name: String,
+    /// Its table in Hospes' own format, with references in place of secrets.
+    table: Table,
+    /// Values of the secrets, by the names under which they are stored.
+    pub(super) secrets: BTreeMap<String, SecretString>,
+    pub(super) origin: PackageOrigin,
+}
+
+impl ServerDraft {
+    /// Creates the draft of a command line.
+    pub(super) fn of_command(name: &str, words: &[String]) -> Self {
+        let words = words.iter().map(|word| literal(word).into()).collect();
+        let table = Table::from_iter([("command".to_owned(), Value::Array(words))]);
+        Self::new(name, table)
+    }
+
+    /// Creates the draft of a URL.
+    pub(super) fn of_url(name: &str, url: &str) -> Self {
+        Self::new(name, Table::from_iter([("url".to_owned(), literal(url).into())]))
+    }
+
+    /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
+    pub(super) fn of_bundle(name: &str, launch: &Launch) -> Self {
+        let mut draft = Self::new(name, Table::new());
+        let sealed = |part: &LaunchPart| launch.secrets.iter().find(|secret| secret.part == *part);
+        let mut text = |part: LaunchPart, text: &str| match sealed(&part) {
+            None => literal(text),
+            Some(secret) => {
+                let mut name = secret_name(&format!("{name}.{}", secret.key));
+                let differs = |known: &SecretString| known.expose_secret() != text;
+                if draft.secrets.get(&name).is_some_and(differs) {
+                    name = secret_name(&format!("{name}.{}", draft.secrets.len()));
+                }
+                draft.secrets.insert(name.clone(), SecretString::from(text.to_owned()));
+                join_parts(&[TextPart::Secret(name)])
+            }
+        };
+        let mut words = vec![Value::from(text(LaunchPart::Command, &launch.command))];
+        for (index, arg) in launch.args.iter().enumerate() {
+            words.push(text(LaunchPart::Argument(index), arg).into());
+        }
+        let env = launch.env.iter().map(|(name, value)| {
+            (name.clone(), Value::from(text(LaunchPart::Environment(name.clone()), value)))
+        });
+        let env = env.collect::<Table>();
+        draft.table.insert("command".to_owned(), Value::Array(words));
+        if !env.is_empty() {
+            draft.table.insert("env".to_owned(), Value::Table(env));
+        }
+        draft
+    }
+
+    /// Creates the draft of a plan.
+    pub(super) fn of_plan(name: &str, plan: &LaunchPlan) -> Self {
+        let mut draft = Self::new(name, Table::new());
+        if let Some(command) = &plan.command {
+            let mut words = vec![Value::from(literal(command))];
+            for arg in &plan.args {
+                words.push(draft.text(arg).into());
+            }
+            draft.table.insert("command".to_owned(), Value::Array(words));
+        }
+        if let Some(url) = &plan.url {
+            let url = draft.text(url);
+            draft.table.insert("url".to_owned(), url.into());
+            let transport = match plan.transport {
+                TransportKind::Sse => Some("sse"),
+                TransportKind::StreamableHttp => Some("streamable-http"),
+                _ => None,
+            };
+            if let Some(transport) = transport {
+                draft.table.insert("transport".to_owned(), transport.into());
+            }
+        }
+        for (key, members) in [("env", &plan.env), ("headers", &plan.headers)] {
+            if !members.is_empty() {
+                let members =
+                    members.iter().map(|(name, text)| (name.clone(), Value::from(draft.text(text))));
+                let members = members.collect::<Table>();
+                draft.table.insert(key.to_owned(), Value::Table(members));
+            }
+        }
+        draft.origin.registry = Some(plan.registry_name.clone());
+        draft.origin.version.clone_from(&plan.version);
+        draft.origin.digest.clone_from(&plan.digest);
+        draft
+    }
+
+    fn new(name: &str, table: Table) -> Self {
+        Self { name: name.to_owned(), table, secrets: BTreeMap::new(), origin: PackageOrigin::default() }
+    }
+
+    /// Returns a text of the plan in the form of the configuration. Its secrets are taken out.
+    fn text(&mut self, text: &PlannedText) -> String {
+        let parts = text.parts().iter().map(|part| match part {
+            PlannedPart::Plain(plain) => TextPart::Literal(plain.clone()),
+            PlannedPart::Secret { question, value } => {
+                let name = secret_name(&format!("{}.{question}", self.name));
+                self.secrets.insert(name.clone(), SecretString::from(value.clone()));
+                TextPart::Secret(name)
+            }
+            _ => TextPart::Literal(String::new()),
+        });
+        let parts: Vec<TextPart> = parts.collect();
+        join_parts(&parts)
+    }
+
+    /// Returns the entry as it is written to the file, with references.
+    pub(super) fn entry(&self) -> CliResult<ServerConfig> {
+        self.read(ConfigLoader::new().keep_references(true).allow_unset(true))
+    }
+
+    /// Returns the entry as it is started, with the secrets.
+    pub(super) fn resolved(&self) -> CliResult<ServerConfig> {
+        let secrets: BTreeMap<String, String> = self
+            .secrets
+            .iter()
+            .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
+            .collect();
+        self.read(ConfigLoader::new().secrets(move |name| Ok(secrets.get(name).cloned())))
+    }
+
+    fn read(&self, loader: ConfigLoader<'_>) -> CliResult<ServerConfig> {
+        let servers = Table::from_iter([(self.name.clone(), Value::Table(self.table.clone()))]);
+        let file = Table::from_iter([("servers".to_owned(), Value::Table(servers))]);
+        let config = loader
+            .parse(Path::new(DRAFT_FILE), &file.to_string())
+            .map_err(|errors| CliError::usage(format!("the server cannot be configured: {errors}")))?;
+        let mut server = config.servers.into_iter().next().ok_or_else(|| {
+            CliError::usage("the server cannot be configured: its entry names no command and no URL")
+        })?;
+        server.origin = self.origin.clone();
+        Ok(server)
+    }
+}
+
+/// Writes a text that is no reference, whatever is in it.
+fn literal(text: &str) -> String {
+    join_parts(&[TextPart::Literal(text.to_owned())])
+}

@@ -1,0 +1,107 @@
+//! Search for the server that is meant.
+
+use std::path::PathBuf;
+
+use hospes_registry::ServerEntry;
+
+use super::source::AddSource;
+use super::view;
+use crate::args::AddArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{self, CliOutput, announce, printable};
+use crate::progress::StepBar;
+use crate::registry::open_registry;
+
+/// Maximum number of search results that are offered.
+const MAX_CANDIDATES: usize = 9;
+
+/// Server that was found for the word of the command line.
+pub(super) enum FoundServer {
+    Entry { entry: Box<ServerEntry>, registry: Option<String> },
+    Url(String),
+    Command(Vec<String>),
+    Bundle(PathBuf),
+}
+
+/// Finds the server that is meant. Words are searched for in the registry, and the person chooses.
+pub(super) async fn find(
+    source: AddSource,
+    args: &AddArgs,
+    may_ask: bool,
+    output: CliOutput,
+) -> CliResult<FoundServer> {
+    let registry = || open_registry(&args.registry);
+    match source {
+        AddSource::Url(url) => Ok(FoundServer::Url(url)),
+        AddSource::Bundle(file) => Ok(FoundServer::Bundle(file)),
+        AddSource::Command(words) => Ok(FoundServer::Command(words)),
+        AddSource::Package(entry) => Ok(FoundServer::Entry { entry, registry: None }),
+        AddSource::Registered(name) => {
+            let registry = registry()?;
+            let bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
+            let answer = registry.entry(&name, args.version.as_deref()).await;
+            drop(bar);
+            let answer = answer?;
+            let registry = Some(registry.host().to_owned());
+            Ok(FoundServer::Entry { entry: Box::new(answer.value), registry })
+        }
+        AddSource::Words(words) => {
+            let registry = registry()?;
+            let bar = StepBar::spinner(&format!("searching {}", registry.host()), output);
+            let answer = registry.search(&words, MAX_CANDIDATES).await;
+            drop(bar);
+            let answer = answer?;
+            let total = answer.value.total;
+            let mut entries = answer.value.entries;
+            let chosen = match entries.len() {
+                0 => {
+                    return Err(CliError::usage(format!(
+                        "no server in the registry matches `{}`",
+                        printable(&words)
+                    ))
+                    .hint("a package of that name is not taken instead: name it as npm:NAME@VERSION or pypi:NAME==VERSION"));
+                }
+                1 => 0,
+                _ => choose(&entries, total, (registry.host(), may_ask), output)?,
+            };
+            let mut entry = entries.swap_remove(chosen);
+            if args.version.is_some() {
+                let answer = registry.entry(&entry.name, args.version.as_deref()).await?;
+                entry = answer.value;
+            }
+            let registry = Some(registry.host().to_owned());
+            Ok(FoundServer::Entry { entry: Box::new(entry), registry })
+        }
+    }
+}
+
+/// Asks which of several search results is meant.
+fn choose(
+    entries: &[ServerEntry],
+    total: usize,
+    (registry, may_ask): (&str, bool),
+    output: CliOutput,
+) -> CliResult<usize> {
+    if !may_ask {
+        let names: Vec<String> = entries.iter().map(|entry| printable(&entry.name)).collect();
+        return Err(CliError::usage("several servers of the registry match")
+            .hint(format!("name one in full: {}", names.join(", "))));
+    }
+    let shown = entries.len();
+    announce(format_args!("\n  {shown} of {total} matches in {}\n", printable(registry)));
+    for (index, entry) in entries.iter().enumerate() {
+        announce(view::candidate(index + 1, entry));
+    }
+    output::discard_typed_input();
+    let answer = output.ask(format!("\n  Which one? [1–{shown}; Enter takes 1, q none] "));
+    let answer = answer.unwrap_or_else(|| "q".to_owned());
+    match answer.trim() {
+        "" => Ok(0),
+        number => number
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| number.checked_sub(1))
+            .filter(|index| *index < shown)
+            .ok_or_else(|| CliError::usage("cancelled; nothing was changed")),
+    }
+}

@@ -1,0 +1,146 @@
+//! What a person names on the command line of `hospes add`.
+
+use std::path::PathBuf;
+
+use hospes_registry::{RegistryType, ServerEntry};
+use serde_json::json;
+
+use crate::exit::{CliError, CliResult};
+use crate::output::printable;
+
+/// Source of a server.
+#[derive(Debug)]
+pub(super) enum AddSource {
+    /// Full name in the registry: it has a slash.
+    Registered(String),
+    /// Words to search for in the registry.
+    Words(String),
+    /// URL of a server.
+    Url(String),
+    /// A package, as an entry like those of the registry.
+    Package(Box<ServerEntry>),
+    /// Bundle in a file.
+    Bundle(PathBuf),
+    /// Command line.
+    Command(Vec<String>),
+}
+
+/// Prefixes of packages, with the kind that the registry uses.
+const PREFIXES: [(&str, RegistryType); 5] = [
+    ("npm:", RegistryType::Npm),
+    ("pypi:", RegistryType::Pypi),
+    ("oci:", RegistryType::Oci),
+    ("docker:", RegistryType::Oci),
+    ("nuget:", RegistryType::Nuget),
+];
+
+impl AddSource {
+    /// Reads what was named.
+    pub(super) fn parse(server: Option<&str>, command: &[String], sha256: Option<&str>) -> CliResult<Self> {
+        if !command.is_empty() {
+            return Ok(Self::Command(command.to_vec()));
+        }
+        let word = server.unwrap_or_default().trim();
+        if word.is_empty() {
+            return Err(CliError::usage("no server was named").hint("`hospes search WORD` finds servers"));
+        }
+        let is_bundle = [".mcpb", ".dxt"].iter().any(|ending| word.ends_with(ending));
+        if is_bundle && !word.contains("://") {
+            return Ok(Self::Bundle(PathBuf::from(word)));
+        }
+        if is_bundle {
+            return Self::bundle_url(word, sha256);
+        }
+        if word.starts_with("http://") || word.starts_with("https://") {
+            return match url::Url::parse(word) {
+                Ok(_) => Ok(Self::Url(word.to_owned())),
+                Err(error) => {
+                    Err(CliError::usage(format!("`{}` is not a URL", printable(word))).with_cause(&error))
+                }
+            };
+        }
+        for (prefix, kind) in &PREFIXES {
+            if let Some(package) = word.strip_prefix(prefix) {
+                return Self::package(kind, package);
+            }
+        }
+        Ok(match word.contains('/') && !word.contains(char::is_whitespace) {
+            true => Self::Registered(word.to_owned()),
+            false => Self::Words(word.to_owned()),
+        })
+    }
+
+    /// Makes an entry of the URL of a bundle, whose hash has to be known.
+    fn bundle_url(url: &str, sha256: Option<&str>) -> CliResult<Self> {
+        let Some(sha256) = sha256 else {
+            return Err(CliError::usage(
+                "the hash of the bundle is not known, so the download could not be checked",
+            )
+            .hint(
+                "add --sha256 HEX with the hash that its publisher names, or download it and add the file",
+            ));
+        };
+        let name = url.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
+        let name: String =
+            name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+        let entry = json!({
+            "name": format!("package/{}", if name.is_empty() { "bundle" } else { &name }),
+            "description": "Bundle",
+            "version": "1",
+            "packages": [{
+                "registryType": "mcpb",
+                "identifier": url,
+                "fileSha256": sha256.to_ascii_lowercase(),
+                "transport": { "type": "stdio" },
+            }],
+        });
+        let entry = ServerEntry::from_value(entry).map_err(|error| {
+            CliError::usage(format!("`{}` is not a bundle", printable(url))).with_cause(&error)
+        })?;
+        Ok(Self::Package(Box::new(entry)))
+    }
+
+    /// Makes an entry of a package, so that packages are planned, shown and asked about in one way.
+    fn package(kind: &RegistryType, package: &str) -> CliResult<Self> {
+        let (identifier, version) = match kind {
+            // An `@` at the beginning belongs to the scope.
+            RegistryType::Npm => match package.rfind('@').filter(|at| *at > 0) {
+                Some(at) => (&package[..at], Some(&package[at + 1..])),
+                None => (package, None),
+            },
+            RegistryType::Pypi => match package.split_once("==") {
+                Some((name, version)) => (name, Some(version)),
+                None => (package, None),
+            },
+            RegistryType::Nuget => match package.split_once('@') {
+                Some((name, version)) => (name, Some(version)),
+                None => (package, None),
+            },
+            _ => (package, None),
+        };
+        let last = identifier.rsplit('/').next().unwrap_or(identifier);
+        let last: String = last
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' })
+            .collect();
+        if version.is_none() && !matches!(kind, RegistryType::Oci) {
+            return Err(CliError::usage(format!("`{}` names no version", printable(package)))
+                .hint("an exact version is what is started every time: npm:NAME@1.2.3 or pypi:NAME==1.2.3"));
+        }
+        let entry = json!({
+            "name": format!("package/{}", last.trim_matches(['.', '-', '_'])),
+            "description": format!("Package {identifier}"),
+            "version": version.unwrap_or("1"),
+            "packages": [{
+                "registryType": kind,
+                "identifier": identifier,
+                "version": version,
+                "transport": { "type": "stdio" },
+            }],
+        });
+        let wrong = |error: &dyn std::error::Error| {
+            CliError::usage(format!("`{}` is not a package", printable(package))).with_cause(error)
+        };
+        Ok(Self::Package(Box::new(ServerEntry::from_value(entry).map_err(|error| wrong(&error))?)))
+    }
+}

@@ -1,0 +1,123 @@
+//! First start of a server that is being added: alone, and with nothing that it offers in use.
+
+use std::time::Duration;
+
+use hospes_host::config::{HostConfig, ServerConfig};
+use hospes_host::pins::{ItemKind, PinnedServer};
+use hospes_host::upstream::{UpstreamState, UpstreamStatus};
+use hospes_host::{Host, HostSettings, PinMode, PinningConfig};
+use serde_json::Value;
+
+use crate::exit::{CliError, CliResult, error_chain};
+use crate::settings::launch_helper;
+use crate::{builtins, enforcement};
+
+/// Maximum time of the first start, in which launchers download packages.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// A server that runs for a trial. Its definitions are recorded and not accepted.
+pub(super) struct ServerTrial {
+    host: Host,
+    name: String,
+}
+
+/// What a server offers.
+#[derive(Debug)]
+pub(super) struct TrialReport {
+    pub(super) status: UpstreamStatus,
+    /// What the server offers, with the signs that were found in it. `None` if it offers nothing that can be pinned.
+    pub(super) pinned: Option<PinnedServer>,
+    pub(super) tools: ToolCounts,
+    /// Name of a tool that says that it only reads and needs no argument, as an example.
+    pub(super) example: Option<String>,
+}
+
+/// Numbers of tools by what they say of themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ToolCounts {
+    pub(super) reads: usize,
+    pub(super) changes: usize,
+    /// Those of `changes` that say that they destroy, and do not just add.
+    pub(super) destroys: usize,
+}
+
+impl ServerTrial {
+    /// Starts a server. If a person will accept what it offers, nothing is accepted before; otherwise it is accepted as
+    /// the host would accept it.
+    pub(super) fn start(mut server: ServerConfig, is_reviewed: bool) -> CliResult<Self> {
+        server.timeouts.connect = Some(server.timeouts.connect.unwrap_or(START_TIMEOUT));
+        let has_rules = enforcement::find_policy_file(None)?.is_some();
+        let mode = if is_reviewed || has_rules { PinMode::Ask } else { PinMode::FirstUse };
+        server.pins = Some(mode);
+        let name = server.name.clone();
+        let nowhere =
+            || CliError::usage("no folder found in which to store accepted definitions").hint("set HOME");
+        let state = enforcement::open_state()?.ok_or_else(nowhere)?;
+        let mut config = HostConfig::default();
+        config.servers = vec![server];
+        let mut settings = HostSettings::default();
+        settings.helper = launch_helper();
+        let host = Host::builder(config)
+            .settings(settings)
+            .builtins(builtins::all())
+            .pins(PinningConfig::new(state, mode))
+            .start()
+            .map_err(|error| CliError::usage("cannot start the server").with_cause(&error))?;
+        Ok(Self { host, name })
+    }
+
+    /// Waits until the server is ready. The inner error is its status if it is not.
+    pub(super) async fn report(&self) -> CliResult<Result<TrialReport, Box<UpstreamStatus>>> {
+        let mut seen = 0;
+        let status = loop {
+            let status = self.host.status().servers.into_iter().find(|one| one.name == self.name);
+            match status {
+                Some(status) if matches!(status.state, UpstreamState::Ready | UpstreamState::Withheld) => {
+                    break status;
+                }
+                Some(status) if status.problem.is_some() => return Ok(Err(Box::new(status))),
+                _ => seen = self.host.changed(seen).await,
+            }
+        };
+        let failed =
+            |error: &dyn std::error::Error| CliError::usage("cannot read what it offers").with_cause(error);
+        let mut report = TrialReport { status, pinned: None, tools: ToolCounts::default(), example: None };
+        let Some(pins) = self.host.pins() else { return Ok(Ok(report)) };
+        let Ok(pinned) = pins.server(&self.name).await else { return Ok(Ok(report)) };
+        let history = pins.history(&self.name, None).await.map_err(|error| failed(&error))?;
+        for item in pinned.items.iter().filter(|item| item.kind == ItemKind::Tool) {
+            let text = history.iter().map(|one| (&one.item, &one.definition)).find(|(one, _)| {
+                one.kind == ItemKind::Tool && one.name == item.name && one.hash == item.hash
+            });
+            let text = text.and_then(|(_, definition)| definition.as_deref());
+            let definition: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+            let hint = |name: &str| definition["annotations"][name].as_bool();
+            if hint("readOnlyHint") == Some(true) {
+                report.tools.reads += 1;
+                let required = definition["inputSchema"]["required"].as_array();
+                if report.example.is_none() && required.is_none_or(Vec::is_empty) {
+                    report.example = Some(item.name.clone());
+                }
+            } else {
+                report.tools.changes += 1;
+                report.tools.destroys += usize::from(hint("destructiveHint") == Some(true));
+            }
+        }
+        report.pinned = Some(pinned);
+        Ok(Ok(report))
+    }
+
+    /// Accepts exactly what the report has shown.
+    pub(super) async fn accept(&self, shown: &PinnedServer, by: &str) -> CliResult {
+        let Some(pins) = self.host.pins() else { return Ok(()) };
+        pins.accept(&self.name, None, shown.hash, by).await.map(drop).map_err(|error| {
+            CliError::usage(format!("cannot accept what the server offers: {}", error_chain(&error)))
+                .hint("nothing was added; try again")
+        })
+    }
+
+    /// Ends the server.
+    pub(super) async fn end(self) {
+        self.host.stop().await;
+    }
+}

@@ -1,0 +1,306 @@
+//! Screens of `hospes add`: what is run and what it may do, and what the server offers.
+
+use std::fmt::Write as _;
+
+use hospes_host::config::{ServerConfig, ServerTransport};
+use hospes_host::pins::PinnedServer;
+use hospes_host::upstream::UpstreamStatus;
+use hospes_registry::{
+    LaunchOption, LaunchPlan, LaunchWarning, NetworkSuggestion, Permission, Publisher, ResolvedArtifact,
+    ServerEntry, TrustSign,
+};
+
+use super::trial::{ToolCounts, TrialReport};
+use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, paint, printable, talk_width, wrap_text};
+use crate::registry::format_ago;
+
+/// Columns before the text of a row.
+const MARGIN: usize = 14;
+
+/// Rows of a screen: a label and its text.
+#[derive(Debug, Default)]
+pub(super) struct Screen(String);
+
+impl Screen {
+    pub(super) fn title(&mut self, title: &str, step: &str) {
+        let step = paint(DIM, step);
+        let _ = write!(self.0, "\n  {}  {step}\n\n", paint(BOLD, printable(title)));
+    }
+
+    pub(super) fn row(&mut self, label: &str, text: &str) {
+        self.painted(label, DIM, text);
+    }
+
+    pub(super) fn warning(&mut self, text: &str) {
+        self.painted("warning", YELLOW, text);
+    }
+
+    fn painted(&mut self, label: &str, style: &str, text: &str) {
+        let wrapped = wrap_text(&printable(text), MARGIN, talk_width());
+        let text = wrapped.trim_start();
+        let space = MARGIN.saturating_sub(2 + label.chars().count()).max(1);
+        let _ = writeln!(self.0, "  {}{:space$}{text}", paint(style, label), "");
+    }
+
+    pub(super) fn text(self) -> String {
+        self.0
+    }
+}
+
+/// Formats where an entry comes from, and what is conspicuous about it.
+pub(super) fn origin(screen: &mut Screen, entry: &ServerEntry, signs: &[TrustSign], registry: &str) {
+    let publisher = signs.iter().find_map(|sign| match sign {
+        TrustSign::NamespaceProved(publisher) => Some((publisher, format!("checked by {registry}"))),
+        TrustSign::NamespaceClaimed(publisher) => {
+            Some((publisher, format!("{registry} does not say that this was checked")))
+        }
+        _ => None,
+    });
+    if let Some((publisher, checked)) = publisher {
+        let who = match publisher {
+            Publisher::GitHubAccount(account) => format!("GitHub account {account}"),
+            Publisher::DomainOwner(domain) => format!("owner of {domain}"),
+            _ => "nobody that the name tells".to_owned(),
+        };
+        screen.row("from", &format!("{who} ({checked}; not audited by anybody)"));
+    }
+    if let Some(published) = entry.published_at() {
+        let age = jiff::Timestamp::now().duration_since(published);
+        let ago = format_ago(age.try_into().unwrap_or_default());
+        let repository = entry.repository.as_ref().map(|repository| repository.url.as_str());
+        let source = repository.filter(|url| !url.is_empty());
+        let source = source.map(|url| format!(" · source {url}")).unwrap_or_default();
+        screen.row("published", &format!("{}, {ago}{source}", published.strftime("%Y-%m-%d")));
+    }
+    for sign in signs.iter().filter(|sign| sign.is_warning()) {
+        if let Some(text) = sign_text(sign) {
+            screen.warning(&text);
+        }
+    }
+}
+
+fn sign_text(sign: &TrustSign) -> Option<String> {
+    Some(match sign {
+        TrustSign::Young { days } => format!("published {days} days ago"),
+        TrustSign::ResemblesName { other, is_yours, .. } => match is_yours {
+            true => format!("its name resembles your server {other}"),
+            false => format!("its name resembles the well-known {other}"),
+        },
+        TrustSign::Deprecated(reason) => match reason {
+            Some(reason) => format!("deprecated by its publisher: {reason}"),
+            None => "deprecated by its publisher".to_owned(),
+        },
+        TrustSign::OwnerChanged { from } => format!("it belonged to {from} before"),
+        TrustSign::RepositoryChanged { from } => format!("its source was at {from} before"),
+        TrustSign::ForeignRemoteHost { host, domain } => match domain {
+            Some(domain) => format!("it runs at {host}, which is not below {domain}"),
+            None => format!("it runs at {host}, which its name does not prove"),
+        },
+        TrustSign::VariableRemoteHost(url) => format!("your answers decide where requests go: {url}"),
+        TrustSign::RepositoryOfOther { account, repository } => {
+            format!("its source {repository} is not of the account {account}")
+        }
+        TrustSign::HiddenText { path, .. } => format!("{path} has hidden characters"),
+        _ => return None,
+    })
+}
+
+/// Formats the archive that is run.
+pub(super) fn artifact(screen: &mut Screen, artifact: &ResolvedArtifact) {
+    let size = artifact.size.map(|size| format!(" · {} KiB", size.div_ceil(1024))).unwrap_or_default();
+    match (&artifact.digest, artifact.without_digest) {
+        (Some(digest), _) => screen.row("hash", &format!("{digest}{size}")),
+        (None, Some(why)) => screen.row("hash", &format!("none: {why}{size}")),
+        (None, None) => screen.row("hash", &format!("none{size}")),
+    }
+}
+
+/// Formats how a server is run.
+pub(super) fn launch(
+    screen: &mut Screen,
+    option: Option<&LaunchOption>,
+    server: &ServerConfig,
+    others: &[String],
+) {
+    if let Some(option) = option {
+        let others = match others {
+            [] => String::new(),
+            others => format!(" · --package {} instead", others.join(" or ")),
+        };
+        screen.row("runs", &format!("{}: {}{others}", option.kind, option.reason));
+    }
+    match &server.transport {
+        ServerTransport::Stdio(stdio) => {
+            screen.row("command", &stdio.command_line());
+            if !stdio.env.is_empty() {
+                let names: Vec<&str> = stdio.env.keys().map(String::as_str).collect();
+                screen.row("variables", &names.join(", "));
+            }
+        }
+        transport => screen.row("url", &transport.to_string()),
+    }
+}
+
+/// Formats what the server may do, and what is unusual.
+pub(super) fn permissions(screen: &mut Screen, plan: Option<&LaunchPlan>, server: &ServerConfig) {
+    let is_process = matches!(server.transport, ServerTransport::Stdio(_));
+    let network = plan.map(|plan| plan.sandbox.network);
+    let may = match network {
+        Some(NetworkSuggestion::Container) => "what its container may; see below".to_owned(),
+        _ if !is_process => "answer calls; it runs elsewhere and sees their arguments".to_owned(),
+        _ => "all that you may: your files and the network (limit it with `sandbox` in the configuration)"
+            .to_owned(),
+    };
+    screen.row("may", &may);
+    if let Some(plan) = plan {
+        for permission in &plan.permissions {
+            let text = permission_text(permission);
+            match permission.breaks_out() {
+                true => screen.warning(&format!("{text}: the container is no confinement then")),
+                false => screen.row("", &text),
+            }
+        }
+        for warning in &plan.warnings {
+            screen.warning(&warning_text(warning));
+        }
+    }
+}
+
+fn permission_text(permission: &Permission) -> String {
+    match permission {
+        Permission::Mount { source, target, read_only } => {
+            let mode = if *read_only { "reads" } else { "reads and writes" };
+            format!("{mode} {source} (as {target})")
+        }
+        Permission::HostNetwork => "uses the network of this machine, with all that listens on it".to_owned(),
+        Permission::Network(name) => format!("is in the network {name}"),
+        Permission::Port(port) => format!("opens the port {port}"),
+        Permission::Privileged => "runs privileged".to_owned(),
+        Permission::Capability(name) => format!("has the capability {name}"),
+        Permission::Device(name) => format!("uses the device {name}"),
+        Permission::Namespace(name) => format!("shares {name} with this machine"),
+        Permission::SecurityOption(name) => format!("changes the security option {name}"),
+        _ => "has another permission that this version does not know".to_owned(),
+    }
+}
+
+fn warning_text(warning: &LaunchWarning) -> String {
+    match warning {
+        LaunchWarning::PositionalLooksLikeOption { value } => {
+            format!("the argument `{value}` may be read as an option")
+        }
+        LaunchWarning::SecretInArguments { question } => {
+            format!("{question} becomes an argument, which other programs of this machine can see")
+        }
+        LaunchWarning::SecretInUrl { question } => {
+            format!("{question} becomes part of the URL, which servers record")
+        }
+        LaunchWarning::Unpinned => "the entry names no version: another one may start tomorrow".to_owned(),
+        LaunchWarning::TagNotDigest => "the image is named by a tag, which can be moved".to_owned(),
+        LaunchWarning::HintNotUsed { hint, used } => {
+            format!("the entry proposes {hint}; {used} is used")
+        }
+        LaunchWarning::RuntimeArguments(args) => {
+            format!("the entry gives its launcher the arguments {}", args.join(" "))
+        }
+        LaunchWarning::OtherPackageRegistry(url) => format!("the package comes from {url}"),
+        LaunchWarning::UndeclaredVariable(name) => {
+            format!("{{{name}}} is declared nowhere and stays as it is")
+        }
+        LaunchWarning::CodeLoadingVariable(name) => {
+            format!("the entry sets {name}, which changes what code is loaded")
+        }
+        LaunchWarning::Compiles => {
+            "it is compiled on this machine, which runs code of its publisher".to_owned()
+        }
+        LaunchWarning::PostInstall { description, command } => match command {
+            Some(command) => {
+                format!("the publisher asks for a step that is not run: {description}: {command}")
+            }
+            None => format!("the publisher asks for a step that is not run: {description}"),
+        },
+        LaunchWarning::LoopbackUrl => "its URL is on this machine".to_owned(),
+        _ => "the entry has something that this version does not know".to_owned(),
+    }
+}
+
+/// Formats what a started server offers.
+pub(super) fn report(report: &TrialReport, seconds: f32) -> String {
+    let mut screen = Screen::default();
+    let status = &report.status;
+    let who = status.implementation.as_deref().unwrap_or(&status.name);
+    screen.title(&format!("{who} started in {seconds:.1} s"), "step 3 of 3");
+    let revision = status.revision.as_deref().unwrap_or_default();
+    screen.row("speaks", revision);
+    screen.row("tools", &tools(report.tools));
+    match &report.pinned {
+        Some(pinned) => findings(&mut screen, pinned),
+        None => screen.row("findings", "none"),
+    }
+    screen.text()
+}
+
+/// Formats the numbers of tools.
+pub(super) fn tools(counts: ToolCounts) -> String {
+    let ToolCounts { reads, changes, destroys } = counts;
+    let total = reads + changes;
+    if total == 0 {
+        return "none".to_owned();
+    }
+    let destroys = match destroys {
+        0 => String::new(),
+        count => format!(", of which {count} may destroy"),
+    };
+    let parts = match (reads, changes) {
+        (_, 0) => "all say that they only read".to_owned(),
+        (0, _) => format!("all may change something{destroys}"),
+        _ => format!("{reads} say that they only read, {changes} may change something{destroys}"),
+    };
+    format!("{total}: {parts}")
+}
+
+fn findings(screen: &mut Screen, pinned: &PinnedServer) {
+    let of_items = pinned.items.iter().flat_map(|item| {
+        item.lints.iter().map(move |lint| match item.name.is_empty() {
+            true => format!("instructions: {}", lint.text),
+            false => format!("{} {}: {}", item.kind.as_str(), item.name, lint.text),
+        })
+    });
+    let all: Vec<String> = pinned.lints.iter().map(|lint| lint.text.clone()).chain(of_items).collect();
+    if all.is_empty() {
+        screen.row("findings", "none (hidden text, instructions, names that look like others)");
+    }
+    for text in all {
+        screen.warning(&text);
+    }
+}
+
+/// Formats the reason why a server did not start.
+pub(super) fn failure(status: &UpstreamStatus) -> String {
+    let problem = status.problem.as_deref().unwrap_or("it did not start");
+    problem.lines().map(printable).collect::<Vec<_>>().join("\n  ")
+}
+
+/// Formats the last line.
+pub(super) fn added(name: &str, is_used: bool) -> String {
+    let sign = paint(GREEN, "✓");
+    let next = if is_used { "Applications see it now." } else { "`hospes up` starts it." };
+    format!("  {sign} {} added. {next}", paint(BOLD, printable(name)))
+}
+
+/// Formats a search result for the choice.
+pub(super) fn candidate(number: usize, entry: &ServerEntry) -> String {
+    let title = entry.title.as_deref().map(|title| format!("  {}", printable(title))).unwrap_or_default();
+    let status = match entry.status().as_str() {
+        "active" => String::new(),
+        other => format!("  {}", paint(RED, printable(other))),
+    };
+    let name = paint(BOLD, printable(&entry.name));
+    let about = crate::output::first_line(&entry.description, 100);
+    format!(
+        "  {number}  {name} {}{title}{status}  {}\n     {}",
+        printable(&entry.version),
+        paint(DIM, entry.kinds().join(", ")),
+        paint(DIM, about),
+    )
+}

@@ -1,0 +1,46 @@
+//! Hospes' own configuration file, to which servers are added.
+
+use std::path::PathBuf;
+
+use hospes_host::config::{ConfigLoader, ServerConfig};
+
+use super::file_replace;
+use crate::exit::{CliError, CliResult};
+use crate::paths;
+
+/// The configuration file that servers are added to.
+pub(super) struct ConfigTarget {
+    pub(super) file: PathBuf,
+    /// Its text; empty if it does not exist.
+    pub(super) text: String,
+}
+
+impl ConfigTarget {
+    /// Reads the named file, or the default one, which need not exist.
+    pub(super) fn read(named: Option<PathBuf>) -> CliResult<Self> {
+        let file = match named {
+            Some(file) => file,
+            None => paths::new_config_path().ok_or_else(|| {
+                CliError::usage("no home folder found in which to store the configuration").hint("set HOME")
+            })?,
+        };
+        if file.extension().is_none_or(|extension| extension != "toml") {
+            return Err(CliError::usage(format!(
+                "{} is not a configuration file of Hospes: expected the extension `.toml`",
+                paths::display_path(&file)
+            ))
+            .hint("--config names the file that the servers are added to"));
+        }
+        let text = file_replace::read_text(&file)?;
+        Ok(Self { file, text })
+    }
+
+    /// Returns the servers that the file has, with their references.
+    pub(super) fn servers(&self) -> CliResult<Vec<ServerConfig>> {
+        let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
+        let config = loader.parse(&self.file, &self.text).map_err(|errors| {
+            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
+        })?;
+        Ok(config.servers)
+    }
+}

@@ -1,0 +1,82 @@
+//! `hospes remove`: removes a server from the configuration.
+
+use std::collections::BTreeSet;
+
+use hospes_host::config::import::required_secrets;
+use hospes_host::config::{ServerConfig, nearest, remove_server};
+use serde_json::json;
+
+use super::config_target::ConfigTarget;
+use super::file_replace;
+use crate::args::RemoveArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{self, BOLD, CliOutput, DIM, GREEN, paint, printable};
+use crate::paths;
+use crate::secrets::SecretStore;
+
+pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
+    let target = ConfigTarget::read(args.config.clone())?;
+    let servers = target.servers()?;
+    let file = paths::display_path(&target.file);
+    let Some(server) = servers.iter().find(|server| server.name == args.server) else {
+        let problem = CliError::usage(format!("{file} has no server `{}`", printable(&args.server)));
+        return Err(match nearest(&args.server, servers.iter().map(|server| server.name.as_str())) {
+            Some(meant) => problem.hint(format!("did you mean `{}`?", printable(meant))),
+            None => problem.hint("`hospes status` lists the servers"),
+        });
+    };
+    let after = remove_server(&target.file, &target.text, &server.name).map_err(|error| {
+        CliError::usage(format!("cannot remove from {file}"))
+            .with_cause(&error)
+            .hint("nothing was changed; delete the entry by hand")
+    })?;
+    let secrets = own_secrets(server, &servers);
+    if !args.yes {
+        if output.json || !output::is_interactive() {
+            return Err(CliError::usage("cannot ask for confirmation without a terminal").hint("add --yes"));
+        }
+        output::discard_typed_input();
+        let name = paint(BOLD, printable(&server.name));
+        let answer = output
+            .ask(format!("Remove {name} ({}) from {file}? [y/N] ", printable(&server.transport.to_string())));
+        if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
+            return Err(CliError::usage("cancelled; nothing was changed"));
+        }
+    }
+    file_replace::replace(&target.file, &target.text, &after)?;
+    let mut deleted = Vec::new();
+    if args.purge
+        && !secrets.is_empty()
+        && let Some(store) = SecretStore::open_existing()?
+    {
+        for name in &secrets {
+            store.remove(name)?;
+            deleted.push(name.clone());
+        }
+    }
+    if output.json {
+        output.value(&json!({ "server": server.name, "deletedSecrets": deleted }));
+        return Ok(());
+    }
+    output.say(format_args!(
+        "  {} {} removed. A running host stops it now.",
+        paint(GREEN, "✓"),
+        paint(BOLD, printable(&server.name))
+    ));
+    if !secrets.is_empty() && deleted.is_empty() {
+        let names: Vec<String> = secrets.iter().map(|name| printable(name)).collect();
+        let kept = format!(
+            "    Its secrets are kept: {} (`hospes secret remove NAME` deletes them)",
+            names.join(", ")
+        );
+        output.say(paint(DIM, kept));
+    }
+    Ok(())
+}
+
+/// Returns the secrets of a server that no other server uses.
+fn own_secrets(server: &ServerConfig, all: &[ServerConfig]) -> BTreeSet<String> {
+    let others: BTreeSet<String> =
+        all.iter().filter(|other| other.name != server.name).flat_map(required_secrets).collect();
+    required_secrets(server).into_iter().filter(|name| !others.contains(name)).collect()
+}

@@ -1,0 +1,147 @@
+//! The state of the host that the screen shows, gathered at one moment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes_host::approvals::Approval;
+use hospes_host::upstream::{UpstreamState, UpstreamStatus};
+use hospes_host::{CallSnapshot, HostServers, PolicyEnforcer, ServerCalls};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::approve::sentence;
+use crate::screen_log::{self, LogLine};
+
+/// Maximum number of running, and of ended, calls that are gathered.
+const MAX_CALLS: usize = 200;
+/// Maximum number of lines of the log that are gathered.
+const MAX_LOG_LINES: usize = 200;
+
+/// The host, as far as the screen shows it.
+#[derive(Debug)]
+pub(crate) struct LiveSources {
+    servers: HostServers,
+    guard: Option<Arc<PolicyEnforcer>>,
+    calls: Option<watch::Receiver<u64>>,
+    approvals: Option<watch::Receiver<u64>>,
+    /// Number of log lines at the last look.
+    log_count: u64,
+    endpoint: String,
+    notice: Vec<String>,
+}
+
+impl LiveSources {
+    /// Begins to watch a host. `notice` stands above the servers.
+    pub(crate) fn new(host: &hospes_host::Host, endpoint: String, notice: Vec<String>) -> Self {
+        let guard = host.guard().cloned();
+        Self {
+            servers: host.servers(),
+            calls: guard.as_ref().map(|guard| guard.activity().watch()),
+            approvals: guard.as_ref().map(|guard| guard.approvals().subscribe()),
+            guard,
+            log_count: 0,
+            endpoint,
+            notice,
+        }
+    }
+
+    /// Returns true if there may be something new since the last call. The servers are not asked here, because only a
+    /// task can wait for their changes.
+    pub(super) fn has_changed(&mut self) -> bool {
+        let mut has_changed = false;
+        for changes in self.calls.iter_mut().chain(&mut self.approvals) {
+            if changes.has_changed().unwrap_or(false) {
+                changes.mark_unchanged();
+                has_changed = true;
+            }
+        }
+        let count = screen_log::count();
+        has_changed | (std::mem::replace(&mut self.log_count, count) != count)
+    }
+
+    /// Gathers the state. `shown_server` is the server whose log is wanted, too.
+    pub(super) fn gather(&self, shown_server: Option<&str>) -> LiveData {
+        let status = self.servers.status();
+        let waiting = self.guard.as_ref().map(|guard| guard.approvals().pending()).unwrap_or_default();
+        let calls = self.guard.as_ref().map(|guard| guard.activity().snapshot(MAX_CALLS));
+        let rules = match (status.without_policy, status.preset) {
+            (true, _) => "none".to_owned(),
+            (_, Some(preset)) => format!("preset {preset}"),
+            _ => "policy".to_owned(),
+        };
+        LiveData {
+            now: Timestamp::now(),
+            version: status.version,
+            endpoint: self.endpoint.clone(),
+            uptime: Duration::from_millis(status.uptime_ms),
+            rules,
+            notice: self.notice.clone(),
+            problem: status.record_problem,
+            waiting: waiting.iter().map(WaitingRow::of).collect(),
+            servers: status.servers,
+            calls: calls.unwrap_or_default(),
+            log: screen_log::last_lines(MAX_LOG_LINES),
+            server_log: shown_server
+                .map(|server| screen_log::server_lines(server, MAX_LOG_LINES))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// The state of the host at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LiveData {
+    pub(crate) now: Timestamp,
+    pub(crate) version: String,
+    pub(crate) endpoint: String,
+    pub(crate) uptime: Duration,
+    pub(crate) rules: String,
+    /// Lines for somebody who has just begun.
+    pub(crate) notice: Vec<String>,
+    /// Problem with the audit log.
+    pub(crate) problem: Option<String>,
+    pub(crate) waiting: Vec<WaitingRow>,
+    pub(crate) servers: Vec<UpstreamStatus>,
+    pub(crate) calls: CallSnapshot,
+    /// What was printed, the oldest first.
+    pub(crate) log: Vec<LogLine>,
+    /// The log of the selected server.
+    pub(crate) server_log: Vec<LogLine>,
+}
+
+/// A pending approval.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitingRow {
+    pub(crate) sentence: String,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl WaitingRow {
+    fn of(approval: &Approval) -> Self {
+        Self { sentence: sentence(approval), expires_at: approval.expires_at }
+    }
+}
+
+impl LiveData {
+    /// Returns the statistics of a server, if it was called.
+    pub(crate) fn calls_of(&self, server: &str) -> Option<&ServerCalls> {
+        self.calls.servers.iter().find(|calls| calls.name == server)
+    }
+}
+
+/// Returns the command that mends a server, or shows how. `None` if nothing is wrong with it.
+pub(crate) fn mend(server: &UpstreamStatus) -> Option<String> {
+    let is_well = matches!(server.state, UpstreamState::Ready | UpstreamState::Starting);
+    if is_well && server.warnings.is_empty() {
+        return None;
+    }
+    if server.state == UpstreamState::Withheld {
+        return Some(format!("hospes pins show {}", server.name));
+    }
+    // A hint names its command between backticks.
+    let named = server.hint.as_deref().and_then(|hint| {
+        let command = hint.split('`').nth(1)?;
+        command.starts_with("hospes ").then(|| command.to_owned())
+    });
+    Some(named.unwrap_or_else(|| format!("hospes doctor {}", server.name)))
+}

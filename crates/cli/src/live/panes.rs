@@ -1,0 +1,169 @@
+//! Lists and panes of the overview.
+
+use hospes_host::upstream::UpstreamStatus;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::data::LiveData;
+use super::detail;
+use super::rows::{self, filled};
+use super::state::{LiveFocus, LiveState};
+use crate::approve::{bold, dim, text};
+
+/// Maximum width of the column with the names of applications.
+const MAX_APPLICATION_WIDTH: usize = 16;
+/// Width of the pane with applications, in columns.
+const APPLICATIONS_WIDTH: u16 = 26;
+/// Number of rows of the list of calls on a wide screen.
+const WIDE_CALLS: u16 = 20;
+
+/// Draws the servers above the calls.
+pub(super) fn draw_lists(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
+    let count = u16::try_from(state.servers(data).count()).unwrap_or(u16::MAX);
+    // The servers get at most half of the room, or more if there are few calls.
+    let servers = count.saturating_add(1).min((area.height / 2).max(3));
+    let log = if area.height >= 16 && !data.log.is_empty() { 3 } else { 0 };
+    let [top, middle, bottom] =
+        Layout::vertical([Constraint::Length(servers), Constraint::Min(2), Constraint::Length(log)])
+            .areas(area);
+    draw_servers(frame, data, state, top);
+    draw_calls(frame, data, state, middle);
+    draw_log_tail(frame, data, bottom);
+}
+
+/// Draws three panes above the calls: applications, servers, and the selected row.
+pub(super) fn draw_wide(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
+    let log = if data.log.is_empty() { 0 } else { 4 };
+    let calls = (WIDE_CALLS + 1).min(area.height.saturating_sub(log) / 2 + 3);
+    let [top, middle, bottom] =
+        Layout::vertical([Constraint::Min(6), Constraint::Length(calls), Constraint::Length(log)])
+            .areas(area);
+    let [first, second, third] = Layout::horizontal([
+        Constraint::Length(APPLICATIONS_WIDTH),
+        Constraint::Fill(3),
+        Constraint::Fill(2),
+    ])
+    .areas(top);
+    let (first, second) = (pane(frame, first), pane(frame, second));
+    draw_applications(frame, data, first);
+    draw_servers(frame, data, state, second);
+    let lines = detail::lines(data, state, usize::from(third.width.saturating_sub(2)));
+    let room = usize::from(third.height);
+    frame.render_widget(Paragraph::new(lines.into_iter().take(room).collect::<Vec<_>>()), third);
+    draw_calls(frame, data, state, middle);
+    draw_log_tail(frame, data, bottom);
+}
+
+/// Draws the line at the right of a pane, and returns the room beside it.
+fn pane(frame: &mut Frame<'_>, area: Rect) -> Rect {
+    let block = Block::new().borders(Borders::RIGHT).border_style(dim());
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    inside
+}
+
+fn draw_applications(frame: &mut Frame<'_>, data: &LiveData, area: Rect) {
+    let width = usize::from(area.width);
+    let mut lines = vec![rows::fit(
+        vec![
+            Span::styled(filled(" APPLICATIONS", width.saturating_sub(16)), heading(false)),
+            Span::styled("  calls     last", dim()),
+        ],
+        width,
+    )];
+    let mut all: Vec<_> = data.calls.applications.iter().collect();
+    all.sort_by_key(|application| std::cmp::Reverse(application.last));
+    for application in all.into_iter().take(usize::from(area.height).saturating_sub(1)) {
+        let name = filled(&application.name, width.saturating_sub(17));
+        lines.push(rows::fit(
+            vec![
+                Span::raw(format!(" {name}")),
+                Span::raw(format!("{:>6}", application.calls)),
+                Span::styled(format!(" {}", rows::time_of_day(application.last)), dim()),
+            ],
+            width,
+        ));
+    }
+    if lines.len() == 1 {
+        lines.push(Line::styled(" none yet", dim()));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_servers(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
+    let servers: Vec<&UpstreamStatus> = state.servers(data).collect();
+    let (width, names) = (usize::from(area.width), rows::name_width(&servers));
+    let is_focused = state.focus == LiveFocus::Servers;
+    let mut lines = vec![rows::server_heading(names, width, is_focused)];
+    let room = usize::from(area.height).saturating_sub(1);
+    let at = servers.iter().position(|server| Some(&server.name) == state.server.as_ref()).unwrap_or(0);
+    let first = first_shown(at, room, servers.len());
+    for server in servers.iter().skip(first).take(room) {
+        let is_selected = is_focused && Some(&server.name) == state.server.as_ref();
+        lines.push(rows::server(server, data.calls_of(&server.name), (names, width), is_selected));
+    }
+    let hidden = servers.len().saturating_sub(first + room);
+    if hidden > 0 && room > 1 {
+        lines.truncate(room);
+        lines.push(Line::styled(format!("   … {} more: ↓", hidden + 1), dim()));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_calls(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
+    let (width, room) = (usize::from(area.width), usize::from(area.height).saturating_sub(1));
+    let is_focused = state.focus == LiveFocus::Calls;
+    let mut heading_line = vec![Span::styled(" CALLS", heading(is_focused))];
+    if !data.calls.running.is_empty() {
+        heading_line.push(Span::styled(format!("  {} running", data.calls.running.len()), dim()));
+    }
+    let mut lines = vec![rows::fit(heading_line, width)];
+    let calls: Vec<_> = state.calls(data).collect();
+    let at = calls.iter().position(|call| Some(call.number) == state.call).unwrap_or(0);
+    let first = first_shown(at, room, calls.len());
+    let shown: Vec<_> = calls.into_iter().skip(first).take(room).collect();
+    let widest = |most: usize, part: &dyn Fn(&hospes_host::ObservedCall) -> String| {
+        shown.iter().map(|call| text::line(&part(call), most).width()).max().unwrap_or(0)
+    };
+    let applications =
+        widest(MAX_APPLICATION_WIDTH, &|call| call.application.clone().unwrap_or_default()).max(8);
+    let servers = widest(14, &|call| call.server.clone()).max(6);
+    for call in &shown {
+        let is_selected = is_focused && Some(call.number) == state.call;
+        lines.push(rows::call(call, (applications, servers, width), is_selected));
+    }
+    if shown.is_empty() {
+        let empty = if state.filter.is_empty() {
+            "no calls yet: connect an application with `hospes connect NAME`"
+        } else {
+            "no call passes the filter"
+        };
+        lines.push(Line::styled(format!("   {empty}"), dim()));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_log_tail(frame: &mut Frame<'_>, data: &LiveData, area: Rect) {
+    if area.height < 2 {
+        return;
+    }
+    let (width, room) = (usize::from(area.width), usize::from(area.height) - 1);
+    let mut lines =
+        vec![Line::from(vec![Span::styled(" LOG", heading(false)), Span::styled("  L shows all", dim())])];
+    let skipped = data.log.len().saturating_sub(room);
+    lines.extend(data.log.iter().skip(skipped).map(|line| detail::log_line(line, width)));
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// Returns the first of `count` rows that is shown so that the one at `at` is visible.
+fn first_shown(at: usize, room: usize, count: usize) -> usize {
+    at.saturating_sub(room.saturating_sub(2)).min(count.saturating_sub(room))
+}
+
+fn heading(is_focused: bool) -> Style {
+    if is_focused { bold().fg(Color::Cyan) } else { dim().add_modifier(Modifier::BOLD) }
+}

@@ -1,0 +1,78 @@
+//! The MCP registry that the commands use, and texts about its entries.
+
+use std::time::Duration;
+
+use hospes_registry::{DEFAULT_REGISTRY, RegistryClient, RegistryError};
+
+use crate::args::RegistryOptions;
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::printable;
+use crate::paths;
+
+/// Opens the registry that the options name, or the official one, with its cache.
+pub(crate) fn open_registry(options: &RegistryOptions) -> CliResult<RegistryClient> {
+    let url = options.registry.as_deref().filter(|url| !url.is_empty()).unwrap_or(DEFAULT_REGISTRY);
+    RegistryClient::new(url, paths::registry_cache()).map_err(CliError::from)
+}
+
+impl From<RegistryError> for CliError {
+    fn from(error: RegistryError) -> Self {
+        let code = match &error {
+            RegistryError::Offline { .. } | RegistryError::Status { .. } => FailureCode::Unreachable,
+            _ => FailureCode::Usage,
+        };
+        let text = printable(&error.to_string());
+        // The advice of an error gets a line of its own.
+        match (&error, text.rsplit_once("; ")) {
+            (RegistryError::BaseUrl { .. }, _) | (_, None) => Self::new(code, text),
+            (_, Some((message, advice))) => Self::new(code, message).hint(advice),
+        }
+    }
+}
+
+/// Formats the time since something was published: `today`, `3 days ago`, `2 years ago`.
+pub(crate) fn format_ago(age: Duration) -> String {
+    let days = age.as_secs() / (24 * 60 * 60);
+    let (count, unit) = match days {
+        0 => return "today".to_owned(),
+        1..=59 => (days, "day"),
+        60..=729 => (days / 30, "month"),
+        _ => (days / 365, "year"),
+    };
+    format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" })
+}
+
+/// Formats the age of an answer: `just now`, `5 min old`, `2 h old`, `3 days old`.
+pub(crate) fn format_age(age: Duration) -> String {
+    let minutes = age.as_secs() / 60;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..=59 => format!("{minutes} min old"),
+        60..=2879 => format!("{} h old", minutes / 60),
+        _ => format!("{} days old", minutes / (24 * 60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_in_words() {
+        let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
+        for (age, expected) in [
+            (days(0), "today"),
+            (days(1), "1 day ago"),
+            (days(59), "59 days ago"),
+            (days(60), "2 months ago"),
+            (days(729), "24 months ago"),
+            (days(730), "2 years ago"),
+        ] {
+            assert_eq!(format_ago(age), expected);
+        }
+        assert_eq!(format_age(Duration::from_secs(59)), "just now");
+        assert_eq!(format_age(Duration::from_secs(3599)), "59 min old");
+        assert_eq!(format_age(days(1)), "24 h old");
+        assert_eq!(format_age(days(2)), "2 days old");
+    }
+}

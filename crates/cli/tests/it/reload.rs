@@ -1,0 +1,158 @@
+//! Changes of the configuration file while the host runs.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{House, Running, eventually};
+
+/// A running host whose configuration the tests change.
+struct ReloadedHost {
+    house: House,
+    config: String,
+    host: Running,
+    url: String,
+}
+
+impl ReloadedHost {
+    fn start(servers: &[(&str, Value)]) -> Self {
+        let house = House::new();
+        let config = house.config(servers);
+        let host = Running::start(house.command(&[
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--console",
+            "off",
+            "--config",
+            &config,
+        ]));
+        let said = host.said(|line| line.contains("endpoint"));
+        let url = said.split(&[' ', '='][..]).find(|word| word.starts_with("http://")).unwrap().to_owned();
+        Self { house, config, host, url }
+    }
+
+    fn write(&self, servers: &[(&str, Value)]) {
+        let servers: serde_json::Map<String, Value> =
+            servers.iter().map(|(name, server)| ((*name).to_owned(), server.clone())).collect();
+        std::fs::write(&self.config, json!({ "mcpServers": servers }).to_string()).unwrap();
+    }
+
+    /// Names of the tools at the endpoint, or at that of one server. Empty if nothing is there.
+    fn tools(&self, path: &str) -> Vec<String> {
+        let listed = self.house.run(&["list", &format!("{}{path}", self.url), "--json"]);
+        let value: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+        let tools = value["tools"].as_array().cloned().unwrap_or_default();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn lists(&self, expected: &[&str]) {
+        let mut last = Vec::new();
+        eventually(&format!("the tools are {expected:?}"), || {
+            last = self.tools("");
+            last.retain(|name| !name.starts_with("hospes__"));
+            last == expected
+        });
+    }
+}
+
+#[test]
+fn servers_are_added_changed_and_removed_while_the_host_runs() {
+    let house = House::new();
+    let one = house.server("one", &["greet"], "");
+    let two = house.server("two", &["greet"], "");
+    let other = house.server("other", &["part"], "");
+    let host = ReloadedHost::start(&[("one", one.clone())]);
+    host.lists(&["one__greet"]);
+
+    host.write(&[("one", one.clone()), ("two", two.clone())]);
+    host.lists(&["one__greet", "two__greet"]);
+    assert_eq!(host.tools("/two"), ["greet"], "the new server has an endpoint of its own");
+    let said = host.host.said(|text| text.contains("event=reload"));
+    assert!(said.contains("added=two"), "{said}");
+
+    // The same name with another program, and its endpoint follows it.
+    host.write(&[("one", one.clone()), ("two", other)]);
+    host.lists(&["one__greet", "two__part"]);
+    assert_eq!(host.tools("/two"), ["part"]);
+    assert!(!Path::new(&house.path("gone")).exists());
+
+    host.write(&[("one", one.clone())]);
+    host.lists(&["one__greet"]);
+    assert!(host.tools("/two").is_empty(), "the endpoint of a removed server is gone");
+    eventually("the removed servers have ended", || !house.is_running("two") && !house.is_running("other"));
+    assert!(house.is_running("one"), "a server that did not change goes on");
+
+    host.write(&[("one", one), ("two", two)]);
+    host.lists(&["one__greet", "two__greet"]);
+}
+
+#[test]
+fn a_configuration_with_mistakes_stops_no_server() {
+    let house = House::new();
+    let one = house.server("one", &["greet"], "");
+    let two = house.server("two", &["greet"], "");
+    let host = ReloadedHost::start(&[("one", one.clone())]);
+    host.lists(&["one__greet"]);
+
+    std::fs::write(&host.config, "{ \"mcpServers\": {").unwrap();
+    host.host.said(|text| text.contains("the servers go on as they were"));
+    host.lists(&["one__greet"]);
+
+    // A mistake in one entry concerns that entry alone, and its server goes on.
+    host.write(&[("one", json!({ "command": 7 })), ("two", two.clone())]);
+    host.lists(&["one__greet", "two__greet"]);
+    host.host.said(|text| text.contains("the entry of `one` cannot be used"));
+
+    // Names that look alike.
+    host.write(&[("one", one.clone()), ("0ne", two.clone()), ("One", two)]);
+    host.host.said(|text| text.contains("rename one of them"));
+    host.lists(&["one__greet", "two__greet"]);
+    assert!(house.is_running("one"));
+}
+
+/// A call that runs on a removed server ends with an error, and does not wait for its time limit.
+#[test]
+fn a_running_call_on_a_removed_server_ends() {
+    let house = House::new();
+    let one = house.server("one", &["greet"], "");
+    let slow = house.server("slow", &["wait"], r#"*'"method":"tools/call"'*) : ;;"#);
+    let host = ReloadedHost::start(&[("one", one.clone()), ("slow", slow)]);
+    host.lists(&["one__greet", "slow__wait"]);
+    let mut call = Running::start(host.house.command(&["call", &host.url, "slow__wait"]));
+    eventually("the call runs", || house.read("slow.log").contains("tools/call"));
+    host.write(&[("one", one)]);
+    call.said(|line| line.contains("error"));
+    assert_ne!(call.wait(), Some(0));
+}
+
+/// An application of an older revision hears of new tools in its session.
+#[cfg(target_os = "linux")]
+#[test]
+fn applications_are_told_of_changed_lists() {
+    let house = House::new();
+    let one = house.server("one", &["greet"], "");
+    let two = house.server("two", &["greet"], "");
+    let host = ReloadedHost::start(&[("one", one.clone())]);
+    host.lists(&["one__greet"]);
+    let mut application = Running::start(host.house.command(&["stdio", "--application", "cursor"]));
+    application.initialize(&json!({}));
+    application.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    host.write(&[("one", one), ("two", two)]);
+    loop {
+        if application.next()["method"] == "notifications/tools/list_changed" {
+            break;
+        }
+    }
+    eventually("the new tool is listed", || {
+        application.send(&json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/list" }));
+        loop {
+            let answer = application.next();
+            if answer["id"] == 5 {
+                break answer.to_string().contains("two__greet");
+            }
+        }
+    });
+}

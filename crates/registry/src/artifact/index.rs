@@ -1,0 +1,193 @@
+//! Indexes of npm, PyPI, crates and Go.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use url::Url;
+
+use super::{ArtifactClient, ArtifactError, ResolvedArtifact, success, unexpected};
+use crate::entry::Package;
+use crate::launch::is_sha256;
+
+/// What stands as it is in a segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'@')
+    .remove(b'+')
+    .remove(b'!');
+/// Maximum number of files of a version of PyPI that are listed.
+const MAX_FILES: usize = 500;
+
+fn below(base: &Url, segments: &[&str]) -> Url {
+    let mut path = base.path().trim_end_matches('/').to_owned();
+    for segment in segments {
+        path.push('/');
+        path.extend(utf8_percent_encode(segment, SEGMENT));
+    }
+    let mut url = base.clone();
+    url.set_path(&path);
+    url
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer)?.as_str().map(str::to_owned)
+}
+
+impl ArtifactClient {
+    pub(super) async fn npm(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+        let (base, policy) = self.base(package, &self.registries.npm)?;
+        let version = package.version.as_deref().unwrap_or("latest");
+        let url = below(&base, &[&package.identifier, version]);
+        let what = format!("package {}@{version}", package.identifier);
+        let document = self.get_json(&url, policy, &what).await?;
+        if text(&document, "/name").as_deref() != Some(&package.identifier) {
+            return Err(unexpected(&url, "it describes another package"));
+        }
+        let integrity = text(&document, "/dist/integrity").filter(|text| is_integrity(text));
+        let has_digest = integrity.is_some();
+        Ok(ResolvedArtifact {
+            version: text(&document, "/version"),
+            url: text(&document, "/dist/tarball"),
+            digest: integrity,
+            size: document.pointer("/dist/unpackedSize").and_then(Value::as_u64),
+            without_digest: (!has_digest)
+                .then_some("the registry of npm names no integrity for this version"),
+            ..ResolvedArtifact::empty()
+        })
+    }
+
+    pub(super) async fn pypi(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+        let (base, policy) = self.base(package, &self.registries.pypi)?;
+        let mut segments = vec!["pypi", package.identifier.as_str()];
+        segments.extend(package.version.as_deref());
+        segments.push("json");
+        let url = below(&base, &segments);
+        let what =
+            format!("package {}=={}", package.identifier, package.version.as_deref().unwrap_or("latest"));
+        let document = self.get_json(&url, policy, &what).await?;
+        let files = document.get("urls").and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_usable = |file: &&Value| file.get("yanked").and_then(Value::as_bool) != Some(true);
+        let files: Vec<&Value> = files.iter().filter(is_usable).take(MAX_FILES).collect();
+        if files.is_empty() {
+            let host = super::host(&url);
+            return Err(ArtifactError::NotFound {
+                host,
+                what: format!("file of {what} that is not withdrawn"),
+            });
+        }
+        let digest = |file: &Value| {
+            let hash = text(file, "/digests/sha256").filter(|hash| is_sha256(hash))?;
+            Some(format!("sha256:{hash}"))
+        };
+        let is_kind = |file: &&&Value, kind: &str| text(file, "/packagetype").as_deref() == Some(kind);
+        // A wheel for every system, else any wheel, else the sources.
+        let main = files
+            .iter()
+            .find(|file| text(file, "/filename").is_some_and(|name| name.ends_with("-none-any.whl")))
+            .or_else(|| files.iter().find(|file| is_kind(file, "bdist_wheel")))
+            .or(files.first());
+        let named = files.iter().filter_map(|file| Some((text(file, "/filename")?, digest(file)?)));
+        let main_digest = main.and_then(|file| digest(file));
+        let has_digest = main_digest.is_some();
+        Ok(ResolvedArtifact {
+            version: text(&document, "/info/version"),
+            url: main.and_then(|file| text(file, "/url")),
+            digest: main_digest,
+            files: named.collect(),
+            size: main.and_then(|file| file.get("size")?.as_u64()),
+            without_digest: (!has_digest).then_some("the index of PyPI names no SHA-256 for this version"),
+        })
+    }
+
+    pub(super) async fn cargo(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+        let (base, policy) = self.base(package, &self.registries.cargo)?;
+        let name = package.identifier.to_lowercase();
+        // Folders of the index: by the length of the name, or by its first four letters.
+        let folders: Vec<&str> = match name.len() {
+            1 => vec!["1"],
+            2 => vec!["2"],
+            3 => vec!["3", &name[..1]],
+            _ => vec![&name[..2], &name[2..4]],
+        };
+        let segments: Vec<&str> = folders.into_iter().chain([name.as_str()]).collect();
+        let url = below(&base, &segments);
+        let what = format!("crate {}", package.identifier);
+        let response = self.get(&url, policy, &http::HeaderMap::new()).await?;
+        let body = success(&url, response, &what)?;
+        let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let versions = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let usable = versions.filter(|version| version.get("yanked").and_then(Value::as_bool) != Some(true));
+        let found = match &package.version {
+            Some(version) => usable.into_iter().find(|known| text(known, "/vers").as_ref() == Some(version)),
+            None => usable.last(),
+        };
+        let Some(found) = found else {
+            let version = package.version.as_deref().unwrap_or("of any version");
+            return Err(ArtifactError::NotFound {
+                host: super::host(&url),
+                what: format!("{what} {version}"),
+            });
+        };
+        let digest =
+            text(&found, "/cksum").filter(|hash| is_sha256(hash)).map(|hash| format!("sha256:{hash}"));
+        let has_digest = digest.is_some();
+        Ok(ResolvedArtifact {
+            version: text(&found, "/vers"),
+            digest,
+            without_digest: (!has_digest).then_some("the index of crates names no checksum for this version"),
+            ..ResolvedArtifact::empty()
+        })
+    }
+
+    pub(super) async fn go(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+        let Some(version) = &package.version else {
+            return Ok(ResolvedArtifact {
+                without_digest: Some("the entry names no version of the module"),
+                ..ResolvedArtifact::empty()
+            });
+        };
+        let version = if version.starts_with('v') { version.clone() } else { format!("v{version}") };
+        let (base, policy) = self.base(package, &self.registries.go)?;
+        // Upper-case letters are written as `!` and the lower-case letter.
+        let escape = |text: &str| {
+            text.chars().fold(String::new(), |mut escaped, letter| {
+                if letter.is_ascii_uppercase() {
+                    escaped.push('!');
+                }
+                escaped.push(letter.to_ascii_lowercase());
+                escaped
+            })
+        };
+        let module = escape(&package.identifier);
+        let last = format!("{}@{}", module.rsplit('/').next().unwrap_or_default(), escape(&version));
+        let mut segments = vec!["lookup"];
+        segments.extend(module.split('/'));
+        segments.pop();
+        segments.push(&last);
+        let url = below(&base, &segments);
+        let what = format!("module {}@{version}", package.identifier);
+        let response = self.get(&url, policy, &http::HeaderMap::new()).await?;
+        let body = success(&url, response, &what)?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let prefix = format!("{} {version} h1:", package.identifier);
+        let digest =
+            body.lines().find_map(|line| line.strip_prefix(&prefix)).map(|hash| format!("h1:{hash}"));
+        let has_digest = digest.as_ref().is_some_and(|digest| digest.len() < 100);
+        Ok(ResolvedArtifact {
+            version: Some(version),
+            digest: digest.filter(|_| has_digest),
+            without_digest: (!has_digest).then_some("the checksum database of Go does not know this version"),
+            ..ResolvedArtifact::empty()
+        })
+    }
+}
+
+/// Returns true for a hash as npm writes it: `sha512-` and Base64.
+fn is_integrity(text: &str) -> bool {
+    let Some((kind, hash)) = text.split_once('-') else { return false };
+    matches!(kind, "sha512" | "sha384" | "sha256")
+        && hash.len() <= 128
+        && hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+}

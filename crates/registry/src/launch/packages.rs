@@ -1,0 +1,254 @@
+//! Plans of packages.
+
+use url::Url;
+
+use super::answers::Answers;
+use super::arguments::InputFiller;
+use super::choice::{Choice, package_obstacle};
+use super::docker;
+use super::permission::NetworkSuggestion;
+use super::questions::{InputPlace, is_own_argument, placed_questions};
+use super::text::PlannedText;
+use super::words;
+use super::{InstallStep, LaunchError, LaunchPlan, LaunchSettings, LaunchWarning};
+use crate::entry::{Package, RegistryType, ServerEntry, read_escape};
+
+pub(super) fn plan(
+    entry: &ServerEntry,
+    index: usize,
+    package: &Package,
+    answers: &Answers,
+    settings: &LaunchSettings,
+) -> Result<LaunchPlan, LaunchError> {
+    if let Some(obstacle) = package_obstacle(index, package) {
+        return Err(LaunchError::Obstacle(obstacle));
+    }
+    let choice = Choice::Package(index);
+    let mut filler = InputFiller::new(placed_questions(entry, choice), answers)?;
+    let mut plan = LaunchPlan::empty(entry, choice, package.transport.kind.clone());
+    plan.version.clone_from(&package.version);
+    plan.digest.clone_from(&settings.digest);
+    fill_environment(&mut plan, index, package, &mut filler)?;
+    let mut arguments = Vec::new();
+    for (position, argument) in package.package_arguments.iter().enumerate() {
+        arguments.extend(filler.argument(argument, InputPlace::Package(position))?);
+    }
+    let mut runtime = Vec::new();
+    for (position, argument) in package.runtime_arguments.iter().enumerate() {
+        if !is_own_argument(package, argument) {
+            runtime.extend(filler.argument(argument, InputPlace::Runtime(position))?);
+        }
+    }
+    plan.warnings.append(&mut filler.warnings);
+    if package.version.is_none() && needs_version(&package.registry_type) {
+        plan.warnings.push(LaunchWarning::Unpinned);
+    }
+    if !runtime.is_empty() && package.registry_type != RegistryType::Oci {
+        let shown = runtime.iter().map(PlannedText::masked).collect();
+        plan.warnings.push(LaunchWarning::RuntimeArguments(shown));
+    }
+    fill_command(&mut plan, package, runtime, arguments, settings);
+    note_hint(&mut plan, package);
+    plan.sandbox.paths = std::mem::take(&mut filler.folders);
+    plan.sandbox.hosts = hosts(&plan);
+    plan.sandbox.network = network(&plan, package, filler.asks_secret());
+    for step in &package.post_install_instructions {
+        plan.warnings.push(LaunchWarning::PostInstall {
+            description: step.description.clone(),
+            command: step.command.clone(),
+        });
+    }
+    Ok(plan)
+}
+
+fn needs_version(kind: &RegistryType) -> bool {
+    !matches!(kind, RegistryType::Oci | RegistryType::Mcpb)
+}
+
+fn fill_environment(
+    plan: &mut LaunchPlan,
+    index: usize,
+    package: &Package,
+    filler: &mut InputFiller<'_>,
+) -> Result<(), LaunchError> {
+    for (position, variable) in package.environment_variables.iter().enumerate() {
+        let name = &variable.name;
+        if !words::is_variable_name(name) {
+            return Err(LaunchError::Unsafe {
+                path: format!("packages[{index}].environmentVariables[{position}].name"),
+                what: format!("`{}` is not the name of an environment variable", read_escape(name)),
+            });
+        }
+        if words::loads_code(name) {
+            plan.warnings.push(LaunchWarning::CodeLoadingVariable(name.clone()));
+        }
+        if let Some(value) = filler.values(&variable.input, InputPlace::Env(position))?.into_iter().next() {
+            plan.env.retain(|(known, _)| known != name);
+            plan.env.push((name.clone(), value));
+        }
+    }
+    Ok(())
+}
+
+/// Sets the command, its arguments and the step before the first start.
+fn fill_command(
+    plan: &mut LaunchPlan,
+    package: &Package,
+    runtime: Vec<PlannedText>,
+    arguments: Vec<PlannedText>,
+    settings: &LaunchSettings,
+) {
+    let pinned = |separator: &str| match &package.version {
+        Some(version) => format!("{}{separator}{version}", package.identifier),
+        None => package.identifier.clone(),
+    };
+    let mut args: Vec<PlannedText> = Vec::new();
+    match package.registry_type {
+        RegistryType::Npm => {
+            set_registry(plan, package, &["npm_config_registry"], "");
+            plan.command = Some("npx".to_owned());
+            args.push("-y".into());
+            args.extend(runtime);
+            args.push(pinned("@").into());
+            args.extend(arguments);
+        }
+        RegistryType::Pypi => {
+            set_registry(plan, package, &["UV_DEFAULT_INDEX"], "/simple");
+            plan.command = Some("uvx".to_owned());
+            let is_python = package.runtime_hint.as_deref().is_some_and(|hint| hint.starts_with("python"));
+            if is_python && !runtime.is_empty() {
+                // Arguments of the interpreter, such as `-m module`.
+                args.extend(["--from".into(), pinned("==").into(), "python".into()]);
+                args.extend(runtime);
+            } else {
+                args.extend(runtime);
+                args.push(pinned("==").into());
+            }
+            args.extend(arguments);
+        }
+        RegistryType::Nuget => {
+            plan.command = Some("dnx".to_owned());
+            args.extend([pinned("@").into(), "--yes".into()]);
+            if let Some(base) = other_registry(package) {
+                args.extend(["--source".into(), PlannedText::plain(base)]);
+                plan.warnings.push(LaunchWarning::OtherPackageRegistry(base.to_owned()));
+            }
+            args.extend(runtime);
+            if !arguments.is_empty() {
+                args.push("--".into());
+                args.extend(arguments);
+            }
+        }
+        RegistryType::Oci => return docker::complete(plan, package, runtime, arguments, settings),
+        RegistryType::Cargo | RegistryType::Go => {
+            install_from_source(plan, package, settings);
+            args.extend(arguments);
+        }
+        RegistryType::Mcpb => {
+            let sha256 = package.file_sha256.clone().unwrap_or_default();
+            plan.digest = Some(format!("sha256:{sha256}"));
+            plan.install = Some(InstallStep::Unpack { url: package.identifier.clone(), sha256 });
+            args.extend(arguments);
+        }
+        // Refused before.
+        RegistryType::Other(_) => {}
+    }
+    plan.args = args;
+}
+
+fn install_from_source(plan: &mut LaunchPlan, package: &Package, settings: &LaunchSettings) {
+    let folder = settings.folder.clone().unwrap_or_default();
+    let binaries = folder.join("bin");
+    plan.warnings.push(LaunchWarning::Compiles);
+    let (program, step) = if package.registry_type == RegistryType::Cargo {
+        let mut args = vec!["install".to_owned(), package.identifier.clone()];
+        if let Some(version) = &package.version {
+            args.extend(["--version".to_owned(), version.clone()]);
+        }
+        let root = if settings.folder.is_some() { folder.display().to_string() } else { ".".to_owned() };
+        args.extend(["--locked", "--root"].map(str::to_owned));
+        args.push(root);
+        (package.identifier.as_str(), InstallStep::Run { command: "cargo".to_owned(), args, env: Vec::new() })
+    } else {
+        let version = match &package.version {
+            Some(version) if version.starts_with('v') => version.clone(),
+            Some(version) => format!("v{version}"),
+            None => "latest".to_owned(),
+        };
+        let args = vec!["install".to_owned(), format!("{}@{version}", package.identifier)];
+        let env = vec![("GOBIN".to_owned(), binaries.display().to_string())];
+        (go_program(&package.identifier), InstallStep::Run { command: "go".to_owned(), args, env })
+    };
+    plan.command = Some(binaries.join(program).display().to_string());
+    plan.install = Some(step);
+}
+
+/// Returns the name of the program that `go install` builds: the last part of the path that is not a major version.
+fn go_program(module: &str) -> &str {
+    let is_major = |part: &str| {
+        part.strip_prefix('v')
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    module.rsplit('/').find(|part| !is_major(part)).unwrap_or(module)
+}
+
+fn other_registry(package: &Package) -> Option<&str> {
+    package
+        .registry_base_url
+        .as_deref()
+        .filter(|base| !words::is_usual_registry(&package.registry_type, base))
+}
+
+/// Tells the program that runs the package where to find it, if that is another registry than usual.
+fn set_registry(plan: &mut LaunchPlan, package: &Package, variables: &[&str], path: &str) {
+    let Some(base) = other_registry(package) else { return };
+    let base = base.trim_end_matches('/');
+    let url = if base.ends_with(path) { base.to_owned() } else { format!("{base}{path}") };
+    for variable in variables {
+        plan.env.push(((*variable).to_owned(), url.clone().into()));
+    }
+    plan.warnings.push(LaunchWarning::OtherPackageRegistry(url));
+}
+
+/// The hint is not a command: it is only compared with the command that the kind of package demands.
+fn note_hint(plan: &mut LaunchPlan, package: &Package) {
+    let (Some(hint), Some(used)) = (&package.runtime_hint, &plan.command) else { return };
+    let is_python = package.registry_type == RegistryType::Pypi && hint.starts_with("python");
+    let is_node = package.registry_type == RegistryType::Npm && hint == "node";
+    let is_container =
+        package.registry_type == RegistryType::Oci && matches!(hint.as_str(), "docker" | "podman");
+    if hint != used && !is_python && !is_node && !is_container {
+        plan.warnings.push(LaunchWarning::HintNotUsed { hint: hint.clone(), used: used.clone() });
+    }
+}
+
+/// Returns the hosts of the URLs among the values.
+fn hosts(plan: &LaunchPlan) -> Vec<String> {
+    let mut hosts = Vec::new();
+    let values =
+        plan.env.iter().map(|(_, value)| value).chain(&plan.args).filter(|value| !value.has_secret());
+    for value in values {
+        let text = value.masked();
+        let text = text.split_once('=').map_or(text.as_str(), |(_, value)| value);
+        let Ok(url) = Url::parse(text) else { continue };
+        if matches!(
+            url.scheme(),
+            "http" | "https" | "ws" | "wss" | "postgres" | "postgresql" | "mysql" | "redis"
+        ) && let Some(host) = url.host_str()
+            && !hosts.iter().any(|known| known == host)
+        {
+            hosts.push(host.to_owned());
+        }
+    }
+    hosts
+}
+
+fn network(plan: &LaunchPlan, package: &Package, asks_secret: bool) -> NetworkSuggestion {
+    match package.registry_type {
+        RegistryType::Oci => NetworkSuggestion::Container,
+        RegistryType::Npm | RegistryType::Pypi | RegistryType::Nuget => NetworkSuggestion::Downloads,
+        RegistryType::Mcpb => NetworkSuggestion::Ask,
+        _ if asks_secret || !plan.sandbox.hosts.is_empty() => NetworkSuggestion::Likely,
+        _ => NetworkSuggestion::Off,
+    }
+}
