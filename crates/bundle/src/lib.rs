@@ -6,7 +6,7 @@
 //! - [`Bundle::open`] reads the records of an archive and refuses what cannot be unpacked safely.
 //! - [`Manifest`] is the decoded `manifest.json`. [`Manifest::launch`] turns it into a command.
 //! - [`Bundle::signature`] judges the signature.
-//! - [`pack`] makes a bundle of a folder.
+//! - [`pack()`] makes a bundle of a folder.
 //! - [`review_bundle`] and [`review_folder`] list what is wrong with one.
 
 pub mod archive;

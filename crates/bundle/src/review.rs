@@ -5,9 +5,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::archive::{Bundle, BundleError};
-use crate::launch::{LaunchPart, Places, Platform, UnfilledReason, UserValue, UserValues};
+use crate::launch::{LaunchPart, Platform, UnfilledReason};
 use crate::manifest::{Manifest, ManifestError, OptionKind, ServerKind};
 use crate::pack::{self, CollectedFiles, HEAD_BYTES, PackError, secret_sign};
+
+/// Maximum number of findings that are listed.
+pub const MAX_FINDINGS: usize = 100;
 
 /// Something wrong with a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ pub fn review_bundle(bundle: &Bundle) -> Result<Review, BundleError> {
     };
     let mut secrets: Vec<(String, &'static str)> = Vec::new();
     for entry in bundle.entries().iter().filter(|entry| !entry.is_folder) {
-        let mut head = Head(Vec::new());
+        let mut head = Head { bytes: Vec::new(), limit: HEAD_BYTES as usize, stops: false };
         match bundle.copy_entry_to(entry, &mut head) {
             Ok(()) => {}
             Err(BundleError::Entry { name, why }) if name != crate::MANIFEST_NAME => {
@@ -81,7 +84,7 @@ pub fn review_bundle(bundle: &Bundle) -> Result<Review, BundleError> {
             Err(BundleError::Entry { .. }) => {}
             Err(error) => return Err(error),
         }
-        secrets.extend(secret_sign(&entry.name, &head.0).map(|why| (entry.name.clone(), why)));
+        secrets.extend(secret_sign(&entry.name, &head.bytes).map(|why| (entry.name.clone(), why)));
     }
     if let Some(manifest) = &manifest {
         check(manifest, bundle, &mut notes);
@@ -123,13 +126,20 @@ pub(crate) fn review_files(manifest: &Manifest, files: &CollectedFiles) -> Vec<F
     notes.findings
 }
 
-/// Keeps the beginning of what is written.
-struct Head(Vec<u8>);
+/// Keeps the beginning of what is written, up to a number of bytes. With `stops`, more is an error.
+struct Head {
+    bytes: Vec<u8>,
+    limit: usize,
+    stops: bool,
+}
 
 impl Write for Head {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = (HEAD_BYTES as usize).saturating_sub(self.0.len()).min(bytes.len());
-        self.0.extend_from_slice(&bytes[..room]);
+        let room = self.limit.saturating_sub(self.bytes.len()).min(bytes.len());
+        self.bytes.extend_from_slice(&bytes[..room]);
+        if self.stops && room < bytes.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         Ok(bytes.len())
     }
 
@@ -178,9 +188,9 @@ impl Files for Bundle {
     }
 
     fn head(&self, name: &str) -> Vec<u8> {
-        let mut head = Head(Vec::new());
-        let _damaged = self.entry(name).map(|entry| self.copy_entry_to(entry, &mut head));
-        head.0
+        let mut head = Head { bytes: Vec::new(), limit: 64, stops: true };
+        let _stopped = self.entry(name).map(|entry| self.copy_entry_to(entry, &mut head));
+        head.bytes
     }
 
     fn is_executable(&self, name: &str) -> bool {
@@ -312,19 +322,10 @@ fn check_options(manifest: &Manifest, notes: &mut Notes) {
     }
 }
 
-/// Makes the command with sample values on each platform of the bundle.
+/// Makes the command on each platform of the bundle.
 fn check_command(manifest: &Manifest, notes: &mut Notes) {
-    let sample = |option: &crate::manifest::UserOption| match option.kind {
-        OptionKind::Number => UserValue::Number(option.min.or(option.max).unwrap_or(0.0)),
-        OptionKind::Boolean => UserValue::Boolean(true),
-        _ if option.multiple => UserValue::List(vec!["x".to_owned()]),
-        _ => UserValue::Text("x".to_owned()),
-    };
-    let values: UserValues =
-        manifest.user_config.iter().map(|option| (option.key.clone(), sample(option))).collect();
     for platform in Platform::ALL.into_iter().filter(|platform| manifest.compatibility.supports(*platform)) {
-        let places = Places::in_home("/bundle", "/home/user", platform);
-        let Ok(launch) = manifest.launch(&places, platform, &values) else { continue };
+        let launch = manifest.preview(platform);
         for secret in launch.exposed_secrets() {
             let subject = crate::manifest::member_path("user_config", &secret.key);
             let message = "a secret is part of the command, which other programs can read; pass it in `env`";
@@ -366,8 +367,18 @@ impl Notes {
 
     fn add(&mut self, level: FindingLevel, subject: &str, message: String) {
         let finding = Finding { level, subject: subject.to_owned(), message };
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
+        if self.findings.contains(&finding) {
+            return;
+        }
+        match self.findings.len() {
+            ..MAX_FINDINGS => self.findings.push(finding),
+            MAX_FINDINGS => {
+                let message = "there are more, which are not listed".to_owned();
+                self.findings.push(Finding { level, subject: "and so on".to_owned(), message });
+            }
+            // An error must not be lost behind many warnings.
+            _ if level == FindingLevel::Error => self.findings[MAX_FINDINGS].level = level,
+            _ => {}
         }
     }
 

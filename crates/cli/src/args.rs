@@ -1,6 +1,7 @@
 //! Command-line arguments as parsed by clap. The commands interpret them.
 
 mod add;
+mod bundles;
 mod files;
 mod registry;
 mod rules;
@@ -15,6 +16,7 @@ use hospes_host::{PinMode, UnattendedMode};
 use hospes_servers::BUILTINS;
 
 pub(crate) use self::add::{AddArgs, RemoveArgs};
+pub(crate) use self::bundles::BundleArgs;
 pub(crate) use self::files::{
     ConnectApplicationArgs, DisconnectArgs, ExportArgs, ImportArgs, SecretCommand, SecretListArgs,
     SecretRemoveArgs, SecretSetArgs,
@@ -86,6 +88,8 @@ pub(crate) enum CliCommand {
     Disconnect(DisconnectArgs),
     /// Write the configured servers in the form of an application
     Export(ExportArgs),
+    /// Pack a server into an MCP bundle, or judge a bundle
+    Bundle(BundleArgs),
     /// Store, list and delete secrets that the configuration refers to
     #[command(subcommand)]
     Secret(SecretCommand),

@@ -95,10 +95,15 @@ pub(crate) fn read_policy(file: &Path) -> CliResult<Policy> {
     };
     let text = fs::read_to_string(file)
         .map_err(|error| hinted(CliError::usage(format!("{}: {error}", file.display()))))?;
+    Policy::read(&text, &policy_environment()).map_err(|error| hinted(policy_mistakes(file, &error)))
+}
+
+/// Returns the environment in which policy files are read: the home folder, and the links of this file system.
+pub(crate) fn policy_environment() -> PolicyEnvironment {
     let mut reading = PolicyEnvironment::default();
     reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
-    reading.links = Some(std::sync::Arc::new(hospes_host::LocalLinks::default()));
-    Policy::read(&text, &reading).map_err(|error| hinted(policy_mistakes(file, &error)))
+    reading.links = Some(Arc::new(hospes_host::LocalLinks::default()));
+    reading
 }
 
 /// Formats all errors of a policy file, each with its line and column.

@@ -97,6 +97,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Connect(args) => commands::connect::run(&args, output),
         CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),
         CliCommand::Export(args) => commands::export::run(&args, output),
+        CliCommand::Bundle(args) => commands::bundle::run(&args, output),
         CliCommand::Secret(args) => commands::secret::run(args, output),
         CliCommand::List(args) => Box::pin(commands::list::run(args, output)).await,
         CliCommand::Call(args) => Box::pin(commands::call::run(args, output)).await,

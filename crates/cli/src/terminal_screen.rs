@@ -52,7 +52,7 @@ impl TerminalScreen {
     pub(crate) fn resume(&mut self) -> io::Result<()> {
         enter()?;
         // Keys typed in the meantime were meant for the other program.
-        while poll(Duration::ZERO)? {
+        while poll_input(Duration::ZERO)? {
             read()?;
         }
         // The buffer no longer matches the screen, so a new terminal redraws everything.
@@ -93,6 +93,38 @@ pub(crate) fn in_turn<T>(work: impl FnOnce() -> T) -> T {
     // Fair, because the screen takes the next turn at once.
     parking_lot::MutexGuard::unlock_fair(turn);
     done
+}
+
+/// Waits for input, at most for this time. Returns true if there is some.
+///
+/// # Errors
+/// If the terminal is gone.
+#[cfg(unix)]
+pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    // A terminal that was closed is always readable and has nothing to read, for which `crossterm` waits forever.
+    let stdin = io::stdin();
+    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    match rustix::event::poll(&mut ready, Some(&limit)) {
+        // A signal, for example because the size has changed.
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
+    }
+    // Also without input, because the size may have changed.
+    poll(Duration::ZERO)
+}
+
+/// Waits for input, at most for this time. Returns true if there is some.
+///
+/// # Errors
+/// If the terminal cannot be read.
+#[cfg(not(unix))]
+pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
+    poll(time)
 }
 
 /// Returns true, once, if a question was asked on the terminal while a screen was shown.

@@ -1,7 +1,7 @@
 // What was recorded: entries, how many, how long, when.
 
 import { get, query } from "./api.js";
-import { h, toast } from "./dom.js";
+import { announce, h, toast } from "./dom.js";
 import { stringify } from "./json.js";
 import { head, recordProblem } from "./parts.js";
 import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
@@ -16,7 +16,7 @@ const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refu
 
 const SCOPES = { once: "once", session: "for the session", always: "lasting, within a rule", block: "from now on" };
 
-const wanted = { text: "", kind: "", server: "", decision: "", range: "24h" };
+const wanted = { text: "", kind: "", server: "", decision: "", range: "24h", until: "" };
 let more = PAGE;
 let timer;
 const opened = new Map();
@@ -34,6 +34,27 @@ function look(app, changes) {
   app.refresh();
 }
 
+const rangeAt = () => Math.max(0, RANGES.findIndex(([name]) => name === wanted.range));
+
+function zoom(app, by) {
+  const next = RANGES[Math.min(RANGES.length - 1, Math.max(0, rangeAt() + by))];
+  if (next[0] === wanted.range) return;
+  announce(`The last ${next[1]}.`);
+  look(app, { range: next[0] });
+}
+
+/** Moves the range by half of its length; it never ends later than now. */
+function shift(app, by) {
+  const step = (RANGES[rangeAt()][2] * 1000) / 2;
+  const end = Date.parse(wanted.until);
+  const next = (Number.isNaN(end) ? Date.now() : end) + by * step;
+  // What ends a moment before now ends now: time has passed since the range was moved away.
+  const until = next >= Date.now() - step / 10 ? "" : new Date(next).toISOString();
+  if (until === wanted.until) return;
+  announce(until === "" ? "Up to now." : `Up to ${moment(new Date(until))}.`);
+  look(app, { until });
+}
+
 export const activity = {
   name: "Activity",
   path: "/activity",
@@ -44,11 +65,12 @@ export const activity = {
     readAddress();
     const seconds = (RANGES.find(([name]) => name === wanted.range) ?? RANGES[1])[2];
     const { text, kind, server, decision } = wanted;
-    const until = new Date();
-    const filter = { text, kind, server, decision, since: new Date(until - seconds * 1000).toISOString() };
+    const end = Date.parse(wanted.until);
+    const until = Number.isNaN(end) ? new Date() : new Date(end);
+    const filter = { text, kind, server, decision, since: new Date(until - seconds * 1000).toISOString(), ...(wanted.until && { until: until.toISOString() }) };
     const [{ entries }, summary, status, digest] = await Promise.all([
       get(`activity${query({ ...filter, limit: Math.min(more, 500), gathered: true })}`, signal),
-      get(`activity/summary${query({ ...filter, until: until.toISOString() })}`, signal),
+      get(`activity/summary${query({ ...filter, until: until.toISOString(), fit: true })}`, signal),
       get("servers", signal),
       get(`activity/digest${query({ since: filter.since, until: until.toISOString() })}`, signal),
     ]);
@@ -57,6 +79,10 @@ export const activity = {
   view,
   keys: (data, _, app) => [
     { keys: ["c"], show: "c", does: "clear the filters", run: () => look(app, { text: "", kind: "", server: "", decision: "" }) },
+    { keys: ["+"], show: "+", does: "a shorter time range", run: () => zoom(app, -1) },
+    { keys: ["-"], show: "−", does: "a longer time range", run: () => zoom(app, 1) },
+    { keys: ["ArrowLeft"], show: "←", does: "earlier", run: () => shift(app, -1) },
+    { keys: ["ArrowRight"], show: "→", does: "later", run: () => shift(app, 1) },
   ],
 };
 
@@ -66,6 +92,7 @@ function view({ entries, summary, status, digest, servers }, _, app) {
     head("Activity", h("div", { class: "segments", role: "group", "aria-label": "Time range" }, RANGES.map(([name, words]) => h("button", {
       type: "button", key: name, "aria-pressed": String(wanted.range === name), onclick: () => look(app, { range: name }),
     }, words)))),
+    wanted.until && h("p", { class: "lead", key: "until" }, `Up to ${moment(new Date(wanted.until))}. `, h("button", { type: "button", class: "quiet", "data-now": true, onclick: () => look(app, { until: "" }) }, "Up to now")),
     recordProblem(status),
     h("div", { class: "filters", key: "filters", role: "search" },
       h("input", {
@@ -84,13 +111,14 @@ function view({ entries, summary, status, digest, servers }, _, app) {
       tile("Entries", count(summary.counted) + (summary.isCut ? "+" : "")),
       tile("Failed", count((summary.endings.failed ?? 0) + (summary.endings.tool_error ?? 0)), "failed"),
       tile("Refused", count(summary.endings.refused ?? 0), "refused"),
-      tile("Median", micros(summary.latency.p50)), tile("90th percentile", micros(summary.latency.p90)), tile("99th percentile", micros(summary.latency.p99))),
+      tile("Median", micros(summary.latency.p50)), tile("95th percentile", micros(summary.latency.p95)), tile("99th percentile", micros(summary.latency.p99))),
     !isFiltered && digest.servers.length > 0 && digestOf(digest),
     summary.counted > 0 && h("div", { class: "charts", key: "charts" },
       figure("Entries over time", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
       figure("How long calls took", [["dot-p50", "median"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], summary.latency.p50 === null
         ? h("p", { class: "soft small" }, "No call completed without an approval in this time range.") : latency(summary))),
     entries.length > 0 && h("div", { key: "timeline" }, figure(`The last ${many(entries.length, "entry", "entries")}`, [], timeline(entries, kindOf, (seq) => jump(seq, app)))),
+    summary.items.length > 0 && h("details", { class: "by-server", key: "items", "data-items": true }, h("summary", null, "By tool"), byItem(summary.items)),
     summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, "By server"), byServer(summary.servers)),
     entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "No matching entries." : "No entries in this time range."),
     h("ul", { class: "entries", key: "entries" }, entries.map((one) => entry(one, app))),
@@ -101,7 +129,7 @@ function view({ entries, summary, status, digest, servers }, _, app) {
 
 /** What was asked, what passed after text of others, and what was new. */
 function digestOf(digest) {
-  const list = (name, all, none) => h("div", { class: "digest-part", key: name }, h("h3", null, name),
+  const list = (name, all, none) => h("div", { class: "digest-part", key: name }, h("h2", null, name),
     all.length > 0 ? h("ul", { class: "chips" }, all.slice(0, 24).map((words) => h("li", { class: "chip mono" }, words))) : h("p", { class: "soft small" }, none),
     all.length > 24 && h("p", { class: "soft small" }, `and ${count(all.length - 24)} more`));
   return h("section", { class: "digest boxed", key: "digest", "data-digest": true },
@@ -132,6 +160,13 @@ function byServer(servers) {
     h("tbody", null, servers.map((one) => h("tr", { key: one.server }, h("th", { scope: "row" }, one.server),
       [one.calls, one.failed, one.refused].map((number) => h("td", null, count(number))),
       [one.latency.p50, one.latency.p90, one.latency.p99].map((value) => h("td", null, micros(value))))))));
+}
+
+function byItem(items) {
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls by tool" }, h("table", null,
+    h("thead", null, h("tr", null, ["Tool", "Calls", "Failed", "Refused", "Median", "95 %"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", null, items.map((one) => h("tr", { key: `${one.server} ${one.subject}` }, h("th", { scope: "row" }, h("span", { class: "soft" }, one.server), " ", h("span", { class: "mono" }, one.subject)),
+      [one.calls, one.failed, one.refused].map((number) => h("td", null, count(number))), [one.latency.p50, one.latency.p95].map((value) => h("td", null, micros(value))))))));
 }
 
 function kindOf(one) {

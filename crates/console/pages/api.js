@@ -38,6 +38,30 @@ export async function request(method, path, body, signal) {
   throw new Refused(response.status, said.code ?? String(response.status), said.message ?? response.statusText);
 }
 
+/** Posts, and calls `each` with every line of JSON of the answer as it comes. Ending it with `signal` ends what was asked for. */
+export async function stream(path, body, signal, each) {
+  const headers = { "x-hospes-key": localStorage.getItem(KEY) ?? "", "content-type": "application/json" };
+  let response;
+  try {
+    response = await fetch(`/api/${path}`, { method: "POST", headers, signal, body: stringify(body), redirect: "error" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "away", "the host does not answer");
+  }
+  if (!response.ok) {
+    const { error: said = {} } = await response.text().then(parse).catch(() => ({}));
+    if (response.status === 401) dispatchEvent(new Event("hospes:out"));
+    throw new Refused(response.status, said.code ?? String(response.status), said.message ?? response.statusText);
+  }
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (text + part.value).split("\n");
+    text = lines.pop();
+    for (const line of lines) each(parse(line));
+  }
+}
+
 export const get = (path, signal) => request("GET", path, undefined, signal);
 export const post = (path, body = {}) => request("POST", path, body);
 
@@ -50,10 +74,10 @@ export function query(wanted) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "models"];
+const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "models", "calls"];
 
-/** The stream itself. `over` is called when it cannot be had any more. */
-function stream(heard, linked, over) {
+/** The stream of events itself. `over` is called when it cannot be had any more. */
+function listen(heard, linked, over) {
   const open = () => {
     const source = new EventSource("/api/events");
     for (const topic of TOPICS) {
@@ -95,6 +119,6 @@ export function follow(heard, linked) {
   others.postMessage(["is it there?"]);
   heard("hello");
   navigator.locks.request("hospes-news", () => new Promise((over) => {
-    stream((topic) => pass("heard", topic), (isThere) => pass("linked", isThere), over);
+    listen((topic) => pass("heard", topic), (isThere) => pass("linked", isThere), over);
   }));
 }

@@ -4,19 +4,27 @@ import { follow, get } from "./api.js";
 import { h, patch, toast } from "./dom.js";
 import { help, setPageKeys, setPages } from "./keys.js";
 import { head } from "./parts.js";
+import { home } from "./home.js";
 import { approvals } from "./approvals.js";
 import { servers } from "./servers.js";
 import { grants } from "./grants.js";
 import { activity } from "./activity.js";
 import { models } from "./models.js";
 import { sessions } from "./sessions.js";
+import { add, connect } from "./add.js";
+import { newRule } from "./rules.js";
+import { tryTool } from "./try.js";
 
 /**
  * A page: `name`, `path` and `icon` for the list of pages; `match(path)` says whether an address is its, and what stands in
  * it; `load(found, signal)` fetches what it shows; `view(data, found, app)` makes it; `topics` are the news after which it is
- * fetched again; `keys(data, found, app)` is what it has on the keyboard; `badge(data)` a number beside its name.
+ * fetched again; `keys(data, found, app)` is what it has on the keyboard; `title(data)` what stands on the
+ * tab of the window, with the number that matters. A page with `isInner` is not in the list; `parent` is the path of the page that is
+ * marked there instead.
  */
-const pages = [approvals, servers, activity, grants, models, sessions];
+const pages = [home, approvals, servers, activity, grants, models, sessions];
+const inner = [add, connect, tryTool, newRule];
+const every = [...inner, ...pages];
 
 const main = document.getElementById("main");
 let page;
@@ -30,6 +38,9 @@ const app = {
   go,
   /** Fetches the page again. */
   refresh: () => load(),
+  page: () => page,
+  /** What stands in the address. */
+  found: () => found,
   /** Makes it again from what is there. */
   render: () => draw(),
   badge(name, number) {
@@ -42,7 +53,7 @@ const app = {
 
 function go(path, isBack = false) {
   if (!isBack && path !== location.pathname + location.search) history.pushState(null, "", path);
-  const next = pages.find((one) => one.match(location.pathname)) ?? pages[0];
+  const next = every.find((one) => one.match(location.pathname)) ?? pages[0];
   const isOther = next !== page || JSON.stringify(next.match(location.pathname)) !== JSON.stringify(found);
   page = next;
   found = next.match(location.pathname) ?? {};
@@ -69,6 +80,7 @@ async function load() {
     if (loading !== mine) return;
     data = fresh;
     draw();
+    setTitle();
   } catch (error) {
     if (error.name === "AbortError" || loading !== mine || isOut) return;
     if (data !== undefined && error.status === 0) return;
@@ -85,14 +97,16 @@ function draw() {
 /** The name of the page, with what waits: it is seen on the tab of a window that nobody looks at. */
 function setTitle() {
   const waiting = badges.get("Approvals") ?? 0;
-  document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${page?.name ?? "Console"} · hospes`;
+  document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${(data !== undefined && page?.title?.(data)) || (page?.name ?? "Console")} · hospes`;
 }
+
+const isHere = (one) => one === page || (page?.isInner === true && page.parent === one.path);
 
 function drawNav() {
   patch(document.getElementById("nav"), pages.map((one, index) => {
     const number = badges.get(one.name) ?? 0;
     return h("a", {
-      key: one.path, href: one.path, class: one === page ? "here" : "", "aria-current": one === page ? "page" : null,
+      key: one.path, href: one.path, class: isHere(one) ? "here" : "", "aria-current": isHere(one) ? "page" : null,
       onclick: (event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
@@ -102,7 +116,7 @@ function drawNav() {
     h("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, one.icon.map((d) => h("path", { d }))),
     h("span", { class: "nav-name" }, one.name),
     number > 0 && h("span", { class: "badge", "aria-label": `${number} waiting` }, String(number)),
-    h("kbd", { "aria-hidden": "true" }, String(index + 1)));
+    h("kbd", { "aria-hidden": "true" }, String(index)));
   }));
 }
 
@@ -150,7 +164,7 @@ function linked(isThere) {
 }
 
 function heard(topic) {
-  for (const one of pages) if (one.heard && (topic === "hello" || one.topics.includes(topic))) one.heard(app);
+  for (const one of every) if (one.heard && (topic === "hello" || (one.hears ?? one.topics).includes(topic))) one.heard(app, topic);
   if (page && (topic === "hello" ? data !== undefined : page.topics.includes(topic))) load();
 }
 

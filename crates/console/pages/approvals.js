@@ -45,7 +45,7 @@ export const approvals = {
   icon: ["M12 3l7 3v5c0 4.6-2.9 8.4-7 10-4.1-1.6-7-5.4-7-10V6z", "M9 12l2.2 2.2L15.2 10"],
   topics: ["approvals", "grants"],
   match(at) {
-    if (at === "/" || at === "/approvals") return {};
+    if (at === "/approvals") return {};
     const id = at.match(/^\/approvals\/([0-9a-zA-Z-]+)$/)?.[1];
     return id && { id };
   },
@@ -165,7 +165,7 @@ function queued(one, matter) {
   return h("li", { key: one.id, "data-row": true }, h("a", {
     href: `/approvals/${one.id}`, class: `queued ${risk(one)} ${one.id === matter?.id ? "here" : ""}`, "aria-current": one.id === matter?.id ? "true" : null, "data-focus": true,
     onclick: (event) => { event.preventDefault(); choose(one.id); },
-  }, h("span", { class: "mono what" }, what), h("span", { class: "soft small" }, server), gist(one) && h("span", { class: "mono gist" }, gist(one)), h("span", { class: "until", "data-until": one.expires_at }, left(one.expires_at))));
+  }, h("span", { class: "mono what" }, what), h("span", { class: "soft small" }, one.application ? `${one.application} · ${server}` : server), gist(one) && h("span", { class: "mono gist" }, gist(one)), h("span", { class: "until", "data-until": one.expires_at }, left(one.expires_at))));
 }
 
 function left(until) {
@@ -295,7 +295,7 @@ async function decide(matter, decision, said, app, isByKey = false) {
     areKeysOff ||= isByKey;
     shownId = undefined;
     // Back to the list: the person chooses what comes next.
-    if (location.pathname !== "/approvals" && location.pathname !== "/") go("/approvals");
+    if (location.pathname !== "/approvals") go("/approvals");
     else app.refresh();
   } catch (error) {
     isBusy = false;

@@ -2,6 +2,8 @@
 
 // As in the rules of the host: what hides, turns the direction of reading, or has no ink.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/u;
+/** The same, for all that hides in a text. */
+export const HIDDEN_GLOBAL = new RegExp(HIDDEN.source, "gu");
 const SPLIT = new RegExp(`(${HIDDEN.source})`, "gu");
 
 const shown = (character) => `\\u{${character.codePointAt(0).toString(16)}}`;

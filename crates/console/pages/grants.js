@@ -4,7 +4,7 @@ import { get, path, post } from "./api.js";
 import { h, toast } from "./dom.js";
 import { stringify } from "./json.js";
 import { ago, many, moment, span } from "./format.js";
-import { head } from "./parts.js";
+import { head, inside } from "./parts.js";
 
 let search = "";
 
@@ -27,7 +27,7 @@ export const grants = {
       shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No matching grants." : "No lasting grants."),
       group("Known targets and values", "You approved these. The guard does not ask because they are new.", shown.filter((one) => one.effect === "known"), app),
       group("Permissions and blocks", null, shown.filter((one) => one.effect !== "known"), app),
-      h("section", { key: "rules" }, h("h2", null, "Rules"), written(rules)),
+      h("section", { key: "rules" }, h("div", { class: "section-head" }, h("h2", null, "Rules"), h("span", { class: "end" }, inside("/rules/new", { class: "button-link", "data-new-rule": true }, "New rule"))), written(rules)),
     ];
   },
 };

@@ -16,7 +16,7 @@ let pages = [];
 /** The pages, in the order of their numbers. */
 export function setPages(all, go) {
   pages = all.map((page, index) => ({
-    keys: [String(index + 1)], show: String(index + 1), does: page.name, run: () => go(page.path),
+    keys: [String(index)], show: String(index), does: page.name, run: () => go(page.path),
   }));
 }
 

@@ -1,6 +1,6 @@
 // What pages are put together from.
 
-import { h } from "./dom.js";
+import { announce, h, toast } from "./dom.js";
 
 /** The head of a page. */
 export function head(title, ...beside) {
@@ -27,4 +27,19 @@ export function inside(path, props, ...children) {
       go(path);
     },
   }, ...children);
+}
+
+/** A button that copies a text, exactly as it is. */
+export function copyButton(text, label, words = "Copy") {
+  return h("button", { type: "button", class: "quiet copy", "aria-label": label, title: label, "data-copy": text, onclick: async (event) => {
+    const button = event.currentTarget;
+    try {
+      await navigator.clipboard.writeText(text);
+      announce("Copied.");
+      button.classList.add("is-done");
+      setTimeout(() => button.classList.remove("is-done"), 1500);
+    } catch {
+      toast("The browser does not let this page copy. Select the text instead.", "bad");
+    }
+  } }, h("span", { class: "copy-words" }, words), h("span", { class: "copied", "aria-hidden": "true" }, "Copied"));
 }

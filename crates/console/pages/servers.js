@@ -23,7 +23,7 @@ export const servers = {
   topics: ["servers", "definitions"],
   match(at) {
     if (at === "/servers") return {};
-    const name = at.match(/^\/servers\/(.+)$/)?.[1];
+    const name = at.match(/^\/servers\/([^/]+)$/)?.[1];
     return name && { name: decodeURIComponent(name) };
   },
   async load({ name }, signal) {
@@ -151,7 +151,7 @@ function one({ status, offers, pinned: all }, app) {
     shown[0] === "trust" && trust(pinned, app),
     shown[0] !== "trust" && offers === null && h("p", { class: "empty", key: "unknown" }, "Its tools, prompts and resources are not known yet."),
     shown[0] !== "trust" && offers !== null && items.length === 0 && h("p", { class: "empty", key: "none" }, "None."),
-    shown[0] !== "trust" && h("ul", { class: "definitions", key: `list-${shown[0]}` }, items.map((item) => shown[3](item))),
+    shown[0] !== "trust" && h("ul", { class: "definitions", key: `list-${shown[0]}` }, items.map((item) => shown[3](item, status.name))),
   ];
 }
 
@@ -176,8 +176,8 @@ function definition(key, name, title, text, beside, more) {
       text && h("p", { class: "words" }, text), more));
 }
 
-const tool = (item) => definition(item.name, item.name, item.title ?? item.annotations?.title, item.description, effects(item.annotations),
-  [fields(item.inputSchema), json(item)]);
+const tool = (item, server) => definition(item.name, item.name, item.title ?? item.annotations?.title, item.description, effects(item.annotations),
+  [h("p", { class: "try-link", key: "try" }, inside(`/servers/${path(server)}/tools/${path(item.name)}`, { class: "button-link", "data-try": item.name }, "Try it")), fields(item.inputSchema), json(item)]);
 
 const prompt = (item) => definition(item.name, item.name, item.title, item.description, [],
   [(item.arguments ?? []).length > 0 && h("dl", { class: "facts" }, item.arguments.map((one) => h("div", null,

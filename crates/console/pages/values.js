@@ -76,7 +76,8 @@ const forField = (text, isLong) => {
   return isLong ? escaped : escaped.replaceAll("\n", "\\u{a}");
 };
 
-function field(id, of, value, owed, put) {
+/** The field of one value. `put` is given what it says now. */
+export function field(id, of, value, owed, put) {
   const choices = of.enum ?? of.oneOf?.filter((one) => one.const !== undefined).map((one) => one.const);
   if (choices?.length) {
     const at = choices.findIndex((one) => isEqual(one, value));
@@ -97,8 +98,8 @@ function field(id, of, value, owed, put) {
       } });
   }
   if (type === "string") {
-    const long = (value?.length ?? 0) > 60 || value?.includes?.("\n");
-    return h(long ? "textarea" : "input", { id, value: forField(value ?? "", long), rows: long ? 5 : null, spellcheck: "false", autocomplete: "off",
+    const long = of.isLong === true || (value?.length ?? 0) > 60 || value?.includes?.("\n");
+    return h(long ? "textarea" : "input", { id, value: forField(value ?? "", long), rows: long ? (of.isLong ? 1 : 5) : null, class: of.isLong ? "growing" : null, spellcheck: "false", autocomplete: "off",
       oninput: (event) => put(event.target.value === "" && !owed ? undefined : unescapeHidden(event.target.value)) });
   }
   return h("textarea", { id, class: "mono", rows: 4, spellcheck: "false", value: value === undefined ? "" : escapeHiddenJson(stringify(value, 2)),

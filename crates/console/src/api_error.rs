@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use hospes_host::UnknownServerError;
 use hospes_host::approvals::DecideError;
 use hospes_host::deciders::CheckDeciderError;
 use hospes_host::pins::PinManagerError;
+use hospes_host::{PersonCallError, UnknownServerError};
 use hospes_policy::visible_line;
 use hospes_store::StoreError;
 use http::StatusCode;
@@ -37,6 +37,16 @@ pub(crate) enum ApiError {
     NotRecorded,
     #[error("too many open console windows (at most {0})")]
     TooManyStreams(usize),
+    #[error("too many running calls of the console (at most {0}); wait for one of them, or end it")]
+    TooManyCalls(usize),
+    #[error("`{}` may destroy something: send `confirmed` once the person has confirmed the call", visible_line(.0))]
+    Unconfirmed(String),
+    #[error("{0}")]
+    Rule(String),
+    #[error("{0}")]
+    RuleFile(String),
+    #[error("{0}")]
+    PerUser(String),
     #[error("the request timed out")]
     Late,
     #[error(transparent)]
@@ -66,6 +76,11 @@ impl ApiError {
             Self::Misread(_) => (StatusCode::BAD_REQUEST, "misread"),
             Self::NotRecorded => (StatusCode::NOT_FOUND, "not-recorded"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-streams"),
+            Self::TooManyCalls(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-calls"),
+            Self::Unconfirmed(_) => (StatusCode::CONFLICT, "unconfirmed"),
+            Self::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
+            Self::RuleFile(_) => (StatusCode::CONFLICT, "rule-file"),
+            Self::PerUser(_) => (StatusCode::CONFLICT, "per-user"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Self::Undecided(why) => match why {
                 DecideError::Unknown => (StatusCode::NOT_FOUND, "nothing"),
@@ -124,5 +139,14 @@ impl IntoResponse for ApiError {
 impl From<UnknownServerError> for ApiError {
     fn from(error: UnknownServerError) -> Self {
         Self::Nothing(error.to_string())
+    }
+}
+
+impl From<PersonCallError> for ApiError {
+    fn from(error: PersonCallError) -> Self {
+        match error {
+            PersonCallError::Unknown(unknown) => unknown.into(),
+            other => Self::PerUser(other.to_string()),
+        }
     }
 }

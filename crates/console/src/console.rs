@@ -7,13 +7,19 @@ use std::sync::{Arc, OnceLock};
 use hospes_host::deciders::{DecisionSource, DecisionTokenStore};
 use hospes_host::{ApprovalQueue, Host, HostServers, PinManager, PolicyEnforcer, Sampler};
 use hospes_store::AuditLog;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
+use crate::environment::ConsoleEnvironment;
 use crate::events::ConsoleEvents;
+use crate::rule_undo::RuleUndo;
 use crate::sessions::{BrowserSessions, ConsoleLink, SessionLifetimes};
 
 /// Default address of the console.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7338);
+
+/// Maximum number of tool calls that people make at the console at the same time.
+pub(crate) const MAX_PERSON_CALLS: usize = 8;
 
 /// Settings for decisions: where they may be made, and the tokens of programs.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +58,9 @@ struct ConsoleInner {
     sessions: BrowserSessions,
     news: ConsoleEvents,
     deciders: DeciderSettings,
+    environment: ConsoleEnvironment,
+    person_calls: Arc<Semaphore>,
+    rule_undo: Mutex<Option<RuleUndo>>,
     /// Address of the listener, once it is listening.
     address: OnceLock<SocketAddr>,
 }
@@ -67,6 +76,17 @@ impl Console {
     /// decide.
     #[must_use]
     pub fn with(host: &Host, lifetimes: SessionLifetimes, deciders: DeciderSettings) -> Self {
+        Self::in_environment(host, lifetimes, deciders, ConsoleEnvironment::default())
+    }
+
+    /// Creates the console of this host as [`Console::with`], with what the program knows about the host.
+    #[must_use]
+    pub fn in_environment(
+        host: &Host,
+        lifetimes: SessionLifetimes,
+        deciders: DeciderSettings,
+        environment: ConsoleEnvironment,
+    ) -> Self {
         let (sessions, news) = (BrowserSessions::new(lifetimes), ConsoleEvents::default());
         Self(Arc::new(ConsoleInner {
             servers: host.servers(),
@@ -76,6 +96,9 @@ impl Console {
             sessions,
             news,
             deciders,
+            environment,
+            person_calls: Arc::new(Semaphore::new(MAX_PERSON_CALLS)),
+            rule_undo: Mutex::default(),
             address: OnceLock::new(),
         }))
     }
@@ -126,6 +149,20 @@ impl Console {
 
     pub(crate) fn deciders(&self) -> &DeciderSettings {
         &self.0.deciders
+    }
+
+    pub(crate) fn environment(&self) -> &ConsoleEnvironment {
+        &self.0.environment
+    }
+
+    /// Returns the rule that was saved last, to undo it.
+    pub(crate) fn rule_undo(&self) -> &Mutex<Option<RuleUndo>> {
+        &self.0.rule_undo
+    }
+
+    /// Reserves a place for one tool call of a person. Returns `None` if all of them are in use.
+    pub(crate) fn person_call_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.person_calls).try_acquire_owned().ok()
     }
 
     pub(crate) fn news(&self) -> &ConsoleEvents {

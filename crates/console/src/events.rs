@@ -14,6 +14,7 @@ pub(crate) enum EventTopic {
     Models,
     Servers,
     Activity,
+    Calls,
     Sessions,
 }
 
@@ -26,6 +27,7 @@ impl EventTopic {
             Self::Models => "models",
             Self::Servers => "servers",
             Self::Activity => "activity",
+            Self::Calls => "calls",
             Self::Sessions => "sessions",
         }
     }

@@ -20,9 +20,11 @@
 //! | Module | Content |
 //! |---|---|
 //! | `console` | the console itself: the host that it shows, sessions and settings |
+//! | `environment` | what the program knows about the host: endpoint, policy file, applications |
 //! | `serve` | the loopback port and the Unix socket |
 //! | `browser_auth`, `sessions` | one-time links, cookies and keys; checks of host and origin |
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
+//! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
 //! | `events` | notifications that something has changed |
 //! | `pages` | the pages, which are part of the program |
 //! | `client` | a program that asks a console over its socket |
@@ -33,8 +35,11 @@ mod api_error;
 mod browser_auth;
 mod client;
 mod console;
+mod environment;
 mod events;
+mod new_rule;
 mod pages;
+mod rule_undo;
 mod serve;
 mod sessions;
 #[cfg(test)]
@@ -42,5 +47,8 @@ mod tests;
 
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};
+pub use environment::{
+    ApplicationFinder, ConnectedApplication, ConsoleEnvironment, FileReplacer, PolicyFile,
+};
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};

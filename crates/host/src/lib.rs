@@ -43,12 +43,15 @@ pub use config::{
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,
     DEFAULT_STARTING_PER_CORE, HostSettings, PinMode,
 };
-pub use gateway::{Gateway, HostServers, HostStatus, UnknownServerError};
+pub use gateway::{
+    Gateway, HostServers, HostStatus, PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent,
+    UnknownServerError,
+};
 pub use guard::{
     ApplicationCalls, CallActivity, CallProgress, CallSnapshot, HISTORY_PERIOD, HISTORY_PERIODS,
     MAX_ENDED_CALLS, ObservedCall, ServerCalls,
 };
-pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
+pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode, is_unattended};
 pub use host::{
     BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, ServerChanges,
     known_labels,

@@ -2,7 +2,7 @@
 //! replaced.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ pub(crate) struct PageChanges {
 
 impl RegistryCache {
     /// Opens a cache. A file that is no usable cache is replaced.
-    pub(crate) fn open(file: Option<&Path>) -> Result<Self, RegistryError> {
-        let path = file.unwrap_or(Path::new(":memory:")).to_owned();
+    pub(crate) fn open(file: Option<PathBuf>) -> Result<Self, RegistryError> {
+        let path = file.clone().unwrap_or_else(|| PathBuf::from(":memory:"));
         let failed = |what: String| RegistryError::Cache { file: path.display().to_string(), what };
         let Some(file) = file else {
             let connection = Connection::open_in_memory().and_then(prepare);
@@ -80,7 +80,7 @@ impl RegistryCache {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
         }
-        let connection = match Connection::open(file).and_then(prepare) {
+        let connection = match Connection::open(&file).and_then(prepare) {
             Ok(connection) => connection,
             Err(error) if is_unusable(&error) => {
                 tracing::info!(file = %file.display(), %error, "replaced the cache of the registry");
@@ -89,7 +89,7 @@ impl RegistryCache {
                     name.push(suffix);
                     let _absent = fs::remove_file(name);
                 }
-                Connection::open(file).and_then(prepare).map_err(|error| failed(error.to_string()))?
+                Connection::open(&file).and_then(prepare).map_err(|error| failed(error.to_string()))?
             }
             Err(error) => return Err(failed(error.to_string())),
         };

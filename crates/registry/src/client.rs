@@ -49,6 +49,7 @@ type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone)]
 pub struct RegistryClient {
     base: Url,
+    host: String,
     fetcher: JsonFetcher,
     cache: RegistryCache,
     clock: Clock,
@@ -124,8 +125,10 @@ impl RegistryClient {
     /// If the URL cannot be that of a registry, or the cache cannot be opened.
     pub fn new(base_url: &str, cache_file: Option<PathBuf>) -> Result<Self, RegistryError> {
         let base = parse_base(base_url)?;
-        let cache = RegistryCache::open(cache_file.as_deref())?;
-        Ok(Self { fetcher: JsonFetcher::for_base(&base), base, cache, clock: Arc::new(Timestamp::now) })
+        let cache = RegistryCache::open(cache_file)?;
+        let name = base.host_str().unwrap_or_default();
+        let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+        Ok(Self { fetcher: JsonFetcher::for_base(&base), base, host, cache, clock: Arc::new(Timestamp::now) })
     }
 
     /// Uses this clock instead of the system's.
@@ -141,10 +144,10 @@ impl RegistryClient {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Returns the host of the registry.
+    /// Returns the host of the registry, with its port if it is not the usual one.
     #[must_use]
     pub fn host(&self) -> &str {
-        self.base.host_str().unwrap_or_default()
+        &self.host
     }
 
     /// Finds servers by the words of a query: all words must be in the name, the title or the description. If the list
@@ -329,7 +332,7 @@ impl RegistryClient {
             }
             let url = self.list_url(since, cursor.as_deref());
             let response = self.get(&url, &HeaderMap::new()).await?;
-            let body = self.success(&url, response, "the list of servers")?;
+            let body = self.success(&url, &response, "the list of servers")?;
             let page = self.page(&url, &body)?;
             report.pages += 1;
             report.skipped += page.skipped;
@@ -408,7 +411,7 @@ impl RegistryClient {
             }
             _ => {
                 let etag = response.etag();
-                let body = self.success(url, response, what)?;
+                let body = self.success(url, &response, what)?;
                 let answer = StoredAnswer { etag, body: body.clone(), fetched_at: self.now() };
                 self.cache.store_answer(self.base_url(), &target, answer).await?;
                 body
@@ -422,7 +425,7 @@ impl RegistryClient {
     }
 
     /// Returns the body of a response that is JSON with status 200.
-    fn success(&self, url: &Url, response: JsonResponse, what: &str) -> Result<Vec<u8>, RegistryError> {
+    fn success(&self, url: &Url, response: &JsonResponse, what: &str) -> Result<Vec<u8>, RegistryError> {
         let not_registry = |what: String| RegistryError::NotRegistry { url: shown(url), what };
         if let Some(to) = redirect_target(url, response.status, &response.headers) {
             return Err(RegistryError::Redirect { url: shown(url), to: read_escape(&shown(&to)) });

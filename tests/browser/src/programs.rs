@@ -217,11 +217,19 @@ impl HospesProgram {
     /// # Panics
     /// When it does not start.
     pub async fn run(&self, args: &[&str]) -> ProgramOutput {
-        let mut command = tokio::process::Command::from(self.command(args));
-        let output = tokio::time::timeout(WAIT_TIMEOUT, command.kill_on_drop(true).output()).await;
-        let output = output.expect("in time").expect("hospes starts");
-        let said = [output.stdout, output.stderr].concat();
-        ProgramOutput { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }
+        run(self.command(args)).await
+    }
+
+    /// Runs a line in a shell in which `hospes` is this program, as a person pastes it.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn run_in_shell(&self, line: &str) -> ProgramOutput {
+        let folder = std::path::Path::new(&self.program).parent().expect("a folder");
+        let paths = std::env::var("PATH").unwrap_or_default();
+        let mut command = self.command_of("sh", &["-c", line]);
+        command.env("PATH", format!("{}:{paths}", folder.display()));
+        run(command).await
     }
 
     /// A file in its folder.
@@ -231,7 +239,11 @@ impl HospesProgram {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        self.command_of(&self.program, args)
+    }
+
+    fn command_of(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, folder) in [
             ("HOME", "home"),
@@ -246,6 +258,15 @@ impl HospesProgram {
         command.env_remove("DBUS_SESSION_BUS_ADDRESS").env("HOSPES_CREDENTIALS_STORE", "file");
         command
     }
+}
+
+/// Runs a program to its end.
+async fn run(command: Command) -> ProgramOutput {
+    let mut command = tokio::process::Command::from(command);
+    let output = tokio::time::timeout(WAIT_TIMEOUT, command.kill_on_drop(true).output()).await;
+    let output = output.expect("in time").expect("the program starts");
+    let said = [output.stdout, output.stderr].concat();
+    ProgramOutput { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }
 }
 
 /// `hospes up`, which ends when this is dropped.

@@ -4,6 +4,7 @@
 //! mutations of it, so that every target is alive on every run of the tests.
 
 mod auth;
+mod bundles;
 mod decoders;
 mod http_rules;
 mod peers;
@@ -39,6 +40,9 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "client", run: peers::client, rounds: 300 },
     FuzzTarget { name: "challenges", run: auth::challenges, rounds: 20_000 },
     FuzzTarget { name: "sign_in", run: auth::sign_in, rounds: 5_000 },
+    FuzzTarget { name: "bundle_manifest", run: bundles::manifest, rounds: 5_000 },
+    FuzzTarget { name: "bundle_archive", run: bundles::archive, rounds: 3_000 },
+    FuzzTarget { name: "bundle_signature", run: bundles::signature, rounds: 2_000 },
     FuzzTarget { name: "http_server", run: peers::http_server, rounds: 1_000 },
 ];
 

@@ -149,5 +149,6 @@ macro_rules! short_runs {
 short_runs! {
     envelope lines events http_head mirrored_headers sealed_state answers notifications uri_template config
     challenges sign_in sessions
+    bundle_manifest bundle_archive bundle_signature
     service server client http_server
 }

@@ -72,7 +72,7 @@ impl Listing {
         let body = match segments.as_slice() {
             ["v0.1", "servers"] => match self.list(request) {
                 Ok(page) => page,
-                Err(response) => return response,
+                Err(response) => return *response,
             },
             ["v0.1", "servers", name, "versions"] => {
                 let found = self.versions.iter().rev().filter(|known| known.server["name"] == *name);
@@ -109,9 +109,11 @@ impl Listing {
         with_header(respond(200, "application/json", text), "etag", &etag)
     }
 
-    fn list(&self, request: &TestRequest) -> Result<Value, TestResponse> {
+    fn list(&self, request: &TestRequest) -> Result<Value, Box<TestResponse>> {
         let since: Option<Timestamp> = match request.get("updated_since").map(str::parse) {
-            Some(Err(_)) => return Err(json_response(400, &json!({ "error": "Invalid updated_since" }))),
+            Some(Err(_)) => {
+                return Err(Box::new(json_response(400, &json!({ "error": "Invalid updated_since" }))));
+            }
             Some(Ok(since)) => Some(since),
             None => None,
         };
@@ -131,7 +133,7 @@ impl Listing {
         let start = match request.get("cursor") {
             Some(cursor) => {
                 let number = cursor.strip_prefix("a/b+c=&").and_then(|number| number.parse::<usize>().ok());
-                number.ok_or_else(|| json_response(400, &json!({ "error": "Invalid cursor" })))?
+                number.ok_or_else(|| Box::new(json_response(400, &json!({ "error": "Invalid cursor" }))))?
             }
             None => 0,
         };

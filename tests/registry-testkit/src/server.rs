@@ -59,6 +59,7 @@ struct ServerState {
     listing: Listing,
     fault: Option<Fault>,
     requests: Vec<String>,
+    not_modified: usize,
     files: HashMap<String, Bytes>,
 }
 
@@ -86,7 +87,7 @@ impl RegistryServer {
         }
         let base = format!("http://{address}");
         let files = HashMap::from([("loopback-clock.mcpb".to_owned(), Bytes::from(bundle()))]);
-        let state = ServerState { base, listing, fault: None, requests: Vec::new(), files };
+        let state = ServerState { base, listing, fault: None, requests: Vec::new(), not_modified: 0, files };
         let state = Arc::new(Mutex::new(state));
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&state);
@@ -215,6 +216,12 @@ impl RegistryServer {
         self.state.lock().requests.clone()
     }
 
+    /// Returns the number of answers with status 304.
+    #[must_use]
+    pub fn not_modified(&self) -> usize {
+        self.state.lock().not_modified
+    }
+
     /// Forgets the requests so far.
     pub fn clear_requests(&self) {
         self.state.lock().requests.clear();
@@ -273,7 +280,9 @@ async fn answer(
     let (response, delay) = {
         let mut state = state.lock();
         state.requests.push(uri.to_string());
-        respond_to(&state, &asked)
+        let answer = respond_to(&state, &asked);
+        state.not_modified += usize::from(answer.0.status().as_u16() == 304);
+        answer
     };
     if let Some(delay) = delay {
         tokio::time::sleep(delay).await;
@@ -301,7 +310,7 @@ fn respond_to(state: &ServerState, request: &TestRequest) -> (TestResponse, Opti
         ["redirect", name] => {
             with_header(respond(302, "text/plain", ""), "location", &format!("{}/files/{name}", state.base))
         }
-        [path @ ..] => match state.files.get(&path.join("/")) {
+        path => match state.files.get(&path.join("/")) {
             Some(content) => respond(200, "application/json", content.clone()),
             None => not_found("Path"),
         },

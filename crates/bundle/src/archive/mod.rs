@@ -5,6 +5,7 @@ mod open;
 mod source;
 mod unpack;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
@@ -43,6 +44,8 @@ pub const MAX_DEPTH: usize = 64;
 pub struct Bundle {
     archive: ZipArchive<Source>,
     entries: Vec<BundleEntry>,
+    /// Places of the entries by their names.
+    places: HashMap<String, usize>,
     size: u64,
     block: SignatureBlock,
 }
@@ -218,13 +221,15 @@ impl Bundle {
     /// unpacked safely on all platforms. A damaged signature is not an error here: see [`Bundle::signature`].
     pub fn open(path: &Path) -> Result<Self, BundleError> {
         let action = || format!("open {}", path.display());
-        let file = File::open(path).map_err(BundleError::io(action()))?;
-        let about = file.metadata().map_err(BundleError::io(action()))?;
+        // A pipe would block when it is opened.
+        let about = std::fs::metadata(path).map_err(BundleError::io(action()))?;
         if !about.is_file() {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
             return Err(BundleError::Io { action: action(), source: error });
         }
-        Self::read(Source::File(file.into()), about.len())
+        let file = File::open(path).map_err(BundleError::io(action()))?;
+        let size = file.metadata().map_err(BundleError::io(action()))?.len();
+        Self::read(Source::File(file.into()), size)
     }
 
     /// Reads a bundle in memory, like [`Bundle::open`].
@@ -261,7 +266,7 @@ impl Bundle {
     /// Returns the file or folder of a name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&BundleEntry> {
-        self.entries.iter().find(|entry| entry.name == name)
+        self.places.get(name).and_then(|place| self.entries.get(*place))
     }
 
     /// Reads a file.

@@ -42,7 +42,8 @@ pub(super) fn read(source: Source, size: u64) -> Result<Bundle, BundleError> {
         let folder = entries.iter().find(nested).and_then(|entry| entry.name.split('/').next());
         return Err(BundleError::NoManifest { folder: folder.map(str::to_owned) });
     }
-    Ok(Bundle { archive, entries, size, block })
+    let places = entries.iter().enumerate().map(|(place, entry)| (entry.name.clone(), place)).collect();
+    Ok(Bundle { archive, entries, places, size, block })
 }
 
 /// Checks the bytes between the ZIP and the signature block: the beginning of another block, or nothing.

@@ -1,5 +1,7 @@
 //! Replacement of variables in one pass.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::{LaunchPart, Places, Platform, SecretUse, Unfilled, UnfilledReason, UserValue, UserValues};
 use crate::manifest::Manifest;
 
@@ -8,12 +10,15 @@ const OPTION_PREFIX: &str = "user_config.";
 /// Replaces the variables of a command and notes where secrets went.
 #[derive(Debug)]
 pub(super) struct Expander<'m> {
-    manifest: &'m Manifest,
     places: &'m Places,
     platform: Platform,
-    values: Vec<(&'m str, UserValue)>,
-    secrets: Vec<SecretUse>,
+    /// Options, with whether they are secrets.
+    options: HashMap<&'m str, bool>,
+    values: HashMap<&'m str, UserValue>,
+    secrets: BTreeSet<(LaunchPart, &'m str)>,
     unfilled: Vec<Unfilled>,
+    /// Number of bytes that may still be put in.
+    room: Option<usize>,
 }
 
 impl<'m> Expander<'m> {
@@ -22,13 +27,22 @@ impl<'m> Expander<'m> {
         places: &'m Places,
         platform: Platform,
         given: &'m UserValues,
+        limit: usize,
     ) -> Self {
         let values = manifest.user_config.iter().filter_map(|option| {
             let default = || option.default.as_ref().map(|value| in_default(value, places, platform));
             Some((option.key.as_str(), given.get(&option.key).cloned().or_else(default)?))
         });
-        let values = values.collect();
-        Self { manifest, places, platform, values, secrets: Vec::new(), unfilled: Vec::new() }
+        let options = manifest.user_config.iter().map(|option| (option.key.as_str(), option.sensitive));
+        Self {
+            places,
+            platform,
+            options: options.collect(),
+            values: values.collect(),
+            secrets: BTreeSet::new(),
+            unfilled: Vec::new(),
+            room: Some(limit),
+        }
     }
 
     /// Replaces the variables in the program or an environment variable.
@@ -46,7 +60,9 @@ impl<'m> Expander<'m> {
             match self.look_up(name) {
                 Ok(value) => {
                     self.note_secret(name, part);
-                    expanded.push_str(&value);
+                    if self.has_room(value.len()) {
+                        expanded.push_str(&value);
+                    }
                     rest = &from[end + 1..];
                 }
                 Err(why) => {
@@ -62,7 +78,14 @@ impl<'m> Expander<'m> {
             }
         }
         expanded.push_str(rest);
+        self.has_room(text.len());
         expanded
+    }
+
+    /// Counts bytes. Once there is no room, nothing more is put in.
+    fn has_room(&mut self, size: usize) -> bool {
+        self.room = self.room.and_then(|room| room.checked_sub(size));
+        self.room.is_some()
     }
 
     /// Replaces the variables in arguments. An argument that is one option becomes as many as it has values.
@@ -79,16 +102,22 @@ impl<'m> Expander<'m> {
             match self.value(key) {
                 Some(UserValue::List(values)) => {
                     for value in values {
+                        if !self.has_room(value.len()) {
+                            break;
+                        }
                         self.note_secret(&variable, &LaunchPart::Argument(expanded.len()));
                         expanded.push(value);
                     }
                 }
                 Some(value) if !value.to_text().is_empty() => {
                     self.note_secret(&variable, &part);
-                    expanded.push(value.to_text());
+                    let value = value.to_text();
+                    if self.has_room(value.len()) {
+                        expanded.push(value);
+                    }
                 }
                 found => {
-                    let is_known = found.is_some() || self.manifest.user_option(key).is_some();
+                    let is_known = found.is_some() || self.options.contains_key(key);
                     let why = if is_known { UnfilledReason::Unset } else { UnfilledReason::Unknown };
                     self.unfilled.push(Unfilled { variable, part, why, is_whole_part: true });
                     expanded.push(arg.clone());
@@ -98,8 +127,11 @@ impl<'m> Expander<'m> {
         expanded
     }
 
-    pub(super) fn finish(self) -> (Vec<SecretUse>, Vec<Unfilled>) {
-        (self.secrets, self.unfilled)
+    /// Returns `None` if there was no room for all values.
+    pub(super) fn finish(self) -> Option<(Vec<SecretUse>, Vec<Unfilled>)> {
+        self.room?;
+        let secret = |(part, key): (LaunchPart, &str)| SecretUse { key: key.to_owned(), part };
+        Some((self.secrets.into_iter().map(secret).collect(), self.unfilled))
     }
 
     fn look_up(&self, name: &str) -> Result<String, UnfilledReason> {
@@ -109,22 +141,19 @@ impl<'m> Expander<'m> {
         match self.value(key) {
             Some(UserValue::List(_)) => Err(UnfilledReason::List),
             Some(value) => Ok(value.to_text()),
-            None if self.manifest.user_option(key).is_some() => Err(UnfilledReason::Unset),
+            None if self.options.contains_key(key) => Err(UnfilledReason::Unset),
             None => Err(UnfilledReason::Unknown),
         }
     }
 
     fn value(&self, key: &str) -> Option<UserValue> {
-        self.values.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
+        self.values.get(key).cloned()
     }
 
     fn note_secret(&mut self, variable: &str, part: &LaunchPart) {
-        let Some(key) = variable.strip_prefix(OPTION_PREFIX) else { return };
-        if self.manifest.user_option(key).is_some_and(|option| option.sensitive) {
-            let secret = SecretUse { key: key.to_owned(), part: part.clone() };
-            if !self.secrets.contains(&secret) {
-                self.secrets.push(secret);
-            }
+        let key = variable.strip_prefix(OPTION_PREFIX);
+        if let Some((key, true)) = key.and_then(|key| self.options.get_key_value(key)) {
+            self.secrets.insert((part.clone(), *key));
         }
     }
 }

@@ -9,6 +9,9 @@ use self::expand::Expander;
 pub use self::values::{MAX_VALUE_BYTES, MAX_VALUES, UserValue, UserValues, ValueError};
 use crate::manifest::{Manifest, McpConfig, ServerKind};
 
+/// Maximum size of a command with all that is filled in, in bytes. Linux starts none that is larger.
+pub const MAX_LAUNCH_BYTES: usize = 2 * 1024 * 1024;
+
 /// Platform that a bundle runs on, as manifests name it. A value, so that commands of other platforms can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -101,7 +104,7 @@ impl Places {
 ///
 /// Bundles may name files relative to their folder: start the command with the folder of the bundle as the working
 /// folder.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Launch {
     /// Program.
@@ -255,6 +258,9 @@ pub enum LaunchError {
         /// Platforms of the bundle.
         supported: String,
     },
+    /// Larger than [`MAX_LAUNCH_BYTES`].
+    #[error("the command with its values is larger than {MAX_LAUNCH_BYTES} bytes; that is the limit")]
+    TooLarge,
     /// A required option has no value.
     #[error("{key}: a value is required")]
     Missing {
@@ -291,7 +297,8 @@ impl Manifest {
     /// A required option needs a value in `values`; its default is only a proposal ([`Manifest::default_values`]).
     ///
     /// # Errors
-    /// If the bundle is for other platforms, or a value is missing, superfluous, or does not fit its option.
+    /// If the bundle is for other platforms, a value is missing, superfluous, or does not fit its option, or the command
+    /// is larger than [`MAX_LAUNCH_BYTES`].
     pub fn launch(
         &self,
         places: &Places,
@@ -306,8 +313,38 @@ impl Manifest {
             return Err(LaunchError::Platform { platform, supported });
         }
         self.check_values(values)?;
+        self.fill_in(places, platform, values, MAX_LAUNCH_BYTES).ok_or(LaunchError::TooLarge)
+    }
+
+    /// Makes the command with each variable in its own place, to show it and to see where each option goes.
+    #[must_use]
+    pub fn preview(&self, platform: Platform) -> Launch {
+        let places = Places {
+            bundle: "${__dirname}".to_owned(),
+            home: Some("${HOME}".to_owned()),
+            desktop: Some("${DESKTOP}".to_owned()),
+            documents: Some("${DOCUMENTS}".to_owned()),
+            downloads: Some("${DOWNLOADS}".to_owned()),
+        };
+        let sample = |option: &crate::manifest::UserOption| {
+            let text = format!("${{user_config.{}}}", option.key);
+            if option.multiple { UserValue::List(vec![text]) } else { UserValue::Text(text) }
+        };
+        let values = self.user_config.iter().map(|option| (option.key.clone(), sample(option))).collect();
+        // Each variable is replaced by itself: nothing grows.
+        self.fill_in(&places, platform, &values, usize::MAX).unwrap_or_default()
+    }
+
+    /// Returns `None` if the command is larger than the limit.
+    fn fill_in(
+        &self,
+        places: &Places,
+        platform: Platform,
+        values: &UserValues,
+        limit: usize,
+    ) -> Option<Launch> {
         let (command, args, env) = self.command_on(platform);
-        let mut expander = Expander::new(self, places, platform, values);
+        let mut expander = Expander::new(self, places, platform, values, limit);
         let mut command = expander.text(&command, &LaunchPart::Command);
         if self.server.kind == ServerKind::Binary && platform == Platform::Windows && lacks_ending(&command) {
             command.push_str(".exe");
@@ -318,8 +355,8 @@ impl Manifest {
             (name, value)
         });
         let env = env.collect();
-        let (secrets, unfilled) = expander.finish();
-        Ok(Launch { command, args, env, secrets, unfilled })
+        let (secrets, unfilled) = expander.finish()?;
+        Some(Launch { command, args, env, secrets, unfilled })
     }
 
     fn command_on(&self, platform: Platform) -> (String, Vec<String>, Vec<(String, String)>) {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::MAX_ISSUES;
+use super::{MAX_ELEMENTS, MAX_ISSUES};
 
 /// Part of a manifest that the format does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,8 +205,19 @@ pub(super) fn list<T>(
         issues.expected(path, "an array", value);
         return None;
     };
+    if is_too_long(issues, path, elements.len()) {
+        return None;
+    }
     let read = |(index, element)| read(issues, &format!("{path}[{index}]"), element);
     Some(elements.iter().enumerate().filter_map(read).collect())
+}
+
+fn is_too_long(issues: &mut Issues, path: &str, count: usize) -> bool {
+    let is_too_long = count > MAX_ELEMENTS;
+    if is_too_long {
+        issues.add(path, format!("it has {count} elements; at most {MAX_ELEMENTS} are read"));
+    }
+    is_too_long
 }
 
 pub(super) fn texts(issues: &mut Issues, path: &str, value: &Value) -> Option<Vec<String>> {
@@ -224,6 +235,9 @@ pub(super) fn record<T>(
         issues.expected(path, "an object", value);
         return None;
     };
+    if is_too_long(issues, path, members.len()) {
+        return None;
+    }
     let read =
         |(key, value): (&String, &Value)| Some((key.clone(), read(issues, &member(path, key), value)?));
     Some(members.iter().filter_map(read).collect())

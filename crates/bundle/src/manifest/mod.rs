@@ -14,6 +14,8 @@ use crate::launch::Platform;
 
 /// Maximum size of a manifest, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
+/// Maximum number of elements of a list, and of members of an object with any keys.
+pub const MAX_ELEMENTS: usize = 10_000;
 /// Maximum number of issues that an error lists.
 pub const MAX_ISSUES: usize = 20;
 
@@ -381,8 +383,9 @@ fn list_issues(issues: &[ManifestIssue], more: usize) -> String {
 impl Manifest {
     /// Decodes a manifest as the format's strict schemas say: unknown keys are refused.
     ///
-    /// Stricter than the reference tool in three points: the text must be UTF-8, escapes must not name half of a
-    /// surrogate pair, and numbers must fit into 64 bits.
+    /// Stricter than the reference tool in these points: the text must be UTF-8, escapes must not name half of a
+    /// surrogate pair, numbers must fit into 64 bits, values are nested at most 128 deep, and the limits of this module
+    /// hold.
     ///
     /// # Errors
     /// If the manifest is too large, is no JSON, has an unknown version, or breaks the schema of its version.

@@ -203,7 +203,11 @@ pub fn file_name(manifest: &Manifest) -> String {
     }
 }
 
-pub(crate) fn read_manifest(folder: &Path) -> Result<Manifest, PackError> {
+/// Reads and decodes the manifest of a folder, strictly.
+///
+/// # Errors
+/// If there is none, or it cannot be read or decoded.
+pub fn read_manifest(folder: &Path) -> Result<Manifest, PackError> {
     Ok(Manifest::decode(&read_manifest_bytes(folder)?)?)
 }
 

@@ -1,4 +1,5 @@
 //! Commands of bundles, compared with those of the reference tool's own function.
+#![allow(clippy::needless_pass_by_value, reason = "values are written where they are used")]
 
 use hospes_bundle::launch::{LaunchPart, UnfilledReason, ValueError};
 use hospes_bundle::{Launch, LaunchError, Manifest, Places, Platform, UserValue, UserValues};
@@ -365,4 +366,41 @@ fn a_server_of_uv_needs_no_command() {
         (launch.command.as_str(), launch.args.join(" ").as_str()),
         ("uv", "run --directory /bundles/demo src/server.py")
     );
+}
+
+#[test]
+fn a_command_is_bounded() {
+    let options =
+        json!({ "text": option("string", json!({})), "many": option("file", json!({ "multiple": true })) });
+    let repeated = "${user_config.text}".repeat(100);
+    for args in
+        [json!([repeated]), json!(vec!["${user_config.text}"; 100]), json!(vec!["${user_config.many}"; 2])]
+    {
+        let manifest = decode(&manifest(json!({ "command": "x", "args": args }), options.clone()));
+        let long = "x".repeat(32 * 1024);
+        let values = UserValues::new().with("text", long.as_str()).with("many", vec![long.clone(); 40]);
+        let error = manifest.launch(&places(Platform::Linux), Platform::Linux, &values).unwrap_err();
+        assert_eq!(error, LaunchError::TooLarge);
+        assert_eq!(manifest.preview(Platform::Linux).secrets, []);
+    }
+}
+
+#[test]
+fn a_preview_shows_each_variable_in_its_place() {
+    let options = json!({
+        "key": option("string", json!({ "sensitive": true })), "n": option("number", json!({ "min": 3, "max": 2 })),
+        "many": option("file", json!({ "multiple": true, "required": true }))
+    });
+    let args = json!([
+        "${__dirname}/x",
+        "${HOME}",
+        "${user_config.many}",
+        "n=${user_config.n}",
+        "${user_config.key}"
+    ]);
+    let preview =
+        decode(&manifest(json!({ "command": "x", "args": args }), options)).preview(Platform::Linux);
+    assert_eq!(json!(preview.args), args);
+    assert_eq!(preview.unfilled, []);
+    assert_eq!(preview.secrets[0].part, LaunchPart::Argument(4));
 }

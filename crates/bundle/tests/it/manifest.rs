@@ -421,3 +421,21 @@ fn unknown_keys_and_a_missing_command_of_uv_are_accepted_loosely() {
     change(&mut manifest, "/server/type", Some(json!("node")));
     assert!(Manifest::decode_loose(manifest.to_string().as_bytes()).is_err());
 }
+
+#[test]
+fn lists_are_bounded() {
+    for path in ["/keywords", "/tools"] {
+        let element = if path == "/tools" { json!({ "name": "t" }) } else { json!("k") };
+        let mut manifest = base("0.3");
+        change(&mut manifest, path, Some(json!(vec![element.clone(); 10_000])));
+        assert!(Manifest::decode(manifest.to_string().as_bytes()).is_ok());
+        change(&mut manifest, path, Some(json!(vec![element; 10_001])));
+        let error = Manifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(error.ends_with("it has 10001 elements; at most 10000 are read"), "{error}");
+    }
+    let members: serde_json::Map<String, Value> =
+        (0..10_001).map(|key| (key.to_string(), json!("x"))).collect();
+    let mut manifest = base("0.3");
+    change(&mut manifest, "/server/mcp_config/env", Some(Value::Object(members)));
+    assert!(Manifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string().contains("10001"));
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Input, KeyEventKind, poll, read};
+use crossterm::event::{Event as Input, KeyEventKind, read};
 use hospes_console::{ClientError, LocalConsole};
 use hospes_host::approvals::{Approval, ApprovalDecision};
 use tokio::sync::{mpsc, watch};
@@ -16,7 +16,7 @@ use super::state::{QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
 use super::{console_requests, fetch_queue};
 use crate::commands::InterruptListener;
 use crate::exit::{CliError, CliResult};
-use crate::terminal_screen::TerminalScreen;
+use crate::terminal_screen::{TerminalScreen, poll_input};
 
 /// Time to wait for a key before other events are checked.
 const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -159,7 +159,7 @@ impl ScreenLoop {
             }
             let mut is_resized = false;
             // The keyboard is polled with a time limit, because no event would wake this thread for queue updates.
-            if events.is_empty() && poll(KEY_POLL_INTERVAL)? {
+            if events.is_empty() && poll_input(KEY_POLL_INTERVAL)? {
                 match read()? {
                     // Some terminals report the release of a key, too, which would count as a second press.
                     Input::Key(key) if key.kind != KeyEventKind::Release => {

@@ -139,7 +139,9 @@ pub(crate) enum ScreenEffect {
 impl ScreenState {
     /// Creates the state of a screen. With `must_choose`, keys decide nothing before an approval is selected.
     pub(crate) fn new(must_choose: bool) -> Self {
-        Self { must_choose, ..Self::default() }
+        let words = "nothing is selected yet: j or Enter selects this card, q goes back";
+        let said = must_choose.then(|| (MessageTone::Plain, words.to_owned()));
+        Self { must_choose, said, ..Self::default() }
     }
 
     /// Returns the approval that the card shows.

@@ -6,6 +6,7 @@ mod journal;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hospes_console::ConnectedApplication;
 use hospes_host::config::applications::{
     APPLICATIONS, Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
@@ -174,32 +175,9 @@ struct ListedApplication {
     problem: Option<String>,
 }
 
-/// Lists the applications that are found.
+/// Prints the applications that are found.
 fn list(output: CliOutput) -> CliResult {
-    let (home, project) = user_folders()?;
-    let variable = |name: &str| std::env::var(name).ok();
-    let folders = ApplicationFolders::new(SystemKind::current(), &home, variable).project(project);
-    let recorded = records();
-    let mut listed = Vec::new();
-    for application in APPLICATIONS.iter().filter(|application| !application.places.is_empty()) {
-        for scope in [PlaceScope::User, PlaceScope::Project] {
-            let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
-            let record = recorded.iter().find(|record| record.is_of(&file));
-            if let Some(record) = record {
-                file.path.clone_from(&record.file);
-            }
-            // The folder of an application shows that it is installed. The home folder does not.
-            let folder = file.path.parent().filter(|folder| *folder != home && scope == PlaceScope::User);
-            if record.is_none() && !file.path.is_file() && !folder.is_some_and(Path::is_dir) {
-                continue;
-            }
-            let (state, problem) = state(&file, record);
-            // A project that knows nothing of Hospes is not worth a line.
-            if scope == PlaceScope::User || state != "not-connected" {
-                listed.push(ListedApplication { file, state, problem });
-            }
-        }
-    }
+    let listed = find_all()?;
     if output.json {
         let all: Vec<Value> = listed
             .iter()
@@ -243,6 +221,48 @@ fn list(output: CliOutput) -> CliResult {
     }
     output.hint("`hospes connect APP` connects one");
     Ok(())
+}
+
+/// Finds the applications, with the state of each.
+fn find_all() -> CliResult<Vec<ListedApplication>> {
+    let (home, project) = user_folders()?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let folders = ApplicationFolders::new(SystemKind::current(), &home, variable).project(project);
+    let recorded = records();
+    let mut listed = Vec::new();
+    for application in APPLICATIONS.iter().filter(|application| !application.places.is_empty()) {
+        for scope in [PlaceScope::User, PlaceScope::Project] {
+            let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
+            let record = recorded.iter().find(|record| record.is_of(&file));
+            if let Some(record) = record {
+                file.path.clone_from(&record.file);
+            }
+            // The folder of an application shows that it is installed. The home folder does not.
+            let folder = file.path.parent().filter(|folder| *folder != home && scope == PlaceScope::User);
+            if record.is_none() && !file.path.is_file() && !folder.is_some_and(Path::is_dir) {
+                continue;
+            }
+            let (state, problem) = state(&file, record);
+            // A project that knows nothing of Hospes is not worth a line.
+            if scope == PlaceScope::User || state != "not-connected" {
+                listed.push(ListedApplication { file, state, problem });
+            }
+        }
+    }
+    Ok(listed)
+}
+
+/// Returns the applications of the user, for the console. A project is none of its concern.
+pub(super) fn found_applications() -> Vec<ConnectedApplication> {
+    let listed = find_all().unwrap_or_default().into_iter().filter(|one| one.file.scope == PlaceScope::User);
+    let shown = listed.map(|one| ConnectedApplication {
+        id: one.file.application.id.to_owned(),
+        name: one.file.application.name.to_owned(),
+        file: paths::display_path(&one.file.path),
+        state: one.state,
+        problem: one.problem,
+    });
+    shown.collect()
 }
 
 /// Determines the state of a file, and why it cannot be read.

@@ -1,19 +1,24 @@
 //! The console: served by `hospes up`, opened by `hospes console`.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_console::{Console, ConsoleServer, DeciderSettings, LocalConsole, SessionLifetimes};
+use hospes_console::{
+    Console, ConsoleEnvironment, ConsoleServer, DeciderSettings, LocalConsole, PolicyFile, SessionLifetimes,
+};
 use hospes_host::Host;
 use hospes_host::config::ConsoleConfig;
 use hospes_host::deciders::DecisionSource;
 use serde::Deserialize;
 
 use super::serve::listen_error;
+use super::{connect, file_replace};
 use crate::args;
 use crate::exit::CliResult;
 use crate::output::{CliOutput, DIM, is_result_seen, paint};
-use crate::{deciders, local_host, paths};
+use crate::{deciders, enforcement, local_host, paths};
 
 /// Time the redirect page is kept for the browser to read it.
 const PAGE_LIFETIME: Duration = Duration::from_secs(5);
@@ -45,6 +50,11 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     Ok(())
 }
 
+/// Replaces the policy file when a person saves a rule in the console.
+fn replace_policy(file: &Path, before: &str, after: &str) -> Result<(), String> {
+    file_replace::replace(file, before, after).map_err(|error| error.message)
+}
+
 /// Opens a link in the browser, by a page that is deleted soon. Returns false if that failed.
 pub(crate) async fn open_in_browser(url: &str) -> bool {
     let Ok(page) = paths::write_redirect_page(url) else { return false };
@@ -62,6 +72,7 @@ pub(super) async fn serve(
     host: &Host,
     place: Option<ConsoleConfig>,
     from: DecisionSource,
+    (endpoint, policy): (&str, Option<PathBuf>),
     output: CliOutput,
 ) -> CliResult<Option<ConsoleServer>> {
     if from == DecisionSource::Programs {
@@ -69,7 +80,16 @@ pub(super) async fn serve(
             .warn("any program of this user can decide approvals: `console.decisions_from` is \"programs\"");
     }
     let deciders = DeciderSettings::new(from).with_tokens(deciders::tokens());
-    let console = Console::with(host, SessionLifetimes::default(), deciders);
+    let mut environment =
+        ConsoleEnvironment::default().endpoint(endpoint).applications(Arc::new(connect::found_applications));
+    if let Some(file) = policy.or_else(paths::policy_file) {
+        environment = environment.policy(PolicyFile::new(
+            file,
+            enforcement::policy_environment(),
+            Arc::new(replace_policy),
+        ));
+    }
+    let console = Console::in_environment(host, SessionLifetimes::default(), deciders, environment);
     let listening = match place {
         Some(ConsoleConfig::Off) => return Ok(None),
         Some(ConsoleConfig::Listen(address)) => {

@@ -4,6 +4,7 @@ pub(crate) mod add;
 pub(crate) mod audit;
 pub(crate) mod auth;
 mod batch;
+pub(crate) mod bundle;
 pub(crate) mod call;
 pub(crate) mod completions;
 mod config_target;

@@ -70,7 +70,7 @@ async fn refresh(registry: &RegistryClient, output: CliOutput) -> CliResult {
 /// Returns what happened, without the advice.
 fn first_part(error: &hospes_registry::RegistryError) -> String {
     let text = error.to_string();
-    text.split_once("; ").map_or(text.clone(), |(first, _)| first.to_owned())
+    text.split_once("; ").map_or_else(|| text.clone(), |(first, _)| first.to_owned())
 }
 
 fn explain_nothing(
@@ -117,7 +117,7 @@ fn format_results(entries: &[ServerEntry], width: usize) -> String {
         let name = clip(name, column.saturating_sub(1 + version.width()));
         let padding = " ".repeat(column.saturating_sub(name.width() + 1 + version.width()));
         let kinds = clip(&entry.kinds().into_iter().map(one_line).collect::<Vec<_>>().join(" "), 18);
-        let kinds = if kinds.is_empty() { "nothing".to_owned() } else { kinds };
+        let kinds = if kinds.is_empty() { "no packages".to_owned() } else { kinds };
         let age = age(entry).map(format_ago).unwrap_or_default();
         let facts = format!("{kinds:<18}{age}");
         text.push_str(&format!(

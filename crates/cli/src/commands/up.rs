@@ -138,7 +138,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             server.middleware(authorization.front)
         }
     };
-    let console = console::serve(&host, place, decisions_from, output).await?;
+    let told = (usable.as_str(), args.host.policy.clone());
+    let console = console::serve(&host, place, decisions_from, told, output).await?;
     let startup = StartupText {
         url: &url,
         usable: &usable,

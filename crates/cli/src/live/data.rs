@@ -13,7 +13,7 @@ use crate::approve::sentence;
 use crate::screen_log::{self, LogLine};
 
 /// Maximum number of running, and of ended, calls that are gathered.
-const MAX_CALLS: usize = 200;
+const MAX_CALLS: usize = 100;
 /// Maximum number of lines of the log that are gathered.
 const MAX_LOG_LINES: usize = 200;
 

@@ -18,7 +18,7 @@ use crate::output::is_detail;
 use crate::screen_log::LogLine;
 
 /// Width of the names of facts, in columns.
-const NAMES: usize = 11;
+const NAMES: usize = 12;
 /// Maximum number of lines of the standard error of a server below its facts.
 const STDERR_LINES: usize = 8;
 /// Maximum number of lines of arguments.
@@ -47,7 +47,7 @@ fn fact(lines: &mut Vec<Line<'static>>, name: &'static str, said: &str, width: u
     for (at, line) in text::lines(said, width.saturating_sub(NAMES + 1).max(8)).into_iter().enumerate() {
         let name = if at == 0 { name } else { "" };
         lines.push(Line::from(vec![
-            Span::styled(format!(" {name:<width$}", width = NAMES), dim()),
+            Span::styled(format!(" {name:<NAMES$}"), dim()),
             Span::styled(line, style),
         ]));
     }

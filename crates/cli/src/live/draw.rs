@@ -5,6 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::cells::ScreenLook;
 use super::data::LiveData;
@@ -114,6 +115,7 @@ fn key_line(state: &LiveState, data: &LiveData, width: usize) -> Line<'static> {
     }
     let resume = if state.is_paused { "go on" } else { "pause" };
     let keys: Vec<(&str, &str)> = match state.view {
+        _ if width < usize::from(MIN_SIZE.0) => vec![("a", "approve"), ("c", "console"), ("q", "quit")],
         LiveView::Overview => vec![
             ("c", "console"),
             ("a", "approve"),
@@ -127,10 +129,17 @@ fn key_line(state: &LiveState, data: &LiveData, width: usize) -> Line<'static> {
         ],
         _ => vec![("Esc", "back"), ("↑↓", "scroll"), ("p", resume), ("?", "keys"), ("q", "quit")],
     };
+    let columns: usize = 1 + keys.iter().map(|(key, does)| key.width() + does.width() + 3).sum::<usize>() - 2;
     let mut spans = vec![Span::raw(" ")];
-    for (key, does) in keys {
+    // Keys that are found in the overview of all keys are left out first.
+    let is_short = columns > width;
+    for (key, does) in keys.into_iter().filter(|(key, _)| !is_short || *key != "s") {
         spans.push(Span::styled(key, bold().fg(Color::Cyan)));
         spans.push(Span::styled(format!(" {does}  "), dim()));
+    }
+    // The blanks after the last key may be cut.
+    if let Some(last) = spans.last_mut() {
+        last.content = last.content.trim_end().to_owned().into();
     }
     rows::fit(spans, width)
 }

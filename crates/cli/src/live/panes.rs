@@ -17,7 +17,7 @@ use crate::approve::{bold, dim, text};
 /// Maximum width of the column with the names of applications.
 const MAX_APPLICATION_WIDTH: usize = 16;
 /// Width of the pane with applications, in columns.
-const APPLICATIONS_WIDTH: u16 = 26;
+const APPLICATIONS_WIDTH: u16 = 27;
 /// Number of rows of the list of calls on a wide screen.
 const WIDE_CALLS: u16 = 20;
 
@@ -44,8 +44,8 @@ pub(super) fn draw_wide(frame: &mut Frame<'_>, data: &LiveData, state: &LiveStat
             .areas(area);
     let [first, second, third] = Layout::horizontal([
         Constraint::Length(APPLICATIONS_WIDTH),
-        Constraint::Fill(3),
-        Constraint::Fill(2),
+        Constraint::Fill(13),
+        Constraint::Fill(7),
     ])
     .areas(top);
     let (first, second) = (pane(frame, first), pane(frame, second));
@@ -70,20 +70,20 @@ fn draw_applications(frame: &mut Frame<'_>, data: &LiveData, area: Rect) {
     let width = usize::from(area.width);
     let mut lines = vec![rows::fit(
         vec![
-            Span::styled(filled(" APPLICATIONS", width.saturating_sub(16)), heading(false)),
-            Span::styled("  calls     last", dim()),
+            Span::styled(filled(" APPLICATIONS", width.saturating_sub(12)), heading(false)),
+            Span::styled(" calls  last", dim()),
         ],
         width,
     )];
     let mut all: Vec<_> = data.calls.applications.iter().collect();
     all.sort_by_key(|application| std::cmp::Reverse(application.last));
     for application in all.into_iter().take(usize::from(area.height).saturating_sub(1)) {
-        let name = filled(&application.name, width.saturating_sub(17));
+        let name = filled(&application.name, width.saturating_sub(13));
         lines.push(rows::fit(
             vec![
                 Span::raw(format!(" {name}")),
                 Span::raw(format!("{:>6}", application.calls)),
-                Span::styled(format!(" {}", rows::time_of_day(application.last)), dim()),
+                Span::styled(format!(" {}", rows::minute_of_day(application.last)), dim()),
             ],
             width,
         ));
@@ -129,12 +129,12 @@ fn draw_calls(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: R
     let widest = |most: usize, part: &dyn Fn(&hospes_host::ObservedCall) -> String| {
         shown.iter().map(|call| text::line(&part(call), most).width()).max().unwrap_or(0)
     };
-    let applications =
-        widest(MAX_APPLICATION_WIDTH, &|call| call.application.clone().unwrap_or_default()).max(8);
+    let applications = widest(MAX_APPLICATION_WIDTH, &|call| rows::short_application(call).to_owned()).max(8);
     let servers = widest(14, &|call| call.server.clone()).max(6);
+    let subjects = widest(if width < 100 { 18 } else { 36 }, &|call| call.subject.clone()).max(6);
     for call in &shown {
         let is_selected = is_focused && Some(call.number) == state.call;
-        lines.push(rows::call(call, (applications, servers, width), is_selected));
+        lines.push(rows::call(call, (applications, servers, subjects, width), is_selected));
     }
     if shown.is_empty() {
         let empty = if state.filter.is_empty() {

@@ -130,10 +130,10 @@ pub(super) fn server_heading(name_width: usize, width: usize, is_focused: bool) 
     let title = if is_focused { bold().fg(Color::Cyan) } else { dim().add_modifier(Modifier::BOLD) };
     let spans = vec![
         Span::styled(filled(" SERVERS", name_width + 4), title),
-        Span::styled(filled("", 10), dim()),
-        Span::styled(right("calls", 8), dim()),
-        Span::styled(right("p50 ms", 8), dim()),
-        Span::styled(right("p95 ms", 8), dim()),
+        Span::styled(filled("", 9), dim()),
+        Span::styled(right("calls", 7), dim()),
+        Span::styled(right("p50 ms", 7), dim()),
+        Span::styled(right("p95 ms", 7), dim()),
         Span::styled("  last min", dim()),
     ];
     fit(spans, width)
@@ -164,27 +164,35 @@ pub(super) fn server(
         };
         let number = calls.map_or(0, |calls| calls.calls);
         spans.extend([
-            Span::styled(filled(&offers, 10), dim()),
-            Span::raw(right(&number.to_string(), 8)),
-            Span::raw(right(&calls.and_then(|calls| calls.p50).map_or("-".to_owned(), milliseconds), 8)),
-            Span::raw(right(&calls.and_then(|calls| calls.p95).map_or("-".to_owned(), milliseconds), 8)),
+            Span::styled(filled(&offers, 9), dim()),
+            Span::raw(right(&number.to_string(), 7)),
+            Span::raw(right(
+                &calls.and_then(|calls| calls.p50).map_or_else(|| "-".to_owned(), milliseconds),
+                7,
+            )),
+            Span::raw(right(
+                &calls.and_then(|calls| calls.p95).map_or_else(|| "-".to_owned(), milliseconds),
+                7,
+            )),
             Span::raw("  "),
             Span::styled(
                 history(calls.map_or(&[], |calls| calls.history.as_slice())),
                 Style::new().fg(Color::Cyan),
             ),
         ]);
-        let mut notes = Vec::new();
-        if let Some(running @ 1..) = calls.map(|calls| calls.running) {
-            notes.push(Span::styled(format!("  {running} running"), bold()));
+        let running = calls.map_or(0, |calls| calls.running);
+        let failed = calls.map_or(0, |calls| calls.failed);
+        let notes = [
+            (running > 0).then(|| Span::styled(format!("  {running} running"), bold())),
+            (failed > 0).then(|| Span::styled(format!("  {failed} failed"), Style::new().fg(Color::Red))),
+            (!server.warnings.is_empty()).then(|| Span::styled("  ▲ warning", bold().fg(Color::Yellow))),
+        ];
+        for note in notes.into_iter().flatten() {
+            // A part of a note says nothing.
+            if spans.iter().map(Span::width).sum::<usize>() + note.width() <= width {
+                spans.push(note);
+            }
         }
-        if let Some(failed @ 1..) = calls.map(|calls| calls.failed) {
-            notes.push(Span::styled(format!("  {failed} failed"), Style::new().fg(Color::Red)));
-        }
-        if !server.warnings.is_empty() {
-            notes.push(Span::styled("  ▲ warning", bold().fg(Color::Yellow)));
-        }
-        spans.extend(notes);
         return fit(spans, width);
     }
     let mut word = word.to_owned();
@@ -206,14 +214,20 @@ pub(super) fn server(
     spread(spans, end.unwrap_or_default(), width)
 }
 
+/// Returns the name of the application of a call, without its process.
+pub(super) fn short_application(call: &ObservedCall) -> &str {
+    let name = call.application.as_deref().unwrap_or("-");
+    name.split(" (").next().unwrap_or(name)
+}
+
 /// Returns the line about a call.
 pub(super) fn call(
     call: &ObservedCall,
-    (application_width, server_width, width): (usize, usize, usize),
+    (application_width, server_width, subject_width, width): (usize, usize, usize, usize),
     is_selected: bool,
 ) -> Line<'static> {
     let time = time_of_day(call.at);
-    let application = call.application.as_deref().unwrap_or("-");
+    let application = short_application(call);
     let style = if is_selected { bold() } else { Style::new() };
     let mut spans = vec![
         Span::styled(if is_selected { "▌" } else { " " }, Style::new().fg(Color::Cyan)),
@@ -223,25 +237,35 @@ pub(super) fn call(
         Span::raw(" "),
         Span::styled(filled(&call.server, server_width), style),
         Span::raw(" "),
-        Span::styled(filled(&call.subject, 20), style),
+        Span::styled(filled(&call.subject, subject_width), style),
         Span::raw(" "),
     ];
     spans.extend(call_state(call));
     fit(spans, width)
 }
 
+/// Returns a decider in a few words. `Decider::describe` and the console name persons by their place.
+fn decider(by: &str) -> String {
+    let place = by.split_once("the person at the ").map(|(_, rest)| rest.split([' ', ':', ',']).next());
+    match place.flatten() {
+        Some(place) => format!("you, {}", text::line(place, 20)),
+        None => text::line(by, 60),
+    }
+}
+
 /// Returns how a call is, or how it ended and who decided.
 pub(super) fn call_state(call: &ObservedCall) -> Vec<Span<'static>> {
     let by_person = call.by.as_deref().filter(|by| by.contains("person") || by.contains("token"));
     let by = by_person.map(|by| {
-        let word = match call.decision.as_deref() {
-            Some("deny") => "denied",
-            _ => "allowed",
-        };
-        Span::styled(format!("  asked → {word} by {}", text::line(by, 60)), dim())
+        let word = if call.decision.as_deref() == Some("deny") { "denied" } else { "allowed" };
+        Span::styled(format!("  {word} by {}", decider(by)), dim())
     });
     let took = milliseconds(call.duration);
     let mut spans = match call.outcome {
+        None if call.decision.as_deref() == Some("ask") => {
+            let words = format!("▲ waits for you {}", short(call.duration));
+            return vec![Span::styled(words, bold().fg(Color::Yellow))];
+        }
         None => {
             let mut spans =
                 vec![Span::styled(format!("running {}", short(call.duration)), bold().fg(Color::Cyan))];
@@ -284,7 +308,11 @@ pub(super) fn progress(progress: &CallProgress) -> Vec<Span<'static>> {
             spans.push(Span::styled(bar, Style::new().fg(Color::Cyan)));
             spans.push(Span::raw(format!(" {percent} %")));
         }
-        None => spans.push(Span::raw(format!("  {}", text::line(&progress.done.to_string(), 12)))),
+        // Some servers only show that they are alive, with tiny steps.
+        None if progress.done >= 1.0 => {
+            spans.push(Span::raw(format!("  {}", text::line(&format!("{:.0}", progress.done), 12))));
+        }
+        None => {}
     }
     if let Some(message) = &progress.message {
         spans.push(Span::styled(format!("  {}", text::line(message, 60)), dim()));
@@ -338,4 +366,9 @@ fn uptime(duration: Duration) -> String {
 /// Returns the time of day.
 pub(super) fn time_of_day(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// Returns the time of day without seconds.
+pub(super) fn minute_of_day(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%H:%M").to_string()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Input, KeyEventKind, poll, read};
+use crossterm::event::{Event as Input, KeyEventKind, read};
 use hospes_console::{ConsoleServer, LocalConsole};
 use hospes_host::Host;
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use super::draw::draw;
 use super::state::{LiveEffect, LiveState};
 use crate::commands::console::open_in_browser;
 use crate::commands::request_end;
-use crate::terminal_screen::{self, TerminalScreen};
+use crate::terminal_screen::{self, TerminalScreen, poll_input};
 use crate::{approve, paths, screen_log};
 
 /// Time to wait for a key before other events are checked.
@@ -28,7 +28,9 @@ const MIN_REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 const IDLE_REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a suspended screen checks whether it is in the foreground again.
 #[cfg(unix)]
-const FOREGROUND_INTERVAL: Duration = Duration::from_millis(200);
+const FOREGROUND_INTERVAL: Duration = Duration::from_millis(20);
+/// Maximum time that the thread may take to end.
+const CLOSE_TIME: Duration = Duration::from_secs(3);
 /// Time that another screen on the same terminal has to end.
 const OTHER_SCREEN_TIME: Duration = Duration::from_millis(500);
 /// Maximum number of effects and messages in transit.
@@ -59,6 +61,7 @@ pub(crate) struct LiveScreen {
     effects: tokio::sync::Mutex<mpsc::Receiver<LiveEffect>>,
     news: mpsc::Sender<ScreenNews>,
     thread: tokio::sync::Mutex<Option<JoinHandle<io::Result<()>>>>,
+    signals: tokio::sync::Mutex<Option<JobSignals>>,
 }
 
 impl LiveScreen {
@@ -67,6 +70,10 @@ impl LiveScreen {
         let flags = Arc::new(ScreenFlags::default());
         let (effect, effects) = mpsc::channel(CHANNEL_CAPACITY);
         let (news, received) = mpsc::channel(CHANNEL_CAPACITY);
+        let signals = JobSignals::register();
+        if let Err(error) = &signals {
+            tracing::warn!(%error, "the screen cannot be suspended");
+        }
         screen_log::show(true);
         let screen = ScreenLoop {
             sources,
@@ -91,15 +98,19 @@ impl LiveScreen {
             effects: tokio::sync::Mutex::new(effects),
             news,
             thread: tokio::sync::Mutex::new(Some(thread)),
+            signals: tokio::sync::Mutex::new(signals.ok()),
         }
     }
 
     /// Acts on what the person asks for, until the screen ends. Never returns.
     pub(crate) async fn run(&self, host: &Host, console: Option<&ConsoleServer>) -> std::convert::Infallible {
         let mut effects = self.effects.lock().await;
+        let mut signals = self.signals.lock().await;
+        let next_signal = async |signals: &mut Option<JobSignals>| match signals {
+            Some(signals) => signals.next(&self.flags).await,
+            None => std::future::pending().await,
+        };
         let mut seen = 0;
-        let signals = follow_signals(&self.flags);
-        tokio::pin!(signals);
         loop {
             tokio::select! {
                 effect = effects.recv() => match effect {
@@ -113,7 +124,8 @@ impl LiveScreen {
                     // Starting servers change their state often.
                     tokio::time::sleep(MIN_REDRAW_INTERVAL).await;
                 }
-                never = &mut signals => match never {},
+                // A signal is kept until it is received, so that dropping the future loses none.
+                () = next_signal(&mut signals) => {}
             }
         }
     }
@@ -162,14 +174,20 @@ impl LiveScreen {
         self.flags.is_over.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.lock().await.take() else { return false };
         let ended = tokio::select! {
-            ended = thread => ended,
+            ended = tokio::time::timeout(CLOSE_TIME, thread) => ended,
             // The other screen ends by the same request. If nobody runs its task any more, nobody else says so.
             never = self.wake_thread() => match never {},
         };
         match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the live screen ended"),
-            Err(error) => tracing::error!(%error, "the live screen failed"),
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::warn!(%error, "the live screen ended"),
+            Ok(Err(error)) => tracing::error!(%error, "the live screen failed"),
+            // Reading from a terminal that is gone may never end, and must not keep the host running.
+            Err(_) => {
+                terminal_screen::leave();
+                screen_log::show(false);
+                tracing::warn!("the live screen did not end in time");
+            }
         }
         true
     }
@@ -189,23 +207,43 @@ impl Drop for LiveScreen {
     }
 }
 
-/// Follows the signals of job control. Never returns.
+/// The signals of job control. They are registered before the screen is shown, because a suspended program cannot
+/// restore the terminal.
 #[cfg(unix)]
-async fn follow_signals(flags: &ScreenFlags) -> std::convert::Infallible {
-    use tokio::signal::unix::{SignalKind, signal};
-    let opened = (signal(SignalKind::from_raw(libc::SIGTSTP)), signal(SignalKind::from_raw(libc::SIGCONT)));
-    let (Ok(mut stop), Ok(mut go_on)) = opened else { return std::future::pending().await };
-    loop {
+struct JobSignals {
+    stop: tokio::signal::unix::Signal,
+    go_on: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl JobSignals {
+    fn register() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let stop = signal(SignalKind::from_raw(libc::SIGTSTP))?;
+        Ok(Self { stop, go_on: signal(SignalKind::from_raw(libc::SIGCONT))? })
+    }
+
+    /// Waits for the next signal and tells the thread.
+    async fn next(&mut self, flags: &ScreenFlags) {
         tokio::select! {
-            _ = stop.recv() => flags.suspend.store(true, Ordering::Relaxed),
-            _ = go_on.recv() => flags.continued.store(true, Ordering::Relaxed),
+            _ = self.stop.recv() => flags.suspend.store(true, Ordering::Relaxed),
+            _ = self.go_on.recv() => flags.continued.store(true, Ordering::Relaxed),
         }
     }
 }
 
 #[cfg(not(unix))]
-async fn follow_signals(_: &ScreenFlags) -> std::convert::Infallible {
-    std::future::pending().await
+struct JobSignals;
+
+#[cfg(not(unix))]
+impl JobSignals {
+    fn register() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self, _: &ScreenFlags) {
+        std::future::pending().await
+    }
 }
 
 /// The thread that draws and reads keys.
@@ -229,7 +267,7 @@ impl ScreenLoop {
         while !self.flags.is_over.load(Ordering::Relaxed) {
             let mut is_typed = self.receive();
             // The keyboard is polled with a time limit, because nothing else would wake this thread.
-            if terminal_screen::in_turn(|| poll(KEY_POLL_INTERVAL))? {
+            if terminal_screen::in_turn(|| poll_input(KEY_POLL_INTERVAL))? {
                 is_typed = true;
                 let effect = self.input(read()?);
                 if let Some(effect) = effect
@@ -341,10 +379,12 @@ impl ScreenLoop {
         use rustix::process::{Signal, getpid, kill_process};
         terminal_screen::leave();
         screen_log::show(false);
+        self.flags.continued.store(false, Ordering::Relaxed);
         // Not SIGTSTP, which has a handler here.
         kill_process(getpid(), Signal::STOP)?;
-        // In the background the terminal belongs to another program.
-        while !is_in_foreground() {
+        // This thread may go on for a moment before the signal takes effect. In the background the terminal belongs to
+        // another program.
+        while !self.flags.continued.load(Ordering::Relaxed) || !is_in_foreground() {
             if self.flags.is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }

@@ -26,7 +26,7 @@ pub(crate) struct LiveState {
     pub(crate) mode: LiveMode,
     pub(crate) is_paused: bool,
     pub(crate) message: Option<String>,
-    message_until: Duration,
+    pub(crate) message_until: Duration,
     /// Number of rows of the screen at the last draw.
     pub(crate) rows: usize,
 }
@@ -117,6 +117,10 @@ impl LiveState {
             self.message = None;
         }
         let is_there = |name: &String| data.servers.iter().any(|server| server.name == *name);
+        if self.focus == LiveFocus::Calls && self.call.is_none() {
+            let first = self.calls(data).next().map(|call| call.number);
+            self.call = first;
+        }
         if !self.server.as_ref().is_some_and(is_there) {
             self.server = data.servers.first().map(|server| server.name.clone());
         }
@@ -251,7 +255,7 @@ impl LiveState {
 }
 
 /// Returns the item `by` places after the one at `at`. Without a place it is the first.
-fn moved<'a, T>(at: Option<usize>, by: isize, items: &'a [T]) -> Option<&'a T> {
+fn moved<T>(at: Option<usize>, by: isize, items: &[T]) -> Option<&T> {
     let next = at.map_or(0, |at| at.saturating_add_signed(by).min(items.len().saturating_sub(1)));
     items.get(next)
 }

@@ -36,7 +36,7 @@ fn house() -> House {
         "--preset",
         "off",
     ]));
-    host.said(|line| line.contains("● mail"));
+    host.said(|line| line.contains("event=ready server=mail"));
     host.signal("-TERM");
     host.wait();
     house

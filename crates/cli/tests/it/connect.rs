@@ -246,7 +246,7 @@ fn an_application_is_attached_to_the_running_host() {
     let config = house.config(&[("notes", notes)]);
     let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off"];
     let mut host = Running::start(house.command(&args));
-    host.said(|line| line.contains("● ") || line.contains("◍ "));
+    host.said(|line| line.contains("event=ready") || line.contains("event=review-needed"));
     for _ in 0..2 {
         let mut lines = session();
         let call = json!({ "name": "notes__add", "arguments": {} });

@@ -209,7 +209,7 @@ fn a_server_that_is_ready_in_the_running_host_is_not_started_again() {
     house.write("config/hospes/config.toml", &config);
     let args = ["up", "--listen", "127.0.0.1:0", "--console", "off"];
     let host = Running::start(house.command(&args));
-    host.said(|line| line.contains("● "));
+    host.said(|line| line.contains("event=ready"));
     let before = house.read("well.pid");
     let (ran, report) = doctor(&house, &["well"]);
     assert_eq!(ran.code, Some(0), "{report:#}");

@@ -51,6 +51,7 @@ const LINES: &[(&str, Means)] = &[
     ("hospes connect", Means::Runs),
     ("hospes disconnect", Means::Runs),
     ("hospes export", Means::Runs),
+    ("hospes bundle", Means::Runs),
     ("hospes secret set", Means::IsParsed("it reads a value; tests/import.rs runs it")),
     ("hospes secret remove", Means::IsParsed("its secret is not there; tests/import.rs runs it")),
     ("hospes secret list", Means::Runs),
@@ -148,10 +149,20 @@ fn house() -> House {
         })
         .collect();
     house.write("config/hospes/config.toml", &servers);
+    std::fs::create_dir(house.path("demo")).unwrap();
+    house.write("demo/manifest.json", &smallest_manifest());
+    house.write("demo/server.js", "");
     house.write("login.secret", "secret");
     house.write("notes.env", "A=b\n");
     house.write("robot.jwks.json", "{\"keys\":[]}");
     house
+}
+
+/// The manifest that `docs/bundles.md` shows.
+fn smallest_manifest() -> String {
+    let shown =
+        blocks().into_iter().find(|block| block.place.contains("bundles.md") && block.language == "json");
+    shown.expect("the page shows a manifest").text
 }
 
 /// A host that has seen all servers, so that it is known what they offer.
@@ -159,7 +170,7 @@ fn host(house: &House) -> Running {
     let args = ["up", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
     let host = Running::start(house.command(&args));
     for _ in SERVERS {
-        host.said(|line| line.contains("● ") || line.contains("◍ "));
+        host.said(|line| line.contains("event=ready") || line.contains("event=review-needed"));
     }
     host
 }

@@ -261,7 +261,9 @@ fn nothing_is_left_when_the_host_is_stopped() {
         let config = house.config(&servers);
         let mut host = Running::start(house.command(&["up", "--config", &config, "--listen", "127.0.0.1:0"]));
         host.said(|line| line.contains("http://127.0.0.1:") && line.contains("/mcp"));
-        host.said(|line| line.contains("● stubborn") || line.contains("● one"));
+        host.said(|line| {
+            line.contains("event=ready server=stubborn") || line.contains("event=ready server=one")
+        });
         eventually("both servers run", || house.is_running("stubborn") && house.is_running("one"));
         host.signal(signal);
         assert_eq!(host.wait(), Some(0));

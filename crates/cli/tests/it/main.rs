@@ -1,9 +1,11 @@
 //! Tests of the program `hospes` as its users meet it: one binary, so that it is linked once.
 
+mod add;
 mod applications;
 mod approve;
 mod auth;
 mod builtins;
+mod bundle;
 mod callers;
 mod chat;
 mod completion;
@@ -19,6 +21,8 @@ mod kept;
 mod keyring;
 mod labelled;
 mod lasting;
+#[cfg(unix)]
+mod live;
 mod logs;
 mod man;
 #[cfg(target_os = "linux")]

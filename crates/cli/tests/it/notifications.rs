@@ -113,7 +113,7 @@ fn host(house: &House, bus: Option<&str>, settings: &str, options: &[&str]) -> (
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
     command.env("BROWSER", &browser).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
     let running = Running::start(command);
-    running.said(|line| line.contains("● one"));
+    running.said(|line| line.contains("event=ready server=one"));
     let status: Value = serde_json::from_str(&house.run(&["--json", "status"]).stdout).unwrap();
     let endpoint = status["endpoint"].as_str().unwrap().to_owned();
     (running, endpoint)

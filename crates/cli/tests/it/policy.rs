@@ -101,7 +101,7 @@ fn a_test_knows_servers_tools_and_annotations() {
     assert!(unseen.stderr.contains("annotations of `mail` are not known yet"), "{unseen:?}");
     assert!(unseen.stdout.contains("assumed, because the definition is unknown"), "{unseen:?}");
     let mut host = up(&house);
-    host.said(|line| line.contains("● mail"));
+    host.said(|line| line.contains("event=ready server=mail"));
     host.signal("-TERM");
     host.wait();
     let seen = house.run(&["policy", "test", "mail", "send_emial"]);

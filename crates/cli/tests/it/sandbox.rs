@@ -168,7 +168,7 @@ fn the_status_shows_the_whole_command() {
     );
     let host =
         Running::start(house.command(&["up", "--config", &text(&config), "--listen", "0", "--no-audit"]));
-    host.said(|line| line.contains("● one"));
+    host.said(|line| line.contains("event=ready server=one"));
     let shown = house.run(&["status"]);
     let wanted =
         [&format!("/sh {script} {long} --token [redacted]"), "sandbox: not confined", "NODE_OPTIONS"];

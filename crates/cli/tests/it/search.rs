@@ -1,4 +1,5 @@
 //! `hospes search`, against a registry on loopback.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use hospes_registry_testkit::RegistryServer;
 use serde_json::Value;
@@ -29,7 +30,7 @@ fn servers_are_found_and_described() {
         "{out}"
     );
     assert_eq!(lines[3], "  deprecated: use clock-py");
-    assert!(err.contains("2 servers in 127.0.0.1"), "{err}");
+    assert!(err.contains(&format!("2 servers in {}", registry.image_host())), "{err}");
     let (_, out, _) = texts(&house, &["search", "rivermill", "-n", "1", "--registry", &registry.url()]);
     assert_eq!(out.lines().filter(|line| line.starts_with("io.")).count(), 1, "{out}");
 }
@@ -47,13 +48,10 @@ fn a_list_answers_without_a_connection() {
     assert_eq!((code, out.contains("weather-dotnet")), (0, true), "{out}{err}");
     let (code, out, err) = texts(&house, &["search", "--refresh", "weather", "--registry", &url]);
     assert_eq!((code, out.contains("weather-dotnet")), (0, true), "{out}{err}");
-    assert!(err.contains("warning: 127.0.0.1 could not be reached"), "{err}");
+    assert!(err.contains("warning: 127.0.0.1"), "{err}");
     let (code, out, err) = texts(&house, &["search", "nonsense", "--registry", &url]);
     assert_eq!((code, out.as_str()), (0, ""));
-    assert!(
-        err.contains("no server in 127.0.0.1 has all words of `nonsense`") && err.contains("--refresh"),
-        "{err}"
-    );
+    assert!(err.contains(" has all words of `nonsense`") && err.contains("--refresh"), "{err}");
 }
 
 #[test]

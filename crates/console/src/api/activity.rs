@@ -36,6 +36,9 @@ pub(super) struct ActivityQuery {
     /// True if repeated failures of a server are combined into one line.
     #[serde(default)]
     gathered: bool,
+    /// True if a summary begins where the entries begin, if that is later than `since`.
+    #[serde(default)]
+    pub(super) fit: bool,
 }
 
 impl ActivityQuery {

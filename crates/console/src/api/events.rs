@@ -12,6 +12,7 @@ use hospes_host::{ApprovalQueue, PinManager, Sampler};
 use hospes_store::AuditQuery;
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::api_error::ApiError;
 use crate::browser_auth::ConsoleCaller;
@@ -22,6 +23,8 @@ use crate::events::{EventTopic, StreamPermit};
 const MAX_STREAMS: usize = 64;
 /// Interval at which the audit log and the session are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum time between two events about running calls, because there may be thousands of them in a second.
+const CALLS_INTERVAL: Duration = Duration::from_millis(400);
 /// Interval at which a keep-alive comment is sent without events.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Minimum time between two events, because starting servers change their state often.
@@ -38,6 +41,8 @@ pub(super) async fn stream(
     let queue = console.queue().map(ApprovalQueue::subscribe);
     let pins = console.pins().map(PinManager::changes);
     let models = console.sampler().map(Sampler::changes);
+    // Only pages show running calls. They are collected from now on.
+    let calls = console.guard().filter(|_| caller.session().is_some()).map(|guard| guard.activity().watch());
     // A program that follows the events can decide. Browsers are reported as present elsewhere, once for all of them.
     let attendance =
         console.queue().filter(|_| caller.session().is_none()).map(|queue| queue.register_viewer(None));
@@ -48,6 +53,9 @@ pub(super) async fn stream(
         queue,
         pins,
         models,
+        calls,
+        calls_at: Instant::now(),
+        polled: Instant::now(),
         servers: None,
         recorded: None,
         expiry: None,
@@ -71,6 +79,11 @@ struct EventFollower {
     queue: Option<watch::Receiver<u64>>,
     pins: Option<watch::Receiver<u64>>,
     models: Option<watch::Receiver<u64>>,
+    calls: Option<watch::Receiver<u64>>,
+    /// Time of the last event about running calls.
+    calls_at: Instant,
+    /// Time at which the audit log was read last.
+    polled: Instant,
     servers: Option<u64>,
     recorded: Option<u64>,
     /// Time at which the next approval expires if there is no decision.
@@ -117,7 +130,13 @@ impl EventFollower {
                 }
                 () = wait_for_change(&mut self.pins) => return Some(EventTopic::Definitions),
                 () = wait_for_change(&mut self.models) => return Some(EventTopic::Models),
-                () = tokio::time::sleep(POLL_INTERVAL) => {
+                () = wait_for_calls(&mut self.calls, self.calls_at) => {
+                    self.calls_at = Instant::now();
+                    return Some(EventTopic::Calls);
+                }
+                // Until a fixed time, because other events would put it off for ever.
+                () = tokio::time::sleep_until(self.polled + POLL_INTERVAL) => {
+                    self.polled = Instant::now();
                     // Expiry takes effect only when the queue is read.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
                         self.poll_approvals();
@@ -145,6 +164,12 @@ impl EventFollower {
         let found = self.console.audit()?.search(AuditQuery::new().with_limit(1)).await.ok()?;
         found.first().map(|entry| entry.seq)
     }
+}
+
+/// Waits for a change of the running calls, at least [`CALLS_INTERVAL`] after the last event about them.
+async fn wait_for_calls(calls: &mut Option<watch::Receiver<u64>>, last: Instant) {
+    tokio::time::sleep_until(last + CALLS_INTERVAL).await;
+    wait_for_change(calls).await;
 }
 
 /// Waits for a change of the source.

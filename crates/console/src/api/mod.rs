@@ -5,10 +5,13 @@ mod approvals;
 mod body;
 mod definitions;
 mod events;
+mod home;
 mod models;
+mod rules;
 mod servers;
 mod sessions;
 mod summary;
+mod tool_calls;
 
 use std::time::Duration;
 
@@ -33,6 +36,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) fn for_browsers(console: Console) -> Router {
     let inside = api()
         .route("/sessions/end", post(sessions::sign_out))
+        // For browsers only: a program that calls tools is an application, and not the person.
+        .route("/servers/{name}/call", post(tool_calls::call))
         .layer(middleware::from_fn_with_state(console.clone(), browser_auth::authenticate_browser))
         // After the layer, which covers only the routes before it: a link is opened without a session.
         .route("/open", post(sessions::open));
@@ -70,7 +75,9 @@ fn api() -> Router<Console> {
         .route("/approvals/{id}/repeated", get(approvals::repeated))
         .route("/grants", get(approvals::grants))
         .route("/grants/{id}/revoke", post(approvals::revoke))
-        .route("/rules", get(approvals::rules))
+        .route("/rules", get(approvals::rules).post(rules::save))
+        .route("/rules/preview", post(rules::preview))
+        .route("/rules/undo", post(rules::undo))
         .route("/definitions", get(definitions::list))
         .route("/definitions/{server}", get(definitions::show))
         .route("/definitions/{server}/difference", get(definitions::difference))
@@ -78,6 +85,9 @@ fn api() -> Router<Console> {
         .route("/definitions/{server}/accept", post(definitions::accept))
         .route("/definitions/{server}/reject", post(definitions::reject))
         .route("/models", get(models::list))
+        .route("/home", get(home::home))
+        .route("/calls", get(home::running))
+        .route("/applications", get(home::applications))
         .route("/servers", get(servers::list))
         .route("/servers/{name}", get(servers::show))
         .route("/servers/{name}/restart", post(servers::restart))

@@ -22,6 +22,9 @@ pub(super) async fn list(State(console): State<Console>) -> Json<HostStatus> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerResponse {
     status: UpstreamStatus,
+    /// URL of the server's own endpoint, if applications can use it alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<String>,
     /// Definitions as the server sent them; `None` until they are known.
     offers: Option<Value>,
 }
@@ -41,7 +44,9 @@ pub(super) async fn show(
             "templates": *listing.templates,
         })
     });
-    Ok(Json(ServerResponse { status, offers }))
+    let endpoint = console.environment().endpoint.as_deref().zip(console.servers().label(&name));
+    let endpoint = endpoint.map(|(endpoint, label)| format!("{endpoint}/{label}"));
+    Ok(Json(ServerResponse { status, endpoint, offers }))
 }
 
 pub(super) async fn restart(

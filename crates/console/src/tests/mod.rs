@@ -4,6 +4,7 @@ mod approvals;
 mod definitions;
 mod door;
 mod parts;
+mod tool_calls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

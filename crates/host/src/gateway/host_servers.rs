@@ -57,9 +57,25 @@ impl HostServers {
         Ok(())
     }
 
-    fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {
-        let found = self.0.upstreams.position(server).and_then(|position| self.0.upstreams.get(position));
+    /// Returns the last segment of the path of a server's own endpoint. `None` if it has no such endpoint.
+    #[must_use]
+    pub fn label(&self, server: &str) -> Option<String> {
+        let slot = self.slot(server).ok().filter(|slot| !slot.is_per_user())?;
+        self.0.upstreams.prefixes().of(&slot.server.name).map(|label| label.as_str().to_owned())
+    }
+
+    pub(super) fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {
+        let found = self.0.upstreams.get(self.position(server)?);
         found.ok_or_else(|| UnknownServerError(server.to_owned()))
+    }
+
+    pub(super) fn position(&self, server: &str) -> Result<usize, UnknownServerError> {
+        let found = self.0.upstreams.position(server);
+        found.ok_or_else(|| UnknownServerError(server.to_owned()))
+    }
+
+    pub(super) fn shared(&self) -> &Arc<GatewayState> {
+        &self.0
     }
 }
 

@@ -25,6 +25,7 @@ mod host_status;
 mod listen;
 mod listing_differences;
 mod local_answers;
+mod person_call;
 mod pin_checks;
 mod propose_plan;
 mod reach;
@@ -51,6 +52,7 @@ pub(crate) use gateway_state::GatewayState;
 pub use handle::Gateway;
 pub use host_servers::{HostServers, UnknownServerError};
 pub use host_status::HostStatus;
+pub use person_call::{PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent};
 use route::NamedItemKind;
 
 impl Service for Gateway {
@@ -81,6 +83,7 @@ impl Service for Gateway {
 impl Gateway {
     /// Answers a call that needs no sign-in, or whose user has signed in.
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
+        person_call::check_name(&call)?;
         let using = self.shared.view(call.context.peer(), self.only)?;
         match call.method {
             Method::ToolsCall => self.call_named_item(call, &using, NamedItemKind::Tool).await,

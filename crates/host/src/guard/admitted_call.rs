@@ -104,6 +104,13 @@ impl AdmittedCall {
         }
     }
 
+    /// Lets viewers see that a person is asked.
+    pub(super) fn note_asked(&mut self) {
+        if let Some(seen) = &mut self.seen {
+            seen.wait_for_person();
+        }
+    }
+
     /// Marks the call as approved by a person, possibly with edited arguments. If the server requests input, the next
     /// round is approved too.
     pub(super) fn approved(&mut self, approved: ApprovedCall) {

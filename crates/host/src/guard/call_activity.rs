@@ -13,6 +13,7 @@ use hospes_model::RawJson;
 use hospes_store::AuditOutcome;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::call_target::CallTarget;
@@ -39,7 +40,7 @@ const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 const MAX_MESSAGE_BYTES: usize = 512;
 
 /// A call that is running or has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ObservedCall {
     /// Number of the call, in the order in which calls begin.
@@ -57,7 +58,7 @@ pub struct ObservedCall {
     pub arguments: Option<RawJson>,
     /// Last progress that the server reported.
     pub progress: Option<CallProgress>,
-    /// Decision, `allow` or `deny`, once it has been made.
+    /// Decision, `allow` or `deny`, once it has been made; `ask` while a person is asked.
     pub decision: Option<String>,
     /// Decider: a rule, or a person at the console.
     pub by: Option<String>,
@@ -68,7 +69,7 @@ pub struct ObservedCall {
 }
 
 /// Progress of a call, as its server reports it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallProgress {
     /// What is done.
@@ -80,7 +81,7 @@ pub struct CallProgress {
 }
 
 /// Statistics of the calls of a server since somebody watches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerCalls {
     /// Name of the server.
@@ -100,7 +101,7 @@ pub struct ServerCalls {
 }
 
 /// Calls of an application.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApplicationCalls {
     /// Name that the application reports for itself.
@@ -112,7 +113,7 @@ pub struct ApplicationCalls {
 }
 
 /// State of the calls at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallSnapshot {
     /// Running calls, the newest first.
@@ -242,7 +243,9 @@ impl ActivityState {
     fn begin(&mut self, call: &ObservedCall) {
         self.begun.get_or_insert_with(Instant::now);
         named(&mut self.servers, &call.server, ServerTally::default).running += 1;
+        // Without the process, which is another one after each start.
         let application = call.application.as_deref().unwrap_or("(unnamed)");
+        let application = application.split(" (").next().unwrap_or(application);
         let new = || ApplicationCalls { name: application.to_owned(), calls: 0, last: call.at };
         let seen = named(&mut self.applications, application, new);
         (seen.calls, seen.last) = (seen.calls.saturating_add(1), call.at);
@@ -348,11 +351,15 @@ pub(super) struct RunningCall {
 impl RunningCall {
     pub(super) fn decide(&mut self, decision: &str, by: &str) {
         let Some(call) = &mut self.call else { return };
-        (call.decision, call.by) = (Some(decision.to_owned()), Some(by.to_owned()));
+        (call.decision, call.by) = (Some(decision.to_owned()), (!by.is_empty()).then(|| by.to_owned()));
         if let Some((shown, _)) = self.activity.state.lock().running.get_mut(&call.number) {
             (shown.decision, shown.by) = (call.decision.clone(), call.by.clone());
         }
         self.activity.notify();
+    }
+
+    pub(super) fn wait_for_person(&mut self) {
+        self.decide("ask", "");
     }
 
     pub(super) fn end(&mut self, outcome: AuditOutcome) {

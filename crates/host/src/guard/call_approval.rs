@@ -16,7 +16,7 @@ use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_decision::CallDecision;
 use super::call_summary::summarize;
 use super::call_target::{CallTarget, TargetItem};
-use super::denials::{NO_CONSOLE, NO_FORM, UNREVIEWED};
+use super::denials::{NO_CONSOLE, NO_FORM, NOBODY, UNREVIEWED};
 use super::edit_check::can_become;
 use super::enforcer::{PolicyEnforcer, UnattendedMode};
 use super::question::{ApprovalAnswer, ApprovalQuestion};
@@ -113,6 +113,7 @@ impl PolicyEnforcer {
             let decision = CallDecision::Allow { by: (&*grant).into() };
             return passage.conclude(asking.going, decision).await;
         }
+        passage.note_asked();
         self.ask_person(call, asking, passage).await
     }
 
@@ -166,9 +167,7 @@ impl PolicyEnforcer {
         }
         let why = if asking.verdict.strong { NO_CONSOLE } else { NO_FORM };
         let why = match &asking.guard {
-            Some(guard) => {
-                format!("{}; a person has to decide, and nobody can be asked", guard.because).into()
-            }
+            Some(guard) => format!("{}; {NOBODY}", guard.because).into(),
             None => std::borrow::Cow::Borrowed(why),
         };
         passage.conclude(asking.going, CallDecision::deny(why)).await

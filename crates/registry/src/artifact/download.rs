@@ -96,7 +96,8 @@ impl ArtifactClient {
             file: file.display().to_string(),
             what: error.to_string(),
         };
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         // Removed when it is dropped: after an error nothing stays.
         let temporary = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let mut writer = tokio::fs::File::from_std(temporary.reopen().map_err(failed)?);

@@ -87,7 +87,7 @@ impl ArtifactClient {
             .iter()
             .find(|file| text(file, "/filename").is_some_and(|name| name.ends_with("-none-any.whl")))
             .or_else(|| files.iter().find(|file| is_kind(file, "bdist_wheel")))
-            .or(files.first());
+            .or_else(|| files.first());
         let named = files.iter().filter_map(|file| Some((text(file, "/filename")?, digest(file)?)));
         let main_digest = main.and_then(|file| digest(file));
         let has_digest = main_digest.is_some();
@@ -118,10 +118,11 @@ impl ArtifactClient {
         let body = success(&url, response, &what)?;
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let versions = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        let usable = versions.filter(|version| version.get("yanked").and_then(Value::as_bool) != Some(true));
+        let mut usable =
+            versions.filter(|version| version.get("yanked").and_then(Value::as_bool) != Some(true));
         let found = match &package.version {
-            Some(version) => usable.into_iter().find(|known| text(known, "/vers").as_ref() == Some(version)),
-            None => usable.last(),
+            Some(version) => usable.find(|known| text(known, "/vers").as_ref() == Some(version)),
+            None => usable.next_back(),
         };
         let Some(found) = found else {
             let version = package.version.as_deref().unwrap_or("of any version");

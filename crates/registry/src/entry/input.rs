@@ -38,7 +38,7 @@ pub struct Input {
     pub choices: Vec<String>,
     /// Variables of `value`, by name.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub variables: BTreeMap<String, Input>,
+    pub variables: BTreeMap<String, Self>,
     /// Fields that this version of the format does not define.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

@@ -110,8 +110,9 @@ impl<'a> InputFiller<'a> {
                 "{} answers were given, and {count} to another part of the same argument",
                 values.len()
             );
-            let question =
-                self.find(place, Some(name)).map_or((*name).to_owned(), |placed| placed.question.id.clone());
+            let question = self
+                .find(place, Some(name))
+                .map_or_else(|| (*name).to_owned(), |placed| placed.question.id.clone());
             return Err(LaunchError::Answers(vec![AnswerProblem { question, what }]));
         }
         let mut texts = Vec::new();
@@ -122,7 +123,7 @@ impl<'a> InputFiller<'a> {
                     Piece::Text(plain) => text.push_plain(plain),
                     Piece::Variable(name) => match filled.iter().find(|(known, _)| *known == name) {
                         Some((_, values)) => {
-                            if let Some(value) = values.get(index).or(values.first()) {
+                            if let Some(value) = values.get(index).or_else(|| values.first()) {
                                 text.append(value.clone());
                             }
                         }

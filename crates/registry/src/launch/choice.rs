@@ -227,10 +227,9 @@ pub(super) fn package_obstacle(index: usize, package: &Package) -> Option<Obstac
     }
     match package.registry_type {
         // The program that runs the package can be told where to find it.
-        RegistryType::Npm | RegistryType::Pypi | RegistryType::Nuget => match words::registry_problem(base) {
-            Some(what) => Some(invalid("registryBaseUrl", what)),
-            None => None,
-        },
+        RegistryType::Npm | RegistryType::Pypi | RegistryType::Nuget => {
+            words::registry_problem(base).map(|what| invalid("registryBaseUrl", what))
+        }
         // Their identifiers say where they are.
         RegistryType::Oci | RegistryType::Mcpb => None,
         _ => Some(Obstacle::OtherRegistry(base.to_owned())),

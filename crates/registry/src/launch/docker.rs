@@ -49,7 +49,7 @@ fn move_values(runtime: Vec<PlannedText>, env: &mut Vec<(String, PlannedText)>) 
     while let Some(item) = items.next() {
         let is_flag =
             matches!(item.parts(), [super::TextPart::Plain(flag)] if flag == "-e" || flag == "--env");
-        if is_flag && items.peek().is_some_and(|next| set(next)) {
+        if is_flag && items.peek().is_some_and(&mut set) {
             items.next();
             continue;
         }

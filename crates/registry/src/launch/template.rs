@@ -14,8 +14,7 @@ pub(crate) fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = template;
     let mut text_end = 0;
-    loop {
-        let Some(open) = rest[text_end..].find('{').map(|at| at + text_end) else { break };
+    while let Some(open) = rest[text_end..].find('{').map(|at| at + text_end) {
         let Some(close) = rest[open..].find('}').map(|at| at + open) else { break };
         let name = &rest[open + 1..close];
         // The innermost brace opens the variable: `{{x}` is `{` and a variable.

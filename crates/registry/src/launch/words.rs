@@ -154,7 +154,7 @@ pub(crate) fn looks_like_range(version: &str) -> bool {
         let parts: Vec<&str> = numbers.split('.').collect();
         parts.len() <= 4
             && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
-            && rest.is_none_or(|rest| is_suffix(rest))
+            && rest.is_none_or(is_suffix)
     };
     let comparator = ["^", "~", ">=", "<=", ">", "<", "="];
     if comparator.iter().any(|sign| version.strip_prefix(sign).is_some_and(is_number)) {

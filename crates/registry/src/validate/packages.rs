@@ -65,11 +65,7 @@ pub(super) fn check_package(path: &str, package: &Object, report: &mut Violation
 
 fn check_transport(path: &str, transport: &Object, variables: &[&str], report: &mut ViolationReport) {
     match report.text(transport, path, "type", true) {
-        Some("stdio") => {
-            if report.text(transport, path, "url", false).is_some_and(|url| !url.is_empty()) {
-                report.add(&join(path, "url"), "stdio-url", "a server on stdio has no URL");
-            }
-        }
+        Some("stdio") => check_stdio(path, transport, report),
         Some("streamable-http" | "sse") => {
             if let Some(url) = report.text(transport, path, "url", true) {
                 check_url_template(&join(path, "url"), url, variables, report);
@@ -160,15 +156,22 @@ fn check_argument(path: &str, argument: &Object, report: &mut ViolationReport) {
     report.text(argument, path, "valueHint", false);
     check_input_with_variables(path, argument, report);
     match report.text(argument, path, "type", true) {
-        Some("positional") => {
-            if !argument.contains_key("value") && !argument.contains_key("valueHint") {
-                let what = "a positional argument needs `value` or `valueHint`";
-                report.add(path, "positional-value", what);
-            }
-        }
+        Some("positional") => check_positional(path, argument, report),
         Some("named") => check_named(path, argument, report),
         Some(_) => report.add(&join(path, "type"), "argument-type", "expected `positional` or `named`"),
         None => {}
+    }
+}
+
+fn check_stdio(path: &str, transport: &Object, report: &mut ViolationReport) {
+    if report.text(transport, path, "url", false).is_some_and(|url| !url.is_empty()) {
+        report.add(&join(path, "url"), "stdio-url", "a server on stdio has no URL");
+    }
+}
+
+fn check_positional(path: &str, argument: &Object, report: &mut ViolationReport) {
+    if !argument.contains_key("value") && !argument.contains_key("valueHint") {
+        report.add(path, "positional-value", "a positional argument needs `value` or `valueHint`");
     }
 }
 

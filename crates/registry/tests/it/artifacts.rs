@@ -15,13 +15,13 @@ fn client(server: &RegistryServer) -> ArtifactClient {
     ArtifactClient::new(registries)
 }
 
-fn package(value: Value) -> Package {
+fn package(value: &Value) -> Package {
     let entry = json!({ "name": "a.b/c", "description": "x", "version": "1", "packages": [value] });
     ServerEntry::from_value(entry).unwrap().packages.remove(0)
 }
 
 fn of(kind: &str, identifier: &str, version: &str) -> Package {
-    package(json!({ "registryType": kind, "identifier": identifier, "version": version }))
+    package(&json!({ "registryType": kind, "identifier": identifier, "version": version }))
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn an_image_is_resolved_to_its_digest_without_an_account() {
     let server = RegistryServer::start();
     let image = |tag: &str| {
         package(
-            json!({ "registryType": "oci", "identifier": format!("{}/loopback/clock:{tag}", server.image_host()) }),
+            &json!({ "registryType": "oci", "identifier": format!("{}/loopback/clock:{tag}", server.image_host()) }),
         )
     };
     let found = client(&server).resolve(&image("1.0.0")).await.unwrap();
@@ -71,7 +71,7 @@ async fn an_image_is_resolved_to_its_digest_without_an_account() {
     let error = client(&server).resolve(&image("2.0.0")).await.unwrap_err();
     assert!(matches!(error, ArtifactError::NotFound { .. }), "{error}");
     let pinned = package(
-        json!({ "registryType": "oci", "identifier": format!("ghcr.io/a/b@sha256:{}", "ab".repeat(32)) }),
+        &json!({ "registryType": "oci", "identifier": format!("ghcr.io/a/b@sha256:{}", "ab".repeat(32)) }),
     );
     let found = client(&server).resolve(&pinned).await.unwrap();
     assert_eq!(found.digest, Some(format!("sha256:{}", "ab".repeat(32))), "a digest needs no request");
@@ -96,7 +96,7 @@ async fn a_bundle_is_downloaded_and_checked() {
     let content = "x".repeat(3_000_000);
     let url = server.add_file("big.mcpb", content.clone());
     let bundle = |url: &str, hash: &str| {
-        package(json!({ "registryType": "mcpb", "identifier": url, "fileSha256": hash }))
+        package(&json!({ "registryType": "mcpb", "identifier": url, "fileSha256": hash }))
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("big.mcpb");
@@ -137,7 +137,7 @@ async fn bundles_of_this_machine_are_refused_by_default() {
     let server = RegistryServer::start();
     let url = server.add_file("x.mcpb", "x");
     let bundle =
-        package(json!({ "registryType": "mcpb", "identifier": url, "fileSha256": sha256_hex(b"x") }));
+        package(&json!({ "registryType": "mcpb", "identifier": url, "fileSha256": sha256_hex(b"x") }));
     let folder = tempfile::tempdir().unwrap();
     let client = ArtifactClient::new(PackageRegistries::default());
     let error =

@@ -1,4 +1,5 @@
 //! The client and the artifacts, against registries on loopback.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod artifacts;
 mod cards;

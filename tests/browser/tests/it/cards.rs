@@ -143,6 +143,8 @@ impl House {
             hospes.start_gateway_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
         let link = hospes.console().await;
         browser.open(&link).await;
+        browser.wait_for_text("Nothing waits for you").await;
+        browser.keys("1").await;
         browser.wait_for_text("No pending approvals").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
         Some(Self { browser, hospes, stage, there, _up: up, client })
@@ -320,6 +322,8 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
         &["--policy", hospes.path("policy.toml").to_str().unwrap(), "--pins", "off"],
     );
     browser.open(&console_of(&again)).await;
+    browser.wait_for_text("Nothing waits for you").await;
+    browser.keys("1").await;
     browser.wait_for_text("No pending approvals").await;
     house.open("/models").await;
     browser.wait_for_text("No model was chosen since the host started").await;

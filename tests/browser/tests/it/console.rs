@@ -53,6 +53,8 @@ fn call(hospes: &Arc<HospesProgram>, up: &RunningHospes, words: &[&str]) -> Join
 async fn open(browser: &TestBrowser, hospes: &HospesProgram) -> String {
     let link = hospes.console().await;
     browser.open(&link).await;
+    browser.wait_for_text("Nothing waits for you").await;
+    browser.keys("1").await;
     browser.wait_for_text("No pending approvals").await;
     browser.wait_for_text("live").await;
     assert!(!browser.url().await.as_str().contains('#'), "the token is gone from the address");

@@ -70,6 +70,8 @@ impl House {
             hospes.start_gateway_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
         let link = hospes.console().await;
         browser.open(&link).await;
+        browser.wait_for_text("Nothing waits for you").await;
+        browser.keys("1").await;
         browser.wait_for_text("No pending approvals").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
         Some(Self { browser, hospes, _up: up, server: handle, serving, client })
@@ -338,6 +340,8 @@ async fn what_was_missed_is_listed_for_whoever_looks_later() {
         let refused = said(house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }))).await;
         assert!(refused.contains("no decision was made in time"), "{refused}");
         browser.open(&house.hospes.console().await).await;
+        browser.wait_for_text("Nothing waits for you").await;
+        browser.keys("1").await;
         let page = browser.wait_for_text("Missed").await;
         assert!(page.contains("send_email") && page.contains("ann@example.com"), "{page}");
         browser.take_screenshot(&format!("missed-{width}")).await;

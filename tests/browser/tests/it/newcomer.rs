@@ -29,6 +29,8 @@ impl Newcomer {
             format!("[servers.notes]\ncommand = ['{server}', '{}']\n", hospes.path("sent").display());
         let up = hospes.start_gateway_with(&config, &[]);
         browser.open(&hospes.console().await).await;
+        browser.wait_for_text("Nothing waits for you").await;
+        browser.keys("1").await;
         browser.wait_for_text("No pending approvals").await;
         let agent = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
         Some(Self { browser, hospes, _up: up, agent })

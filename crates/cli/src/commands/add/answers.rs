@@ -15,6 +15,9 @@ use crate::output::{BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_in
 /// Maximum number of answers to a question that can be repeated.
 const MAX_REPEATED: usize = 32;
 
+/// Returns what is wrong with an answer.
+type AnswerCheck<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+
 /// A value that a server needs: of a registry entry or of a bundle.
 pub(super) struct AskedValue<'a> {
     id: &'a str,
@@ -26,7 +29,7 @@ pub(super) struct AskedValue<'a> {
     /// Value that is used without an answer.
     default: Option<String>,
     placeholder: Option<&'a str>,
-    check: Box<dyn Fn(&str) -> Option<String> + 'a>,
+    check: AnswerCheck<'a>,
 }
 
 impl<'a> AskedValue<'a> {

@@ -103,7 +103,7 @@ pub(super) fn plan(
     }
     let launch = launch(&manifest, &places, platform, &values)?;
 
-    let mut draft = ServerDraft::of_bundle(&name, &launch);
+    let mut draft = ServerDraft::of_bundle(&name, &launch, &folder);
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));
     let server = draft.entry()?;

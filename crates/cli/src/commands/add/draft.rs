@@ -41,7 +41,7 @@ impl ServerDraft {
     }
 
     /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
-    pub(super) fn of_bundle(name: &str, launch: &Launch) -> Self {
+    pub(super) fn of_bundle(name: &str, launch: &Launch, folder: &Path) -> Self {
         let mut draft = Self::new(name, Table::new());
         let sealed = |part: &LaunchPart| launch.secrets.iter().find(|secret| secret.part == *part);
         let mut text = |part: LaunchPart, text: &str| match sealed(&part) {
@@ -65,6 +65,8 @@ impl ServerDraft {
         });
         let env = env.collect::<Table>();
         draft.table.insert("command".to_owned(), Value::Array(words));
+        // Bundles name their files by relative paths, too.
+        draft.table.insert("cwd".to_owned(), literal(&folder.to_string_lossy()).into());
         if !env.is_empty() {
             draft.table.insert("env".to_owned(), Value::Table(env));
         }
@@ -128,7 +130,7 @@ impl ServerDraft {
 
     /// Returns the entry as it is written to the file, with references.
     pub(super) fn entry(&self) -> CliResult<ServerConfig> {
-        self.read(ConfigLoader::new().keep_references(true).allow_unset(true))
+        self.read(&ConfigLoader::new().keep_references(true).allow_unset(true))
     }
 
     /// Returns the entry as it is started, with the secrets.
@@ -138,10 +140,10 @@ impl ServerDraft {
             .iter()
             .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
             .collect();
-        self.read(ConfigLoader::new().secrets(move |name| Ok(secrets.get(name).cloned())))
+        self.read(&ConfigLoader::new().secrets(move |name| Ok(secrets.get(name).cloned())))
     }
 
-    fn read(&self, loader: ConfigLoader<'_>) -> CliResult<ServerConfig> {
+    fn read(&self, loader: &ConfigLoader<'_>) -> CliResult<ServerConfig> {
         let servers = Table::from_iter([(self.name.clone(), Value::Table(self.table.clone()))]);
         let file = Table::from_iter([("servers".to_owned(), Value::Table(servers))]);
         let config = loader

@@ -56,6 +56,7 @@ impl House {
             ("XDG_CONFIG_HOME", "config"),
             ("XDG_STATE_HOME", "state"),
             ("XDG_CACHE_HOME", "cache"),
+            ("XDG_DATA_HOME", "data"),
             ("XDG_RUNTIME_DIR", "run"),
         ] {
             command.env(name, self.path(folder));

@@ -1,5 +1,6 @@
 use super::super::applications::{Application, ApplicationFile, PlaceScope};
 use super::super::own_file::add_servers;
+use super::super::own_text::server_toml;
 use super::*;
 
 const TOKEN: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";

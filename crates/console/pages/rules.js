@@ -1,0 +1,182 @@
+// The rule editor: a sentence, what it would have decided, and the lines that are saved.
+
+import { get, post, query } from "./api.js";
+import { announce, escapeHidden, h, toast, unescapeHidden } from "./dom.js";
+import { count, many, time } from "./format.js";
+import { head, inside } from "./parts.js";
+
+const DECISIONS = [["ask", "ask me"], ["allow", "allow it"], ["deny", "deny it"]];
+const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "matches"]];
+const FIELDS = ["decide", "application", "server", "tool", "name", "reason"];
+/** Time for which a saved rule can be undone, in milliseconds. */
+const UNDO = 10_000;
+
+let draft;
+let preview;
+let problem;
+let timer;
+let saved;
+let app;
+
+/** The rule that an address describes. */
+function fromAddress() {
+  const given = new URLSearchParams(location.search);
+  const rule = Object.fromEntries(FIELDS.map((name) => [name, given.get(name) ?? ""]));
+  if (!DECISIONS.some(([name]) => name === rule.decide)) rule.decide = "ask";
+  return { ...rule, place: given.get("place") === "first" ? "first" : "last", conditions: [] };
+}
+
+const body = () => {
+  const { place, conditions, ...rule } = draft;
+  const given = conditions.filter((one) => one.name !== "" && one.value !== "").map((one) => [one.name, { [one.kind]: one.value }]);
+  return { rule: { ...rule, arguments: Object.fromEntries(given) }, place };
+};
+
+async function look() {
+  try {
+    const asked = body();
+    const found = await post("rules/preview", asked);
+    if (JSON.stringify(asked) !== JSON.stringify(body())) return;
+    preview = found;
+    problem = undefined;
+    const { effect } = found;
+    announce(found.mistakes.length > 0 ? found.mistakes[0] : `Of the last ${many(effect.of, "call")}: ${words(effect)}.`);
+  } catch (error) {
+    problem = error.message;
+  }
+  app?.render();
+}
+
+function change(more) {
+  Object.assign(draft, more);
+  saved = undefined;
+  const kept = Object.fromEntries([...FIELDS, "place"].map((name) => [name, (name === "place" && draft.place === "last") ? "" : draft[name]]));
+  history.replaceState(null, "", `/rules/new${query(kept)}`);
+  lastAddress = location.search;
+  clearTimeout(timer);
+  timer = setTimeout(look, 150);
+  app.render();
+}
+
+export const newRule = {
+  name: "New rule",
+  path: "/rules/new",
+  isInner: true,
+  parent: "/grants",
+  topics: ["servers"],
+  match: (at) => (at === "/rules/new" ? { query: location.search } : null),
+  async load(_, signal) {
+    const [{ servers }, { edges }] = await Promise.all([get("servers", signal), get("home", signal)]);
+    // Another address is another rule; what is typed stays while the page is fetched again.
+    if (draft === undefined || lastAddress !== location.search) {
+      draft = fromAddress();
+      preview = undefined;
+      saved = undefined;
+    }
+    lastAddress = location.search;
+    const tools = draft.server && servers.some((one) => one.name === draft.server) ? (await get(`servers/${encodeURIComponent(draft.server)}`, signal)).offers?.tools ?? [] : [];
+    if (preview === undefined) look();
+    return { servers, tools, applications: [...new Set(edges.map((edge) => edge.application))].filter(Boolean) };
+  },
+  view,
+  keys: (_, __, page) => [{ keys: ["Escape"], show: "Esc", does: "back to the rules", run: () => page.go("/grants") }],
+};
+
+let lastAddress;
+
+const text = (name, label, list, more = {}) => h("span", { class: "sentence-part", key: name }, h("label", { for: `rule-${name}`, class: "soft" }, label),
+  h("input", { id: `rule-${name}`, list: list && `rule-${name}-list`, value: escapeHidden(draft[name]), autocomplete: "off", spellcheck: "false", "data-rule": name, oninput: (event) => change({ [name]: unescapeHidden(event.target.value) }), ...more }),
+  list && h("datalist", { id: `rule-${name}-list` }, list.map((one) => h("option", { value: one, key: one }))));
+
+function words(effect) {
+  const parts = [
+    effect.asked > 0 && `would have asked ${count(effect.asked)} (allowed ${count(effect.askedAllowed)}, denied ${count(effect.askedDenied)})`,
+    effect.allowed > 0 && `would have allowed ${count(effect.allowed)}`,
+    effect.denied > 0 && `would have denied ${count(effect.denied)}`,
+    `${count(effect.unchanged)} unchanged`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function view({ servers, tools, applications }, _, page) {
+  app = page;
+  const isBlocked = preview === undefined || preview.mistakes.length > 0 || preview.file === null;
+  return [
+    h("p", { class: "crumb", key: "crumb" }, inside("/grants", null, "Grants and rules")),
+    head("New rule"),
+    h("form", { class: "card rule-editor", key: "form", onsubmit: (event) => { event.preventDefault(); save(); } },
+      h("div", { class: "sentence" },
+        text("application", "When", applications, { placeholder: "any application" }),
+        text("tool", "calls", tools.map((tool) => tool.name), { placeholder: "any tool" }),
+        text("server", "of", servers.map((one) => one.name), { placeholder: "any server" }),
+        h("span", { class: "sentence-part", key: "decide" }, h("label", { for: "rule-decide", class: "soft" }, "then"),
+          h("select", { id: "rule-decide", value: draft.decide, "data-rule": "decide", onchange: (event) => change({ decide: event.target.value }) }, DECISIONS.map(([name, label]) => h("option", { value: name, selected: name === draft.decide }, label))))),
+      h("div", { class: "conditions", key: "conditions" }, draft.conditions.map(condition),
+        h("button", { type: "button", class: "quiet", "data-add-condition": true, onclick: () => change({ conditions: [...draft.conditions, { name: "", kind: "is", value: "" }] }) }, "Only with an argument …")),
+      h("details", { key: "more", open: Boolean(draft.name || draft.reason || draft.place === "first") || undefined }, h("summary", { class: "soft small" }, "Name, reason and place"),
+        h("div", { class: "fields" }, text("name", "Name", null), draft.decide === "deny" && text("reason", "Reason, told to the model", null),
+          h("span", { class: "sentence-part", key: "place" }, h("label", { for: "rule-place", class: "soft" }, "Place"),
+            h("select", { id: "rule-place", value: draft.place, onchange: (event) => change({ place: event.target.value }) },
+              [["last", "behind all other rules"], ["first", "before all other rules"]].map(([name, label]) => h("option", { value: name, selected: name === draft.place }, label)))))),
+      problem && h("p", { class: "problem", role: "alert", key: "problem" }, problem),
+      preview?.mistakes.map((one) => h("p", { class: "problem", key: `mistake ${one}`, role: "alert" }, one)),
+      preview?.unmatched.map((one) => h("p", { class: "warn", key: `unmatched ${one}`, "data-unmatched": true }, one)),
+      preview?.conflicts.map((one) => h("p", { class: "warn", key: `conflict ${one.number}`, "data-conflict": one.number }, `Rule ${one.number}${one.name ? ` (${one.name})` : ""} in line ${one.line} comes first and decides ${one.decide} for ${many(one.calls, "of these calls", "of these calls")}. `,
+        h("button", { type: "button", class: "quiet", onclick: () => change({ place: "first" }) }, "Put the new rule first"))),
+      draft.decide === "allow" && !draft.tool && !draft.server && h("p", { class: "warn", key: "wide" }, "This allows every tool of every server. A narrower rule is safer."),
+      h("div", { class: "buttons", key: "buttons" },
+        saved ? h("button", { type: "button", key: "undo", "data-undo": true, onclick: undo }, "Undo") : h("button", { type: "submit", class: "yes", key: "save", "data-save": true, disabled: isBlocked }, "Save the rule"),
+        saved ? h("span", { class: "soft", key: "saved", role: "status" }, "Saved. It applies within a second.") : preview?.file === null && h("span", { class: "soft small", key: "none" }, "This host has no policy file that can be changed here."))),
+    preview && preview.mistakes.length === 0 && effectPart(preview.effect),
+    preview && h("section", { key: "toml" }, h("h2", null, "In the file"), preview.file && h("p", { class: "target" }, preview.file), h("pre", { class: "code", "data-toml": true }, preview.toml)),
+  ];
+}
+
+function condition(one, at) {
+  const put = (more) => change({ conditions: draft.conditions.map((other, index) => (index === at ? { ...other, ...more } : other)) });
+  return h("div", { class: "condition", key: at },
+    h("input", { "aria-label": "Name of the argument", placeholder: "argument", value: one.name, autocomplete: "off", spellcheck: "false", oninput: (event) => put({ name: event.target.value }) }),
+    h("select", { "aria-label": "Kind of condition", value: one.kind, onchange: (event) => put({ kind: event.target.value }) }, KINDS.map(([kind, label]) => h("option", { value: kind, selected: kind === one.kind }, label))),
+    h("input", { "aria-label": "Value", value: escapeHidden(one.value), autocomplete: "off", spellcheck: "false", oninput: (event) => put({ value: unescapeHidden(event.target.value) }) }),
+    h("button", { type: "button", class: "quiet", "aria-label": "Remove this condition", onclick: () => change({ conditions: draft.conditions.filter((_, other) => other !== at) }) }, "Remove"));
+}
+
+function effectPart(effect) {
+  return h("section", { key: "effect", "aria-labelledby": "effect-title" }, h("h2", { id: "effect-title" }, effect.of === 0 ? "Effect" : `On the last ${many(effect.of, "call")}`),
+    h("p", { "data-effect": true }, effect.of === 0 ? "No call is recorded yet, so there is nothing to compare with." : effect.calls.length === 0 ? "This rule would have decided none of them." : `This rule ${words(effect)}.`),
+    !effect.isExact && effect.of > 0 && h("p", { class: "soft small", key: "inexact" }, "Arguments are not recorded (", h("code", null, "--audit-arguments"), "), so conditions on them fit no recorded call."),
+    effect.allowed > 0 && h("p", { class: "soft small", key: "guard" }, "The guard still asks about a call that a text of others may have caused, if a preset applies."),
+    effect.calls.length > 0 && h("details", { key: "calls" }, h("summary", { class: "soft small" }, `Show ${many(effect.calls.length, "call")}`),
+      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls that the rule would decide" }, h("table", { class: "names" },
+        h("thead", null, h("tr", null, ["When", "Application", "Call", "Was", "Becomes"].map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", null, effect.calls.map((one) => h("tr", { key: one.seq }, h("td", null, time(new Date(one.at))), h("td", null, one.application ?? "–"),
+          h("td", null, h("span", { class: "soft" }, one.server), " ", h("span", { class: "mono" }, one.subject)), h("td", null, one.was), h("td", null, one.becomes))))))));
+}
+
+async function save() {
+  try {
+    saved = await post("rules", body());
+    announce("The rule is saved. It can be undone for 10 seconds.");
+    const mine = saved;
+    setTimeout(() => {
+      if (saved !== mine) return;
+      app.go("/grants");
+    }, UNDO);
+  } catch (error) {
+    problem = error.message;
+  }
+  app.render();
+}
+
+async function undo() {
+  try {
+    await post("rules/undo", { id: saved.undo });
+    toast("The rule is removed again.");
+    saved = undefined;
+    problem = undefined;
+    look();
+  } catch (error) {
+    problem = error.message;
+  }
+  app.render();
+}

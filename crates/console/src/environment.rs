@@ -1,0 +1,121 @@
+//! What the program knows about the host besides its servers: the endpoint, the policy file, the applications.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hospes_policy::PolicyEnvironment;
+use serde::Serialize;
+
+/// Finds the applications of this user. It reads files, so it may block.
+pub type ApplicationFinder = Arc<dyn Fn() -> Vec<ConnectedApplication> + Send + Sync>;
+
+/// An application that can use the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(clippy::exhaustive_structs, reason = "the program fills in all of it")]
+pub struct ConnectedApplication {
+    /// Id, as in `hospes connect ID`.
+    pub id: String,
+    /// Name of the application.
+    pub name: String,
+    /// Configuration file, for display.
+    pub file: String,
+    /// State, as `hospes connect --json` names it: `connected`, `not-connected`, `changed`, `gone`, `unreadable`.
+    pub state: &'static str,
+    /// Reason that the file cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Maximum size of a policy file that the console changes, in bytes.
+const MAX_POLICY: u64 = 1 << 20;
+
+/// Replaces a file that says `before` by one that says `after`, or returns why it cannot: path, `before`, `after`.
+pub type FileReplacer = Arc<dyn Fn(&Path, &str, &str) -> Result<(), String> + Send + Sync>;
+
+/// The policy file, which the console changes when a person saves a rule.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct PolicyFile {
+    /// The file. It need not exist yet.
+    pub path: PathBuf,
+    /// Environment in which the rules are read.
+    pub environment: PolicyEnvironment,
+    replacer: FileReplacer,
+}
+
+impl PolicyFile {
+    /// Creates the policy file at this path. `replacer` writes it.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, environment: PolicyEnvironment, replacer: FileReplacer) -> Self {
+        Self { path: path.into(), environment, replacer }
+    }
+
+    /// Reads the file; an absent one is an empty text.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        let failed = |error: io::Error| format!("cannot read {}: {error}", self.path.display());
+        let file = match fs::File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut text = String::new();
+        file.take(MAX_POLICY + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > MAX_POLICY {
+            return Err(format!("{} is larger than {MAX_POLICY} bytes", self.path.display()));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn replace(&self, before: &str, after: &str) -> Result<(), String> {
+        (self.replacer)(&self.path, before, after)
+    }
+}
+
+impl fmt::Debug for PolicyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// What the program tells the console about the host. Everything is optional; without it, the pages leave it out.
+#[derive(Clone, Default)]
+pub struct ConsoleEnvironment {
+    pub(crate) endpoint: Option<String>,
+    pub(crate) policy: Option<PolicyFile>,
+    pub(crate) applications: Option<ApplicationFinder>,
+}
+
+impl ConsoleEnvironment {
+    /// Sets the URL that applications connect to.
+    #[must_use]
+    pub fn endpoint(mut self, url: impl Into<String>) -> Self {
+        self.endpoint = Some(url.into());
+        self
+    }
+
+    /// Sets the policy file. Without it, no rules can be saved.
+    #[must_use]
+    pub fn policy(mut self, file: PolicyFile) -> Self {
+        self.policy = Some(file);
+        self
+    }
+
+    /// Sets how the applications of this user are found.
+    #[must_use]
+    pub fn applications(mut self, finder: ApplicationFinder) -> Self {
+        self.applications = Some(finder);
+        self
+    }
+}
+
+impl fmt::Debug for ConsoleEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleEnvironment")
+            .field("endpoint", &self.endpoint)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! The rule editor.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use hospes::prelude::*;
+use hospes_browser_tests::{HospesProgram, TestBrowser};
+
+const RULES: &str = "# Mine.
+[[rule]]
+name = 'the time is precious' # very
+decide = 'ask'
+server = 'time'
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_shows_its_effect_is_saved_with_comments_kept_and_undone() {
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
+    let policy = hospes.path("policy.toml");
+    std::fs::write(&policy, RULES).unwrap();
+    let up = hospes.start_gateway_with(
+        "[servers.time]\nbuiltin = 'time'\n",
+        &["--policy", policy.to_str().unwrap(), "--approval-timeout", "1", "--audit-arguments"],
+    );
+    let agent = Client::connect(up.url.as_str()).await.unwrap();
+    let call =
+        async || Client::call(&agent, "time__now", serde_json::json!({ "timezone": "UTC" })).await.unwrap();
+    assert!(call().await.has_failed(), "nobody is there");
+    browser.open(&hospes.console().await).await;
+    browser.press("[data-allow-next=now]").await;
+
+    // What it would have decided, and that an earlier rule is in the way.
+    browser.find("[data-conflict='1']").await;
+    browser.wait_for_text("the time is precious").await;
+    browser.take_screenshot("rule-conflict").await;
+    browser.press("[data-conflict] button").await;
+    browser.wait_for_text("would have allowed 1").await;
+    // Names that do not exist are told, with the nearest that do.
+    browser.fill("#rule-tool", "nwo").await;
+    let text = browser.wait_for_text("did you mean").await;
+    assert!(text.contains("now"), "{text}");
+    browser.fill("#rule-tool", "now").await;
+    browser.wait_until_gone("[data-unmatched]").await;
+    browser.wait_for_text("would have allowed 1").await;
+    // The address is the rule, so it can be kept.
+    let url = browser.url().await;
+    browser.open(url.as_str()).await;
+    browser.wait_for_text("would have allowed 1").await;
+    browser.run("document.querySelector('.rule-editor details').open = true").await;
+    browser.fill("#rule-name", "shown \u{202e}name").await;
+    browser.wait_for_text("\\U0000202E").await;
+    browser.take_screenshot("rule-effect").await;
+
+    browser.find("[data-save]:not(:disabled)").await;
+    browser.run("document.querySelector('#rule-name').focus()").await;
+    browser.keys("\u{e007}").await;
+    browser.find("[data-undo]").await;
+    let text = std::fs::read_to_string(&policy).unwrap();
+    assert!(text.starts_with("# Mine.\n") || text.ends_with(RULES.trim_start_matches("# Mine.\n")), "{text}");
+    assert!(text.contains("'the time is precious' # very") && text.contains("decide = \"allow\""), "{text}");
+    while call().await.has_failed() {}
+    browser.press("[data-undo]").await;
+    browser.wait_for_text("The rule is removed again").await;
+    assert_eq!(std::fs::read_to_string(&policy).unwrap(), RULES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_cannot_be_saved_says_why() {
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
+    let policy = hospes.path("policy.toml");
+    std::fs::write(&policy, RULES).unwrap();
+    let _up = hospes
+        .start_gateway_with("[servers.time]\nbuiltin = 'time'\n", &["--policy", policy.to_str().unwrap()]);
+    browser.open(&hospes.console().await).await;
+    browser.wait_for_text("Nothing waits for you").await;
+    browser.keys("4").await;
+    browser.press("[data-new-rule]").await;
+    browser.find("[data-effect]").await;
+    // The file is broken by hand in the meantime.
+    std::fs::write(&policy, format!("{RULES}oops")).unwrap();
+    browser.fill("#rule-server", "time").await;
+    browser.find("[data-save]:disabled").await;
+    browser.find(".rule-editor .problem").await;
+    assert_eq!(std::fs::read_to_string(&policy).unwrap(), format!("{RULES}oops"));
+}
