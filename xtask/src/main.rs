@@ -5,10 +5,13 @@ mod bridge;
 mod browser;
 mod cargo;
 mod check;
+mod checks;
 mod conformance;
+mod crates;
 mod destinations;
 mod docs;
 mod guard_bench;
+mod installs;
 mod models;
 mod mutants;
 // One function finds the schemas, for the tests that read them and for what reports on them.
@@ -65,7 +68,11 @@ enum Chore {
     /// Builds the documentation site into target/site and checks its links.
     Docs,
     /// Packages the crates that are published, in the order of their dependencies, and builds each package.
+    Crates(crates::CratesOptions),
+    /// Makes the packages of the program, for each way to get it, into target/packages.
     Package(package::PackageOptions),
+    /// Installs the packages of the program in empty places, runs and removes them, and has them judged by validators.
+    Installs(installs::InstallsOptions),
     /// Only installs the outside programs of tools/versions.toml.
     Setup,
 }
@@ -104,7 +111,9 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Soak(options) => soak::run(&options),
         Chore::Mutants(options) => mutants::run(&options),
         Chore::Docs => docs::run(),
+        Chore::Crates(options) => crates::run(&options),
         Chore::Package(options) => package::run(&options),
+        Chore::Installs(options) => installs::run(&options),
         Chore::Setup => tools::run(),
     }
 }

@@ -21,8 +21,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::BuildOptions;
+use crate::checks::CheckList;
 use crate::process::{self, BackgroundServer};
-use crate::report::{PartOutcome, say, table};
+use crate::report::PartOutcome;
 use crate::tools::{NodeTools, PythonTools};
 use crate::{cargo, paths};
 use inspector::{InspectorEra, InspectorRunner};
@@ -70,19 +71,14 @@ fn groups(only: Option<&str>) -> PartOutcome {
         Ok(ready) => ready,
         Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
-    let mut checks = PeerChecks::default();
+    let mut checks = CheckList::default();
     if let Err(error) = examine(&node, &python, only, &mut checks) {
         checks.add("set-up", Err(error));
     }
     checks.outcome()
 }
 
-fn examine(
-    node: &NodeTools,
-    python: &PythonTools,
-    only: Option<&str>,
-    checks: &mut PeerChecks,
-) -> Result<()> {
+fn examine(node: &NodeTools, python: &PythonTools, only: Option<&str>, checks: &mut CheckList) -> Result<()> {
     let folder = scratch()?;
     for group in GROUPS.into_iter().filter(|group| only.is_none_or(|only| only == *group)) {
         match group {
@@ -96,7 +92,7 @@ fn examine(
 }
 
 /// Everything that is offered behind every way in, and what the servers ask.
-fn fronts(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()> {
+fn fronts(node: &NodeTools, folder: &Path, checks: &mut CheckList) -> Result<()> {
     let ours =
         start(node, folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
     let PeerUpstreams { servers: upstreams, running } = PeerUpstreams::start(node, folder, &ours.url)?;
@@ -214,7 +210,7 @@ fn defaults(
     node: &NodeTools,
     folder: &Path,
     inspector: &mut InspectorRunner<'_>,
-    checks: &mut PeerChecks,
+    checks: &mut CheckList,
 ) -> Result<()> {
     let server = start(node, folder, "peers up defaults", &["up", "--listen", "127.0.0.1:0"])?;
     inspector.add("defaults", json!({ "type": "streamable-http", "url": server.url }));
@@ -305,39 +301,4 @@ fn scratch() -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     Ok(folder)
-}
-
-/// Checks and their results.
-#[derive(Default)]
-struct PeerChecks {
-    rows: Vec<[String; 3]>,
-    troubles: Vec<String>,
-}
-
-impl PeerChecks {
-    fn add(&mut self, what: &str, result: Result<String>) {
-        let (result, note) = match result {
-            Ok(note) => ("ok", note),
-            Err(error) => {
-                self.troubles.push(format!("{what}: {error:#}"));
-                ("FAILED", String::new())
-            }
-        };
-        self.rows.push([what.to_owned(), result.to_owned(), note]);
-    }
-
-    fn stop(&mut self, what: &str, server: BackgroundServer) {
-        self.add(what, server.stop().map(|()| String::new()));
-    }
-
-    fn outcome(mut self) -> PartOutcome {
-        let good = self.rows.len() - self.troubles.len();
-        let sum = format!("{good} of {} checks", self.rows.len());
-        self.rows.insert(0, ["check", "result", ""].map(str::to_owned));
-        say!("{}", table(&self.rows));
-        for trouble in &self.troubles {
-            say!("\n{trouble}");
-        }
-        if self.troubles.is_empty() { PartOutcome::Passed(sum) } else { PartOutcome::Failed(sum) }
-    }
 }

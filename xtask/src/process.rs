@@ -143,6 +143,18 @@ impl BackgroundServer {
         tail(&fs::read_to_string(&self.log).unwrap_or_default())
     }
 
+    /// Process id of the program.
+    pub(crate) fn id(&self) -> u32 {
+        self.group.leader.id()
+    }
+
+    /// Waits until the program has ended by itself and says how.
+    pub(crate) fn wait(mut self, limit: Duration) -> Result<ExitStatus> {
+        let status = self.group.wait(limit);
+        self.group.end();
+        status.with_context(|| format!("the program was still there after {} s", limit.as_secs()))
+    }
+
     /// Asks the server to end, as Ctrl-C would, and says how it went if that is not as it should be.
     pub(crate) fn stop(mut self) -> Result<()> {
         let _gone = kill_process(Pid::from_child(&self.group.leader), Signal::INT);

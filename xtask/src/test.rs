@@ -7,13 +7,15 @@ use crate::official::official_schema;
 use crate::report::{PartOutcome, PartReport, say};
 use crate::tools::{self, ToolVersions};
 use crate::{
-    bridge, browser, cargo, conformance, destinations, guard_bench, models, paths, peers, requirements,
+    bridge, browser, cargo, conformance, destinations, guard_bench, installs, models, paths, peers,
+    requirements,
 };
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
-    /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers, guard.
+    /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers, installs,
+    /// guard.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     pub(crate) only: Vec<String>,
 }
@@ -27,7 +29,7 @@ struct TestPart {
 }
 
 /// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: [TestPart; 10] = [
+const PARTS: [TestPart; 11] = [
     TestPart {
         name: "requirements",
         built: false,
@@ -45,6 +47,7 @@ const PARTS: [TestPart; 10] = [
     TestPart { name: "browser", built: true, run: |report| report.part("browser", browser::part) },
     TestPart { name: "models", built: true, run: |report| report.part("models", models::part) },
     TestPart { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
+    TestPart { name: "installs", built: true, run: |report| report.part("installs", installs::part) },
     TestPart { name: "guard", built: true, run: |report| report.part("guard", guard_bench::part) },
 ];
 

@@ -1,5 +1,7 @@
 //! Outside programs: `tools/versions.toml` installed below the target directory.
 
+mod python;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
@@ -13,9 +15,12 @@ use serde_json::json;
 
 use crate::report::say;
 use crate::{paths, process};
+pub(crate) use python::PythonTools;
 
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
+/// Version of a package of `[npm-registry]`'s packages that cannot be found by its tag.
+const NODE_FETCH: &str = "2.7.0";
 /// Number of attempts at a download, because registries fail at times.
 const MAX_ATTEMPTS: u32 = 3;
 /// Commands that cannot tell their version: that they are found has to do.
@@ -26,10 +31,12 @@ pub(crate) fn run() -> Result<()> {
     let node = NodeTools::ready()?;
     say!("npm packages are in {}", node.modules.display());
     let python = PythonTools::ready()?;
-    say!("Python packages are in {}", python.folder.display());
-    say!("Python servers are in {}", PythonTools::servers()?.folder.display());
-    say!("those of `cargo xtask guard-bench` are in {}", PythonTools::guard()?.folder.display());
-    say!("those of `cargo xtask models` are in {}", PythonTools::models()?.folder.display());
+    say!("Python packages are in {}", python.packages().display());
+    say!("Python servers are in {}", PythonTools::servers()?.packages().display());
+    say!("those of `cargo xtask guard-bench` are in {}", PythonTools::guard()?.packages().display());
+    say!("those of `cargo xtask installs` are in {}", PythonTools::packaging()?.packages().display());
+    say!("its npm registry is in {}", NodeTools::registry()?.display());
+    say!("those of `cargo xtask models` are in {}", PythonTools::models()?.packages().display());
     match NodeTools::llama() {
         Ok(folder) => say!("what runs a small model is in {}", folder.display()),
         Err(error) => say!("a small model cannot be run here: {error:#}"),
@@ -52,6 +59,12 @@ pub(crate) struct ToolVersions {
     pypi_guard: BTreeMap<String, String>,
     /// Python packages of `cargo xtask models`, to exact version.
     pypi_models: BTreeMap<String, String>,
+    /// Python packages that make and check packages of the program.
+    pub(crate) pypi_packaging: BTreeMap<String, String>,
+    /// Version of Node.
+    pub(crate) node_version: String,
+    /// The npm packages of the registry that `cargo xtask install` publishes to.
+    npm_registry: BTreeMap<String, String>,
     /// The npm packages that run a small model, if there are some for this machine.
     llama: BTreeMap<String, String>,
     /// Command to Debian package.
@@ -79,9 +92,10 @@ impl ToolVersions {
             pairs.collect::<Option<_>>().with_context(|| format!("[{name}] wants strings"))
         };
         let (mut npm, mut node) = (section("npm")?, section("node")?);
-        let version = node.remove("version").context("[node] has no version")?;
+        let node_version = node.remove("version").context("[node] has no version")?;
         let node = node.remove(machine);
-        npm.extend(node.clone().map(|package| (package, version)));
+        npm.extend(node.clone().map(|package| (package, node_version.clone())));
+        let (pypi_packaging, npm_registry) = (section("pypi-packaging")?, section("npm-registry")?);
         let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
         let (pypi_servers, pypi_guard) = (section("pypi-servers")?, section("pypi-guard")?);
         let mut parts = section("llama")?;
@@ -91,8 +105,10 @@ impl ToolVersions {
             .flat_map(|native| ["node-llama-cpp".to_owned(), native])
             .map(|package| (package, version.clone()))
             .collect();
-        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models];
-        for (package, version) in npm.iter().chain(python.into_iter().flatten()).chain(&llama) {
+        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging];
+        for (package, version) in
+            npm.iter().chain(python.into_iter().flatten()).chain(&llama).chain(&npm_registry)
+        {
             // `npm:NAME@VERSION` installs another package, or another version, under this name.
             let version = version
                 .strip_prefix("npm:")
@@ -108,6 +124,9 @@ impl ToolVersions {
             pypi_servers,
             pypi_guard,
             pypi_models,
+            pypi_packaging,
+            node_version,
+            npm_registry,
             llama,
             debian: section("debian")?,
             cargo: section("cargo")?,
@@ -138,18 +157,7 @@ impl NodeTools {
     /// Installs what is not there yet. An error means that npm programs cannot be run on this machine.
     pub(crate) fn ready() -> Result<Self> {
         let versions = ToolVersions::read()?;
-        let folder = paths::tools()?.join("npm");
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        // Two runs at once would unpack into each other.
-        let lock = File::create(folder.join(".lock"))?;
-        lock.lock().context("locking the tools")?;
-        let (package, stamp) = (versions.package_json(), folder.join(".installed"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
-            let _absent = fs::remove_file(&stamp);
-            versions.provide("npm")?;
-            install(&folder, &package, &[])?;
-            fs::write(&stamp, &package)?;
-        }
+        let folder = Self::in_folder("npm", &versions.package_json(), &[], &versions)?;
         Self::at(&folder, &versions)
     }
 
@@ -157,16 +165,32 @@ impl NodeTools {
     pub(crate) fn llama() -> Result<PathBuf> {
         let versions = ToolVersions::read()?;
         ensure!(!versions.llama.is_empty(), "[llama] of tools/versions.toml has no package for this machine");
-        let folder = paths::tools()?.join("llama");
+        Self::in_folder("llama", &package_json(&versions.llama), &["--omit=optional"], &versions)
+    }
+
+    /// The folder of the npm registry that `cargo xtask installs` publishes to.
+    pub(crate) fn registry() -> Result<PathBuf> {
+        let versions = ToolVersions::read()?;
+        let package = json!({
+            "name": "outside-tools", "private": true, "dependencies": versions.npm_registry,
+            // A dependency names a tag of this package, and a mirror need not know tags.
+            "overrides": { "node-fetch": NODE_FETCH }
+        });
+        Self::in_folder("npm-registry", &format!("{package:#}\n"), &[], &versions)
+    }
+
+    fn in_folder(name: &str, package: &str, flags: &[&str], versions: &ToolVersions) -> Result<PathBuf> {
+        let folder = paths::tools()?.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        // Two runs at once would unpack into each other.
         let lock = File::create(folder.join(".lock"))?;
         lock.lock().context("locking the tools")?;
-        let (package, stamp) = (package_json(&versions.llama), folder.join(".installed"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(package.as_str()) {
+        let stamp = folder.join(".installed");
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(package) {
             let _absent = fs::remove_file(&stamp);
             versions.provide("npm")?;
-            install(&folder, &package, &["--omit=optional"])?;
-            fs::write(&stamp, &package)?;
+            install(&folder, package, flags)?;
+            fs::write(&stamp, package)?;
         }
         Ok(folder)
     }
@@ -209,83 +233,6 @@ impl NodeTools {
     pub(crate) fn set_environment(&self, command: &mut Command) {
         command.env("PATH", &self.path).env("HOME", &self.home).env("MCP_INSPECTOR_SECRET_STORE", "memory");
         command.env("NO_COLOR", "1").env_remove("NODE_OPTIONS");
-    }
-}
-
-/// The Python packages, installed.
-#[derive(Debug, Clone)]
-pub(crate) struct PythonTools {
-    folder: PathBuf,
-}
-
-impl PythonTools {
-    /// Installs what is not there yet. An error means that Python programs cannot be run on this machine.
-    pub(crate) fn ready() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python", &versions.pypi, &versions)
-    }
-
-    /// Installs the Python packages of the servers that `cargo xtask peers` puts behind the gateway.
-    pub(crate) fn servers() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-servers", &versions.pypi_servers, &versions)
-    }
-
-    /// Installs the Python packages that `cargo xtask guard-bench` runs.
-    pub(crate) fn guard() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-guard", &versions.pypi_guard, &versions)
-    }
-
-    /// Installs the Python packages that `cargo xtask models` runs.
-    pub(crate) fn models() -> Result<Self> {
-        let versions = ToolVersions::read()?;
-        Self::in_folder("python-models", &versions.pypi_models, &versions)
-    }
-
-    fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &ToolVersions) -> Result<Self> {
-        let folder = paths::tools()?.join(name);
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let lock = File::create(folder.join(".lock"))?;
-        lock.lock().context("locking the tools")?;
-        let pins: Vec<String> =
-            packages.iter().map(|(package, version)| format!("{package}=={version}")).collect();
-        let (wanted, stamp, folder) = (pins.join("\n"), folder.join(".installed"), folder.join("packages"));
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(wanted.as_str()) {
-            let (_absent, _none) = (fs::remove_file(&stamp), fs::remove_dir_all(&folder));
-            versions.provide("python3")?;
-            versions.provide("python3 -m pip")?;
-            say!("installing the Python packages of tools/versions.toml …");
-            retry("pip install", || {
-                let mut pip = Command::new("python3");
-                // What they need is pinned too: nothing else comes along.
-                pip.args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--no-deps",
-                    "--target",
-                ]);
-                pip.arg(&folder).args(&pins);
-                process::run(pip, "pip install", NPM_LIMIT)?.success().context("pip install").map(drop)
-            })?;
-            fs::write(&stamp, &wanted)?;
-        }
-        Ok(Self { folder })
-    }
-
-    /// Returns the folder of the packages, for `PYTHONPATH`.
-    pub(crate) fn packages(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Python on this script.
-    pub(crate) fn script(&self, script: &Path) -> Command {
-        let mut command = Command::new("python3");
-        command.arg(script).env("PYTHONPATH", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
     }
 }
 
@@ -367,7 +314,7 @@ pub(crate) fn is_installed(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[pypi-packaging]\ng = '1.0.0'\n[npm-registry]\nh = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {

@@ -54,6 +54,8 @@ pub(crate) struct InstallEvidence {
     pub(crate) marker: Option<String>,
     /// True if the package manager of Debian knows the file.
     pub(crate) is_debian: bool,
+    /// Content of the file in which Python keeps the name of the installer, such as `pip`.
+    pub(crate) python_installer: Option<String>,
     /// True inside of a container.
     pub(crate) is_container: bool,
     /// `CARGO_HOME`, if it is set.
@@ -69,6 +71,7 @@ impl InstallEvidence {
         Ok(Self {
             marker,
             is_debian: cfg!(target_os = "linux") && is_known_to_dpkg(&program),
+            python_installer: python_installer(&program),
             is_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|file| Path::new(file).exists()),
             cargo_home: cargo_home.as_deref().map(slashes),
             program: slashes(&program),
@@ -77,9 +80,18 @@ impl InstallEvidence {
 
     /// Returns the channel. A marker is exact, a path is specific, and a container may hold any of these.
     pub(crate) fn channel(&self) -> InstallChannel {
-        if let Some(marked) = self.marker.as_deref().and_then(marked_channel) {
-            return marked;
+        match (self.marker.as_deref().and_then(marked_channel), self.path_channel()) {
+            // These unpack archives with their marker into folders of their own.
+            (
+                Some(InstallChannel::Archive),
+                by_path @ (InstallChannel::Homebrew | InstallChannel::Scoop | InstallChannel::Winget),
+            ) => by_path,
+            (Some(marked), _) => marked,
+            (None, by_path) => by_path,
         }
+    }
+
+    fn path_channel(&self) -> InstallChannel {
         let path = self.program.to_lowercase();
         let has = |part: &str| path.contains(part);
         let is_below =
@@ -92,7 +104,7 @@ impl InstallEvidence {
             () if has("/uv/tools/") => InstallChannel::Uv,
             () if has("/uv/archive-v0/") || has("/uv/cache/") || has("/.cache/uv/") => InstallChannel::Uvx,
             () if has("/pipx/venvs/") => InstallChannel::Pipx,
-            () if has("/site-packages/") => InstallChannel::Pip,
+            () if has("/site-packages/") || self.python_installer.is_some() => InstallChannel::Pip,
             () if has("/cellar/") || has("/homebrew/") || has("/linuxbrew/") => InstallChannel::Homebrew,
             () if has("/winget/packages/") || has("/winget/links/") => InstallChannel::Winget,
             () if has("/scoop/apps/") || has("/scoop/shims/") => InstallChannel::Scoop,
@@ -118,6 +130,22 @@ fn read_marker(file: &Path) -> Option<String> {
     let mut text = String::new();
     std::fs::File::open(file).ok()?.take(MAX_MARKER_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+/// Returns the installer of the Python package that the program is a script of. Scripts are not in the folder of packages,
+/// but beside it: `bin/hospes` and `lib/python3.12/site-packages/hospes-0.1.0.dist-info`.
+fn python_installer(program: &Path) -> Option<String> {
+    let environment = program.parent()?.parent()?;
+    let version = concat!("hospes-", env!("CARGO_PKG_VERSION"), ".dist-info");
+    let libraries = std::fs::read_dir(environment.join("lib")).into_iter().flatten().flatten();
+    let unix = libraries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
+    let windows = environment.join("Lib");
+    unix.chain([windows])
+        // Debian's own Python has packages of pip in another folder.
+        .flat_map(|folder| ["site-packages", "dist-packages"].map(|packages| folder.join(packages)))
+        .find_map(|packages| read_marker(&packages.join(version).join("INSTALLER")))
 }
 
 fn marked_channel(marker: &str) -> Option<InstallChannel> {
@@ -263,6 +291,46 @@ mod tests {
             ..InstallEvidence::default()
         };
         assert_eq!(own.channel(), InstallChannel::Cargo);
+    }
+
+    #[test]
+    fn an_archive_that_a_package_manager_unpacked_is_upgraded_by_it() {
+        let marked = |program: &str| {
+            let marker = Some("archive 0.2.0\n".to_owned());
+            InstallEvidence { program: program.to_owned(), marker, ..InstallEvidence::default() }.channel()
+        };
+        assert_eq!(marked("C:/Users/me/scoop/apps/hospes/current/hospes.exe"), InstallChannel::Scoop);
+        assert_eq!(
+            marked("C:/Users/me/AppData/Local/Microsoft/WinGet/Packages/Hospes.Hospes_x/hospes.exe"),
+            InstallChannel::Winget
+        );
+        assert_eq!(marked("/opt/homebrew/Cellar/hospes/0.2.0/bin/hospes"), InstallChannel::Homebrew);
+        // A user may unpack an archive anywhere, such as into a checkout.
+        assert_eq!(marked("/home/me/src/target/release/hospes"), InstallChannel::Archive);
+    }
+
+    #[test]
+    fn a_script_of_a_python_environment_is_known_by_the_record_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("bin/hospes");
+        assert_eq!(python_installer(&program), None);
+        for library in ["lib/python3.12/site-packages", "Lib/site-packages", "lib/python3/dist-packages"] {
+            let version = concat!("hospes-", env!("CARGO_PKG_VERSION"), ".dist-info");
+            let record = folder.path().join(library).join(version);
+            std::fs::create_dir_all(&record).unwrap();
+            std::fs::write(record.join("INSTALLER"), "pip\n").unwrap();
+            assert_eq!(python_installer(&program).as_deref(), Some("pip\n"), "{library}");
+            std::fs::remove_dir_all(folder.path().join(library)).unwrap();
+        }
+        let in_environment = |program: &str| {
+            let python_installer = Some("pip\n".to_owned());
+            InstallEvidence { program: program.to_owned(), python_installer, ..InstallEvidence::default() }
+                .channel()
+        };
+        assert_eq!(in_environment("/home/me/project/.venv/bin/hospes"), InstallChannel::Pip);
+        // These have environments, too, and upgrade them by commands of their own.
+        assert_eq!(in_environment("/home/me/.local/share/uv/tools/hospes/bin/hospes"), InstallChannel::Uv);
+        assert_eq!(in_environment("/home/me/.local/pipx/venvs/hospes/bin/hospes"), InstallChannel::Pipx);
     }
 
     #[test]

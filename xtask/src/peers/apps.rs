@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::application::beside_the_packages;
 use super::inspector::InspectorEra;
-use super::{PeerChecks, START_WAIT_SECONDS, start};
+use super::{CheckList, START_WAIT_SECONDS, start};
 use crate::process;
 use crate::tools::NodeTools;
 
@@ -27,7 +27,7 @@ const TOOL: &str = "get-time";
 const PAGE: &str = "get-time/mcp-app.html";
 
 /// Puts the servers behind `hospes up`, and the application in front of it.
-pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()> {
+pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut CheckList) -> Result<()> {
     let package = |name: &str| node.modules.join("@modelcontextprotocol").join(name).join("dist");
     let stdio = |arguments: Value| json!({ "command": node.program(), "args": arguments });
     let mut servers = serde_json::Map::new();

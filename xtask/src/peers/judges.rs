@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::application::beside_the_packages;
-use super::{PeerChecks, contains, start};
+use super::{CheckList, contains, start};
 use crate::tools::{NodeTools, PythonTools};
 use crate::{paths, process};
 
@@ -32,7 +32,7 @@ pub(super) fn examine(
     node: &NodeTools,
     python: &PythonTools,
     folder: &Path,
-    checks: &mut PeerChecks,
+    checks: &mut CheckList,
 ) -> Result<()> {
     let config = folder.join("judged.toml");
     fs::write(&config, CONFIG).context("writing the configuration")?;

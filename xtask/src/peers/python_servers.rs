@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::application::{self, CallAnswer, PeerCall};
 use super::inspector::InspectorEra;
-use super::{PeerChecks, START_LIMIT, START_WAIT_SECONDS, contains, start_with};
+use super::{CheckList, START_LIMIT, START_WAIT_SECONDS, contains, start_with};
 use crate::paths;
 use crate::process::BackgroundServer;
 use crate::tools::{NodeTools, PythonTools};
@@ -35,7 +35,7 @@ const NOTICE: &str = "sends requests that exist only up to 2025-11-25";
 
 /// Puts the servers behind `hospes up`, once for each tool that is called first, and once behind `hospes stdio`; the
 /// application is in front of it, before and after a restart.
-pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()> {
+pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut CheckList) -> Result<()> {
     let python = PythonTools::servers()?;
     let script = |name: &str| paths::root().join("tools/peers").join(name);
     let mut running = Vec::new();
@@ -97,7 +97,7 @@ fn called(
     front: &str,
     entry: &Value,
     ((first, ..), is_again): ((&str, &str, &str), bool),
-    checks: &mut PeerChecks,
+    checks: &mut CheckList,
 ) {
     let call = |label: &str, tool: &str| PeerCall { tool: format!("{label}__{tool}"), arguments: json!({}) };
     let mut calls = Vec::new();

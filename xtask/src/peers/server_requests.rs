@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::application::{self, CallAnswer, PeerCall};
 use super::inspector::InspectorEra;
-use super::{PeerChecks, contains};
+use super::{CheckList, contains};
 use crate::tools::NodeTools;
 
 /// An application that can answer is asked, through us, by the servers behind us.
@@ -14,7 +14,7 @@ pub(super) fn examine(
     front: &str,
     entry: &Value,
     era: InspectorEra,
-    checks: &mut PeerChecks,
+    checks: &mut CheckList,
 ) {
     let askings = ServerRequestCase::all();
     let call = |asking: &ServerRequestCase| PeerCall {
