@@ -396,7 +396,7 @@ fn remotes_are_filled_and_checked() {
     assert!(!crlf.to_string().contains("Evil"), "a secret is not quoted: {crlf}");
 }
 
-fn custom(value: serde_json::Value) -> ServerEntry {
+fn custom(value: &serde_json::Value) -> ServerEntry {
     let mut server = json!({ "name": "a.b/c", "description": "x", "version": "1.0.0" });
     server.as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
     ServerEntry::from_value(server).unwrap()
@@ -419,11 +419,11 @@ fn urls_of_remotes_are_https_without_credentials() {
         "https://mcp.example/a b",
         "https://mcp.example/{undeclared}",
     ] {
-        let entry = custom(json!({ "remotes": [{ "type": "streamable-http", "url": url }] }));
+        let entry = custom(&json!({ "remotes": [{ "type": "streamable-http", "url": url }] }));
         let plan = LaunchPlan::new(&entry, Choice::Remote(0), &Answers::new(), &LaunchSettings::default());
         assert!(matches!(plan, Err(LaunchError::Unsafe { .. })), "{url}: {plan:?}");
     }
-    let local = custom(json!({ "remotes": [{ "type": "sse", "url": "http://127.0.0.1:8080/sse" }] }));
+    let local = custom(&json!({ "remotes": [{ "type": "sse", "url": "http://127.0.0.1:8080/sse" }] }));
     let plan =
         LaunchPlan::new(&local, Choice::Remote(0), &Answers::new(), &LaunchSettings::default()).unwrap();
     assert_eq!(plan.warnings, [LaunchWarning::LoopbackUrl]);
@@ -462,14 +462,14 @@ fn identifiers_cannot_be_options_urls_or_folders() {
         let hash = "ab".repeat(32);
         let package =
             json!({ "registryType": kind, "identifier": identifier, "version": "1.0.0", "fileSha256": hash });
-        let entry = custom(json!({ "packages": [package] }));
+        let entry = custom(&json!({ "packages": [package] }));
         let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &LaunchSettings::default());
         let is_refused = matches!(&plan, Err(LaunchError::Obstacle(Obstacle::Invalid { path, .. })) if path == "packages[0].identifier");
         assert!(is_refused, "{kind} {identifier}: {plan:?}");
     }
     for version in ["latest", "^1.0", "1.x", ">=1", "1 || 2", "--yes", "1.0 --evil", "", "1/2", "file:x"] {
         let package = json!({ "registryType": "npm", "identifier": "x", "version": version });
-        let entry = custom(json!({ "packages": [package] }));
+        let entry = custom(&json!({ "packages": [package] }));
         let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &LaunchSettings::default());
         assert!(plan.is_err(), "{version}: {plan:?}");
     }
@@ -480,13 +480,13 @@ fn names_of_variables_and_headers_are_checked() {
     for name in ["A=B", "", "A B", "1A", "A\n"] {
         let package = json!({ "registryType": "npm", "identifier": "x", "version": "1.0.0",
             "environmentVariables": [{ "name": name, "value": "1" }] });
-        let entry = custom(json!({ "packages": [package] }));
+        let entry = custom(&json!({ "packages": [package] }));
         let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &LaunchSettings::default());
         assert!(matches!(plan, Err(LaunchError::Unsafe { .. })), "{name}: {plan:?}");
     }
     for name in ["Host", "content-length", "Mcp-Session-Id", "a b", "x:", "", "X\r\nY"] {
         let remote = json!({ "type": "sse", "url": "https://a.example/", "headers": [{ "name": name, "value": "1" }] });
-        let entry = custom(json!({ "remotes": [remote] }));
+        let entry = custom(&json!({ "remotes": [remote] }));
         let plan = LaunchPlan::new(&entry, Choice::Remote(0), &Answers::new(), &LaunchSettings::default());
         assert!(matches!(plan, Err(LaunchError::Unsafe { .. })), "{name}: {plan:?}");
     }
