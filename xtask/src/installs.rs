@@ -55,7 +55,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Folder of a release's files, in manifests.
 const DOWNLOAD_URL: &str = "https://downloads.example/v0";
 /// Commands of Debian packages that the checks need.
-const COMMANDS: [&str; 6] = ["dpkg-deb", "lintian", "ruby", "buildah", "strip", "npm"];
+const COMMANDS: [&str; 7] = ["dpkg-deb", "lintian", "ruby", "buildah", "strip", "npm", "systemd-analyze"];
 
 /// Runs the chore.
 pub(crate) fn run(options: &InstallsOptions) -> Result<()> {

@@ -9,7 +9,6 @@ use anyhow::{Context as _, Result, ensure};
 use super::{Bench, LIMIT, command, contains};
 use crate::checks::CheckList;
 use crate::process::BackgroundServer;
-use crate::tools;
 
 pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
     let home = bench.home("archive home")?;
@@ -67,9 +66,6 @@ pub(super) fn start_up(bench: &Bench, home: &Path, start: impl Fn() -> Command) 
 
 /// The unit is valid once the program is where it says.
 fn unit(bench: &Bench, home: &Path, folder: &Path) -> Result<String> {
-    let Some(analyze) = tools::find_command("systemd-analyze") else {
-        return Ok("not judged: systemd-analyze is not installed".to_owned());
-    };
     let unit = fs::read_to_string(folder.join("hospes.service"))?;
     let (begin, rest) =
         unit.split_once("ExecStart=%h/").context("the unit starts no program below the home")?;
@@ -77,7 +73,7 @@ fn unit(bench: &Bench, home: &Path, folder: &Path) -> Result<String> {
     ensure!(path == ".local/share/hospes/program/hospes", "the program is at {path}");
     let file = home.join("hospes.service");
     fs::write(&file, format!("{begin}ExecStart=\"{}/hospes\" {rest}", folder.display()))?;
-    let mut verify = Command::new(analyze);
+    let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--user", "--man=no"]).arg(&file);
     bench.isolate(&mut verify, home);
     verify.env("XDG_RUNTIME_DIR", home);
