@@ -85,7 +85,7 @@ async fn rules_ask_the_person_too_and_a_request_that_ends_takes_the_call_with_it
     assert_eq!(approval.application.as_deref(), Some(PERSON_APPLICATION));
     browser.post(&format!("/api/approvals/{}", approval.id), json!({ "decision": "allow" })).await;
     let answer = calling.await.unwrap();
-    assert!(answer.body.contains("waiting for the person"), "{answer:?}");
+    // Whether it says before that it waits depends on how fast the decision is.
     assert_eq!(last_line(&answer)["event"], "done");
 
     // The second one is given up.

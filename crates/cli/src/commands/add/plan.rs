@@ -21,7 +21,7 @@ use crate::progress::StepBar;
 /// A server that can be started, and the screen about it.
 pub(super) struct PlannedServer {
     pub(super) draft: ServerDraft,
-    /// What is run and what it may do, for the person.
+    /// Text for the person: the command and its permissions.
     pub(super) screen: String,
     /// Folder of the bundle, which is removed unless the server is added.
     pub(super) folder: Option<BundleFolder>,

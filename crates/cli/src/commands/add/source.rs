@@ -1,4 +1,4 @@
-//! What a person names on the command line of `hospes add`.
+//! Source of a server, as it is named on the command line of `hospes add`.
 
 use std::path::PathBuf;
 

@@ -21,11 +21,11 @@ pub(super) struct ServerTrial {
     name: String,
 }
 
-/// What a server offers.
+/// Offers of a server, as they are shown to the person.
 #[derive(Debug)]
 pub(super) struct TrialReport {
     pub(super) status: UpstreamStatus,
-    /// What the server offers, with the signs that were found in it. `None` if it offers nothing that can be pinned.
+    /// Definitions of the server, with the findings in them. `None` if it offers nothing that can be pinned.
     pub(super) pinned: Option<PinnedServer>,
     pub(super) tools: ToolCounts,
     /// Name of a tool that says that it only reads and needs no argument, as an example.
