@@ -142,6 +142,10 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         return Ok(());
     }
     output.say(view::added(&name, is_used));
+    if target.text.trim().is_empty() && is_used {
+        let note = "    The built-in servers, which run without a configuration, have ended.";
+        output.say(paint(output::DIM, note));
+    }
     if let Some(tool) = report.example {
         output.say(paint(
             output::DIM,
