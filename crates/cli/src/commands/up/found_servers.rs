@@ -56,7 +56,8 @@ pub(super) fn found_line(found: &FoundApplications) -> String {
         (named, more) => format!("{} and {more} more", named.join(", ")),
     };
     let servers = if found.servers == 1 { "1 server" } else { &format!("{} servers", found.servers) };
-    format!("{servers} found in {names}: `hospes import` takes them over.")
+    let them = if found.servers == 1 { "it" } else { "them" };
+    format!("{servers} found in {names}: `hospes import` takes {them} over.")
 }
 
 #[cfg(test)]
@@ -69,7 +70,7 @@ mod tests {
             found_line(&FoundApplications { servers, applications: applications.to_vec() })
         };
         assert!(line(0, &[]).contains("none were found"));
-        assert_eq!(line(1, &["Cursor"]), "1 server found in Cursor: `hospes import` takes them over.");
+        assert_eq!(line(1, &["Cursor"]), "1 server found in Cursor: `hospes import` takes it over.");
         assert!(line(5, &["Cursor", "VS Code"]).starts_with("5 servers found in Cursor and VS Code: "));
         assert!(line(9, &["A", "B", "C", "D", "E"]).starts_with("9 servers found in A, B, C and 2 more: "));
     }
