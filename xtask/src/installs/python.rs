@@ -65,7 +65,8 @@ pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
         uvx
     };
     bench.check_program(checks, "uvx from an index", &home, uvx, "uvx hospes@latest --version");
-    checks.stop("Python index: stops", server);
+    // A program of others, which does not end on SIGINT where that is ignored, as in the background of a shell.
+    drop(server);
     Ok(())
 }
 
