@@ -86,7 +86,7 @@ fn data() -> LiveData {
         // By text, because raw JSON cannot be read from a tree.
         calls: serde_json::from_str(&calls.to_string()).unwrap(),
         waiting: vec![WaitingRow {
-            sentence: "Cursor wants to write ~/work/notes.md (write_file of files)".to_owned(),
+            sentence: "Cursor wants to write ~/docs/notes.md (write_file of files)".to_owned(),
             expires_at: "2026-06-01T12:01:52Z".parse().unwrap(),
         }],
         log: vec![LogLine { at: NOW.parse().unwrap(), level: String::new(), text: "a line".to_owned() }],
@@ -135,7 +135,7 @@ fn the_overview_says_what_waits_how_servers_are_and_what_is_called() {
     let header = &rows[0];
     assert!(header.contains("hospes 0.2.0  http://127.0.0.1:7337/mcp"), "{header}");
     assert!(header.contains("up 2 h 14 m"), "{header}");
-    assert!(rows[1].contains("▲ 1 waits  Cursor wants to write ~/work/notes.md"), "{}", rows[1]);
+    assert!(rows[1].contains("▲ 1 waits  Cursor wants to write ~/docs/notes.md"), "{}", rows[1]);
     assert!(rows[1].contains("1:52  [a] look"), "{}", rows[1]);
     let github = row(&rows, "● github");
     assert!(github.contains("31 tools") && github.contains("88    210    890"), "{github}");

@@ -400,8 +400,8 @@ mod tests {
     fn the_effect_of_a_rule_is_counted_on_recorded_calls() {
         let person = "approved by the person at the console";
         let calls = [
-            call("files", "write", person, AuditOutcome::Done, r#"{"path":"/work/a"}"#),
-            call("files", "write", "denied by the person", AuditOutcome::Refused, r#"{"path":"/work/b"}"#),
+            call("files", "write", person, AuditOutcome::Done, r#"{"path":"/data/a"}"#),
+            call("files", "write", "denied by the person", AuditOutcome::Refused, r#"{"path":"/data/b"}"#),
             call("files", "write", "rule 1", AuditOutcome::Done, r#"{"path":"/etc/c"}"#),
             call("mail", "send", "rule 2", AuditOutcome::Done, "{}"),
         ];
