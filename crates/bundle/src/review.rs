@@ -1,4 +1,4 @@
-//! What is wrong with a bundle, beyond what stops it from being opened.
+//! Findings about a bundle, beyond what stops it from being opened.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub struct Finding {
     pub level: FindingLevel,
     /// Part of the manifest, or name of a file.
     pub subject: String,
-    /// What is wrong, and what to do.
+    /// Description of the problem, and its remedy.
     pub message: String,
 }
 

@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written on leaving undoes everything that was written on entering.
+    /// The text written on leaving undoes everything that was written on entering.
     #[test]
     fn leaving_undoes_entering() {
         let mut parser = vt100::Parser::new(10, 40, 0);

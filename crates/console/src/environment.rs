@@ -1,4 +1,4 @@
-//! What the program knows about the host besides its servers: the endpoint, the policy file, the applications.
+//! Facts that the program knows about the host besides its servers: the endpoint, the policy file, the applications.
 
 use std::fmt;
 use std::fs;
@@ -80,7 +80,7 @@ impl fmt::Debug for PolicyFile {
     }
 }
 
-/// What the program tells the console about the host. Everything is optional; without it, the pages leave it out.
+/// Facts about the host that the program tells the console. Everything is optional; without it, the pages leave it out.
 #[derive(Clone, Default)]
 pub struct ConsoleEnvironment {
     pub(crate) endpoint: Option<String>,

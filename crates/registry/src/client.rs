@@ -39,7 +39,7 @@ const FULL_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 const CHANGES_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of servers that are looked up one by one after a reading of changes.
 const MAX_LOOKUPS: usize = 20;
-/// What stands as it is in a segment of a path.
+/// Characters that are not encoded in a segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;

@@ -13,7 +13,7 @@ pub enum RegistryError {
     BaseUrl {
         /// The URL.
         url: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// The registry was not reached, and the cache has no answer.
@@ -21,7 +21,7 @@ pub enum RegistryError {
     Offline {
         /// Host of the registry.
         host: String,
-        /// What happened.
+        /// Description of the failure.
         source: FetchError,
     },
     /// The registry has no such server or version.
@@ -29,7 +29,7 @@ pub enum RegistryError {
     NotFound {
         /// Host of the registry.
         host: String,
-        /// What was asked for.
+        /// Requested item.
         what: String,
     },
     /// The answer is that of another kind of server.
@@ -39,7 +39,7 @@ pub enum RegistryError {
     NotRegistry {
         /// URL of the request.
         url: String,
-        /// What was answered.
+        /// Description of the answer.
         what: String,
     },
     /// The registry redirects to another place.
@@ -65,7 +65,7 @@ pub enum RegistryError {
     Entry {
         /// Host of the registry.
         host: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         source: crate::EntryError,
     },
     /// A list has more pages than the limit.
@@ -86,7 +86,7 @@ pub enum RegistryError {
     Cache {
         /// The file.
         file: String,
-        /// What happened.
+        /// Description of the failure.
         what: String,
     },
 }

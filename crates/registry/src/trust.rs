@@ -1,4 +1,4 @@
-//! What is proved about an entry, and what is conspicuous. This is data only; callers word it.
+//! Proofs and conspicuous facts about an entry. This is data only; callers word it.
 
 use jiff::Timestamp;
 
@@ -43,7 +43,7 @@ const WELL_KNOWN: &[&str] = &[
     "terraform",
 ];
 
-/// What the signs depend on, besides the entry.
+/// Circumstances on which the signs depend, besides the entry.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TrustContext<'a> {

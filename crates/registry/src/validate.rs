@@ -26,7 +26,7 @@ pub struct Violation {
     pub path: String,
     /// Stable name of the rule.
     pub rule: &'static str,
-    /// What is wrong, and what is expected. Text of the entry is escaped.
+    /// Description of the problem, and the expected value. Text of the entry is escaped.
     pub what: String,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct ListedVersion {
     pub(crate) updated_at: Timestamp,
 }
 
-/// What the registry lists.
+/// Entries that the registry lists.
 #[derive(Clone, Debug)]
 pub(crate) struct Listing {
     pub(crate) versions: Vec<ListedVersion>,

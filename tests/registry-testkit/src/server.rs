@@ -22,7 +22,7 @@ use crate::packages::{
 };
 use crate::registry::{ListedVersion, Listing};
 
-/// What the registry does instead of answering as it should.
+/// Fault that replaces the right answer of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -26,7 +26,7 @@ pub(crate) const COMPLETIONS: [(&str, &str); 5] = [
     ("powershell", "_hospes.ps1"),
 ];
 
-/// What the program itself prints for packages.
+/// Files that the program itself prints for packages.
 #[derive(Debug)]
 pub(crate) struct Extras {
     /// Folder with the manual pages.

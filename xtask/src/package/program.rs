@@ -32,7 +32,7 @@ pub(crate) struct ProgramFile {
     pub(crate) path: PathBuf,
     /// Its platform.
     pub(crate) platform: &'static Platform,
-    /// What it requires.
+    /// Requirements of the program.
     pub(crate) library: CLibrary,
     /// True if it also requires the library of GCC, which Rust links for unwinding.
     pub(crate) needs_libgcc: bool,

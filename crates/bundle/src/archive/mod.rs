@@ -60,9 +60,9 @@ pub struct BundleEntry {
     pub size: u64,
     /// Size in the archive, in bytes.
     pub compressed_size: u64,
-    /// Whether this is a folder.
+    /// True if this is a folder.
     pub is_folder: bool,
-    /// Whether the archive says that it is executable.
+    /// True if the archive says that it is executable.
     pub is_executable: bool,
     method: CompressionMethod,
     wayfinder: ZipArchiveEntryWayfinder,
@@ -75,7 +75,7 @@ pub enum BundleError {
     /// A file cannot be read or written.
     #[error("cannot {action}")]
     Io {
-        /// What was tried.
+        /// Attempted action.
         action: String,
         /// Cause.
         source: io::Error,
@@ -89,7 +89,7 @@ pub enum BundleError {
     /// No ZIP, or a damaged one.
     #[error("the bundle is no intact ZIP archive: {why}")]
     Damaged {
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
     /// More than [`MAX_FILES`].
@@ -116,7 +116,7 @@ pub enum BundleError {
     Entry {
         /// Name in the archive.
         name: String,
-        /// Why it is refused.
+        /// Reason for the refusal.
         why: EntryProblem,
     },
     /// No manifest.

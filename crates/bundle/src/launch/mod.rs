@@ -169,7 +169,7 @@ pub struct Unfilled {
     pub part: LaunchPart,
     /// Reason.
     pub why: UnfilledReason,
-    /// Whether the part is this variable and nothing else.
+    /// True if the part is this variable and nothing else.
     pub is_whole_part: bool,
 }
 
@@ -278,7 +278,7 @@ pub enum LaunchError {
     Value {
         /// Key of the option.
         key: String,
-        /// What does not fit.
+        /// Description of the mismatch.
         why: ValueError,
     },
 }

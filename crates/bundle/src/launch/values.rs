@@ -135,7 +135,7 @@ pub enum ValueError {
     /// Wrong type.
     #[error("expected {expected}")]
     Kind {
-        /// What the option takes.
+        /// Expected kind of value.
         expected: &'static str,
     },
     /// Too small a number.

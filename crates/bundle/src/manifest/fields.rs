@@ -12,7 +12,7 @@ use super::{MAX_ELEMENTS, MAX_ISSUES};
 pub struct ManifestIssue {
     /// Path of the part, for example `server.mcp_config.args[0]`.
     pub path: String,
-    /// What is wrong, and what is expected.
+    /// Description of the problem, and the expected value.
     pub message: String,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for ManifestIssue {
 pub(super) struct Issues {
     pub(super) listed: Vec<ManifestIssue>,
     pub(super) more: usize,
-    /// Whether keys that the format does not have are accepted.
+    /// True if keys that the format does not have are accepted.
     pub(super) is_loose: bool,
     pub(super) unknown_keys: Vec<String>,
 }

@@ -57,11 +57,11 @@ pub struct Manifest {
     pub server: ServerConfig,
     /// Tools that the bundle names.
     pub tools: Vec<ToolEntry>,
-    /// Whether the server has more tools at run time.
+    /// True if the server has more tools at run time.
     pub tools_generated: bool,
     /// Prompts that the bundle names.
     pub prompts: Vec<PromptEntry>,
-    /// Whether the server has more prompts at run time.
+    /// True if the server has more prompts at run time.
     pub prompts_generated: bool,
     /// Search words.
     pub keywords: Vec<String>,
@@ -163,7 +163,7 @@ pub struct Localization {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// What runs it.
+    /// Runtime of the server.
     pub kind: ServerKind,
     /// Path of the main file in the bundle.
     pub entry_point: String,
@@ -171,7 +171,7 @@ pub struct ServerConfig {
     pub mcp_config: Option<McpConfig>,
 }
 
-/// What runs a server.
+/// Runtime of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerKind {
@@ -282,13 +282,13 @@ pub struct UserOption {
     pub title: String,
     /// Explanation.
     pub description: String,
-    /// Whether the person must give a value. A default does not replace it.
+    /// True if the person must give a value. A default does not replace it.
     pub required: bool,
     /// Default, of any type.
     pub default: Option<crate::launch::UserValue>,
-    /// Whether several values are possible.
+    /// True if several values are possible.
     pub multiple: bool,
-    /// Whether the value is a secret.
+    /// True if the value is a secret.
     pub sensitive: bool,
     /// Smallest number.
     pub min: Option<f64>,

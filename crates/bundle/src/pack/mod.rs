@@ -83,7 +83,7 @@ pub enum PackError {
     /// A file cannot be read or written.
     #[error("cannot {action}")]
     Io {
-        /// What was tried.
+        /// Attempted action.
         action: String,
         /// Cause.
         source: io::Error,

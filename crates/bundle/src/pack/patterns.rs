@@ -1,4 +1,4 @@
-//! What is not packed.
+//! Patterns of files that are not packed.
 
 use std::io;
 use std::path::Path;

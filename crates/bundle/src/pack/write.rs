@@ -13,7 +13,7 @@ use super::collect::CollectedFile;
 use super::{CollectedFiles, PackError};
 use crate::Bundle;
 
-/// What was written.
+/// Result of writing.
 pub(super) struct Written {
     pub(super) size: u64,
     pub(super) sha256: String,

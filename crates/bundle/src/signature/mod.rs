@@ -61,7 +61,7 @@ pub enum SignatureVerdict {
         signer: Signer,
         /// Name of the issuer as stated by the certificate.
         issuer: String,
-        /// Whether the name is certified for code signing by a trusted root.
+        /// True if the name is certified for code signing by a trusted root.
         trusted: bool,
         /// Reason why it is not trusted.
         untrusted_why: Option<String>,

@@ -16,7 +16,7 @@ struct Keys {
     home: tempfile::TempDir,
 }
 
-/// What a signature block says, as the reference tool reads it.
+/// Content of a signature block, as the reference tool reads it.
 fn split(file: &[u8]) -> Option<(&[u8], &[u8])> {
     let find = |text: &[u8], part: &[u8]| text.windows(part.len()).rposition(|window| window == part);
     let footer = find(file, b"MCPB_SIG_END")?;

@@ -1,10 +1,10 @@
-//! What a terminal can show: without colour, or with ASCII only. The screen is drawn with both, and its cells are
+//! Abilities of a terminal: without colour, or with ASCII only. The screen is drawn with both, and its cells are
 //! replaced afterwards.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
-/// What the terminal can show.
+/// Abilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScreenLook {
     pub(crate) has_colour: bool,

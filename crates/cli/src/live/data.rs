@@ -103,7 +103,7 @@ pub(crate) struct LiveData {
     pub(crate) waiting: Vec<WaitingRow>,
     pub(crate) servers: Vec<UpstreamStatus>,
     pub(crate) calls: CallSnapshot,
-    /// What was printed, the oldest first.
+    /// Printed lines, the oldest first.
     pub(crate) log: Vec<LogLine>,
     /// The log of the selected server.
     pub(crate) server_log: Vec<LogLine>,

@@ -1,4 +1,4 @@
-//! What is selected and shown, and the meaning of keys. Without a terminal, a clock or a host.
+//! Selection and view, and the meaning of keys. Without a terminal, a clock or a host.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) struct LiveState {
     pub(crate) rows: usize,
 }
 
-/// What fills the screen.
+/// View that fills the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LiveView {
     #[default]
@@ -42,7 +42,7 @@ pub(crate) enum LiveView {
     ServerLog,
     /// Everything that was printed.
     Log,
-    /// What is wrong with the selected server, and what mends it.
+    /// Problem of the selected server, and its remedy.
     Doctor,
     Keys,
 }

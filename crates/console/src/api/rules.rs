@@ -93,9 +93,9 @@ struct AffectedCall {
     application: Option<String>,
     server: String,
     subject: String,
-    /// What became of it: `allowed`, `asked, allowed`, `asked, denied`, `missed`, `denied`.
+    /// Outcome: `allowed`, `asked, allowed`, `asked, denied`, `missed`, `denied`.
     was: &'static str,
-    /// What the rule decides: `allow`, `ask` or `deny`.
+    /// Decision of the rule: `allow`, `ask` or `deny`.
     becomes: String,
 }
 

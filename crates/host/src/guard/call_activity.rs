@@ -72,9 +72,9 @@ pub struct ObservedCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallProgress {
-    /// What is done.
+    /// Amount that is done.
     pub done: f64,
-    /// What is to be done, if the server knows.
+    /// Total amount, if the server knows.
     pub total: Option<f64>,
     /// Message of the server.
     pub message: Option<String>,

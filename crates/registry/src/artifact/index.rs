@@ -8,7 +8,7 @@ use super::{ArtifactClient, ArtifactError, ResolvedArtifact, success, unexpected
 use crate::entry::Package;
 use crate::launch::is_sha256;
 
-/// What stands as it is in a segment of a path.
+/// Characters that are not encoded in a segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

@@ -85,7 +85,7 @@ pub enum ArtifactError {
     Unreachable {
         /// Host.
         host: String,
-        /// What happened.
+        /// Description of the failure.
         source: FetchError,
     },
     /// The answer is not one of such a registry.
@@ -93,7 +93,7 @@ pub enum ArtifactError {
     Unexpected {
         /// URL of the request.
         url: String,
-        /// What was answered.
+        /// Description of the answer.
         what: String,
     },
     /// The file is not the one of the entry.
@@ -121,7 +121,7 @@ pub enum ArtifactError {
     Write {
         /// The file.
         file: String,
-        /// What happened.
+        /// Description of the failure.
         what: String,
     },
 }

@@ -64,12 +64,12 @@ pub struct ServerEntry {
     /// Fields that this version of the format does not define.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
-    /// What the registry says about the entry. A sub-registry may leave it out. It is not part of `server.json`.
+    /// Statement of the registry about the entry. A sub-registry may leave it out. It is not part of `server.json`.
     #[serde(skip)]
     pub official: Option<OfficialMeta>,
 }
 
-/// What the official registry adds to an entry.
+/// Additions of the official registry to an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

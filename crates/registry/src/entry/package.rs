@@ -54,7 +54,7 @@ pub struct Package {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PostInstallInstruction {
-    /// What to do.
+    /// Instruction.
     #[serde(default, deserialize_with = "read::null_as_default")]
     pub description: String,
     /// Command that does it.

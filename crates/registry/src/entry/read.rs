@@ -28,7 +28,7 @@ pub enum EntryError {
     Field {
         /// Path of the field, such as `packages[0].transport`.
         path: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// A field has its name of before 2025-09-16.
@@ -46,7 +46,7 @@ pub enum EntryError {
         path: String,
         /// The limit.
         limit: usize,
-        /// What is counted.
+        /// Name of the counted items.
         unit: &'static str,
     },
 }

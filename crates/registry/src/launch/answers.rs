@@ -21,7 +21,7 @@ pub struct Answers(BTreeMap<String, Vec<String>>);
 pub struct AnswerProblem {
     /// Id of the question.
     pub question: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
 }
 

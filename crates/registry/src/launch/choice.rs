@@ -98,7 +98,7 @@ pub enum Obstacle {
     Invalid {
         /// Path in the entry.
         path: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// A kind of package from another package registry than usual.

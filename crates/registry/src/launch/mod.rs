@@ -42,7 +42,7 @@ pub struct LaunchSettings {
     pub container_program: Option<String>,
 }
 
-/// What is started or connected to.
+/// Plan of a start or of a connection.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LaunchPlan {
@@ -70,11 +70,11 @@ pub struct LaunchPlan {
     pub digest: Option<String>,
     /// Secrets and where they stand.
     pub secrets: Vec<PlannedSecret>,
-    /// What the command line grants to the server.
+    /// Permissions that the command line grants to the server.
     pub permissions: Vec<Permission>,
     /// Proposal for the sandbox.
     pub sandbox: SandboxSuggestion,
-    /// What a person should know.
+    /// Notices for a person.
     pub warnings: Vec<LaunchWarning>,
 }
 
@@ -124,7 +124,7 @@ pub enum InstallStep {
     },
 }
 
-/// What a person should know before a plan is carried out.
+/// Notice for a person before a plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchWarning {
@@ -166,7 +166,7 @@ pub enum LaunchWarning {
     Compiles,
     /// The publisher asks for a step after installing. It is not run.
     PostInstall {
-        /// What to do.
+        /// Instruction.
         description: String,
         /// Command that the publisher proposes.
         command: Option<String>,
@@ -190,7 +190,7 @@ pub enum LaunchError {
     Unsafe {
         /// Path in the entry.
         path: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// Answers are missing or wrong.

@@ -1,4 +1,4 @@
-//! What a command line grants to a server, and a proposal for its sandbox.
+//! Permissions that a command line grants to a server, and a proposal for its sandbox.
 
 use super::text::PlannedText;
 

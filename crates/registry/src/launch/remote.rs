@@ -14,7 +14,7 @@ use super::words;
 use super::{LaunchError, LaunchPlan, LaunchWarning};
 use crate::entry::{Remote, ServerEntry, TransportKind, read_escape};
 
-/// What stands as it is in a path or a query (RFC 3986 §2.3). The slash is added for paths.
+/// Characters that are not encoded in a path or a query (RFC 3986 §2.3). The slash is added for paths.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 

@@ -16,7 +16,7 @@ use super::{BundleReport, counted, describe, finding_json, shown, size_text};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, GREEN, RED, YELLOW, printable};
 
-/// What is known of a bundle file, and not of a folder.
+/// Facts about a bundle file that a folder does not have.
 struct FileFacts {
     size: u64,
     unpacked_size: u64,
@@ -144,7 +144,7 @@ fn describe_manifest(manifest: &Manifest, report: &mut BundleReport) {
     }
 }
 
-/// What the server reaches that the manifest does not say.
+/// Access of the server that the manifest does not declare.
 fn needs(manifest: &Manifest) -> &'static str {
     match manifest.server.kind {
         ServerKind::Node => "Node.js; it runs as you, with your files and the network, unless it is confined",

@@ -27,7 +27,7 @@ pub(crate) fn preset_line(preset: Preset) -> String {
     format!("preset {preset}: {asks}")
 }
 
-/// What is known once the host serves.
+/// Facts about a host that serves.
 pub(super) struct StartupText<'a> {
     /// URL of the endpoint, and the one that programs of this machine use.
     pub(super) url: &'a str,
