@@ -200,6 +200,13 @@ impl ServerConfig {
         }
     }
 
+    /// Returns the server without its place in a file, which changes with every line above it. Two of these are equal if
+    /// the servers are.
+    #[must_use]
+    pub(crate) fn without_source(&self) -> Self {
+        Self { source: ConfigSource::unwritten(""), ..self.clone() }
+    }
+
     /// Returns true if each user has a separate account at the server.
     #[must_use]
     pub fn is_per_user(&self) -> bool {

@@ -5,7 +5,6 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Item, TomlError};
 
 use super::ConfigLoader;
-use super::error::ConfigSource;
 use super::model::{HostConfig, ServerConfig};
 use super::own_text::server_toml;
 
@@ -75,8 +74,10 @@ fn check_addition(
         loader().parse(file, text).map_err(|errors| OwnFileError::NotAdded { reason: errors.to_string() })
     };
     let (old, new) = (read(before)?, read(after)?);
-    let expected = old.servers.iter().chain(servers.iter().map(|(server, _)| server)).map(unplaced);
-    let is_same = expected.eq(new.servers.iter().map(unplaced)) && old.rejected.len() == new.rejected.len();
+    let expected =
+        old.servers.iter().chain(servers.iter().map(|(server, _)| server)).map(ServerConfig::without_source);
+    let is_same = expected.eq(new.servers.iter().map(ServerConfig::without_source))
+        && old.rejected.len() == new.rejected.len();
     if is_same {
         Ok(())
     } else {
@@ -118,24 +119,18 @@ pub fn remove_server(file: &Path, text: &str, name: &str) -> Result<String, OwnF
     let read = |text: &str| loader().parse(file, text).map_err(|errors| failed(errors.to_string()));
     let old = read(text)?;
     let expected: Vec<ServerConfig> =
-        old.servers.iter().filter(|server| server.name != name).map(unplaced).collect();
+        old.servers.iter().filter(|server| server.name != name).map(ServerConfig::without_source).collect();
     // A file without servers is none to the reader.
     let is_same = match read(&after) {
         Ok(new) => {
             let rejected =
                 |config: &HostConfig| config.rejected.iter().filter(|one| one.name != name).count();
-            new.servers.iter().map(unplaced).eq(expected) && rejected(&old) == rejected(&new)
+            new.servers.iter().map(ServerConfig::without_source).eq(expected)
+                && rejected(&old) == rejected(&new)
         }
         Err(_) => expected.is_empty(),
     };
     if is_same { Ok(after) } else { Err(failed("the result would be read differently".to_owned())) }
-}
-
-/// Returns a server without its place in the file.
-fn unplaced(server: &ServerConfig) -> ServerConfig {
-    let mut server = server.clone();
-    server.source = ConfigSource::unwritten("");
-    server
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::launch::ServerLauncher;
 use super::pinned::{self, HostPins};
 use super::{Host, HostStartError, split_servers};
 use crate::catalogue::names::ServerPrefixes;
-use crate::config::{ConfigSource, HostConfig, ServerConfig};
+use crate::config::{HostConfig, ServerConfig};
 
 /// Result of [`Host::update_servers`]: names of servers, in alphabetical order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,16 +50,9 @@ impl std::fmt::Debug for ConfiguredServers {
 
 impl ConfiguredServers {
     pub(super) fn new(launcher: ServerLauncher, pins: Option<HostPins>, servers: &[ServerConfig]) -> Self {
-        let servers = servers.iter().map(|server| (server.name.clone(), without_place(server))).collect();
+        let servers = servers.iter().map(|server| (server.name.clone(), server.without_source())).collect();
         Self { launcher, pins, servers, ending: Vec::new() }
     }
-}
-
-/// Returns a configuration that compares equal to another of the same server.
-fn without_place(server: &ServerConfig) -> ServerConfig {
-    let mut server = server.clone();
-    server.source = ConfigSource::unwritten("");
-    server
 }
 
 impl Host {
@@ -79,7 +72,7 @@ impl Host {
         wanted.extend(configured.servers.values().filter(|server| invalid.contains(&server.name)).cloned());
         let is_deferred = |server: &ServerConfig| {
             let known = configured.servers.get(&server.name);
-            let is_new = known.is_none_or(|known| *known != without_place(server));
+            let is_new = known.is_none_or(|known| *known != server.without_source());
             is_new && (server.is_per_user() || known.is_some_and(ServerConfig::is_per_user))
         };
         changes
@@ -103,7 +96,7 @@ impl Host {
         for server in &wanted {
             match configured.servers.get(&server.name) {
                 None => changes.added.push(server.name.clone()),
-                Some(known) if *known == without_place(server) => continue,
+                Some(known) if *known == server.without_source() => continue,
                 Some(_) => changes.replaced.push(server.name.clone()),
             }
             new.push(server);
@@ -135,7 +128,7 @@ impl Host {
             pins.set(&wanted, members);
         }
         configured.servers =
-            wanted.iter().map(|server| (server.name.clone(), without_place(server))).collect();
+            wanted.iter().map(|server| (server.name.clone(), server.without_source())).collect();
         self.shared.epoch.bump();
         // In the background, since a server may take a while to end.
         configured.ending.retain(|ending| !ending.is_finished());
