@@ -139,6 +139,12 @@ pub(crate) fn shown(url: &Url) -> String {
     url.to_string()
 }
 
+/// Returns true if the base URL of a registry leads to this machine.
+#[must_use]
+pub fn is_local_registry(base_url: &str) -> bool {
+    Url::parse(base_url).is_ok_and(|url| is_loopback(&url))
+}
+
 /// Returns true if a URL of a user may be used: https, or http on this machine.
 pub(crate) fn is_allowed_base(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))

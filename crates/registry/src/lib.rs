@@ -66,6 +66,7 @@ pub use self::entry::{
     ServerEntry, Transport, TransportKind,
 };
 pub use self::error::RegistryError;
+pub use self::fetch::is_local_registry;
 pub use self::launch::{
     AnswerProblem, Answers, Choice, InstallStep, LaunchError, LaunchOption, LaunchPlan, LaunchSettings,
     LaunchWarning, NetworkSuggestion, Obstacle, OptionReason, Permission, PlannedSecret, PlannedText,

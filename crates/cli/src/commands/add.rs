@@ -60,7 +60,9 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let found = find::find(source, &args, may_ask, output).await?;
     let named = |full: &str| args.local_name.clone().unwrap_or_else(|| local_name(full, is_taken));
     let mut planned = match found {
-        FoundServer::Bundle(file) => bundle::plan(&file, None, |_| {}, &named, &args, may_ask, output)?,
+        FoundServer::Bundle(file) => {
+            bundle::plan((&file, None), None, |_| {}, &named, &args, may_ask, output)?
+        }
         FoundServer::Entry { entry, registry } => {
             let known: Vec<&str> = existing
                 .iter()
@@ -97,6 +99,9 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         }
     }
     let mut ending = InterruptListener::new()?;
+    if let Some(folder) = &mut planned.folder {
+        folder.unpack()?;
+    }
     let begun = Instant::now();
     let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
     let work = async {

@@ -6,6 +6,8 @@ use std::time::SystemTime;
 use hospes_bundle::signature::{CertificateValidity, Signer};
 use hospes_bundle::{Bundle, Launch, Places, Platform, SignatureVerdict, TrustRoots, UserValues};
 
+use tempfile::TempDir;
+
 use super::answers::{self, AskedValue};
 use super::draft::ServerDraft;
 use super::plan::PlannedServer;
@@ -18,14 +20,28 @@ use crate::paths;
 /// Length of the part of the hash that distinguishes bundles of the same name and version.
 const SHORT_HASH: usize = 12;
 
-/// Folder of an unpacked bundle. It is removed on drop if it is new and was not kept.
-#[derive(Debug)]
+/// Folder of a bundle. It is removed on drop if [`BundleFolder::unpack`] made it and it was not kept.
 pub(super) struct BundleFolder {
+    bundle: Bundle,
+    /// Folder of the downloaded file, which is removed on drop.
+    _download: Option<TempDir>,
     path: PathBuf,
     is_temporary: bool,
 }
 
 impl BundleFolder {
+    /// Unpacks the bundle, unless the same one is there already.
+    pub(super) fn unpack(&mut self) -> CliResult {
+        if self.path.exists() {
+            return Ok(());
+        }
+        self.bundle.unpack(&self.path).map_err(|error| {
+            CliError::usage("the bundle cannot be unpacked").with_cause(&error).hint("nothing was added")
+        })?;
+        self.is_temporary = true;
+        Ok(())
+    }
+
     /// Keeps the folder.
     pub(super) fn keep(mut self) {
         self.is_temporary = false;
@@ -42,10 +58,10 @@ impl Drop for BundleFolder {
     }
 }
 
-/// Plans the start of the server in a bundle: checks the file, asks for values, and unpacks it. `entry` is its full name
-/// in the registry, if it is from there, and `head` writes the rows about its origin.
+/// Plans the start of the server in a bundle: checks the file and asks for values. `entry` is its full name in the
+/// registry, if it is from there, and `head` writes the rows about its origin.
 pub(super) fn plan(
-    file: &Path,
+    (file, download): (&Path, Option<TempDir>),
     entry: Option<&str>,
     head: impl FnOnce(&mut Screen),
     named: &impl Fn(&str) -> String,
@@ -136,11 +152,7 @@ pub(super) fn plan(
         screen.row("privacy", policy);
     }
 
-    let is_temporary = !folder.exists() && !args.dry_run;
-    if is_temporary {
-        bundle.unpack(&folder).map_err(|error| failed(&error))?;
-    }
-    let folder = BundleFolder { path: folder, is_temporary };
+    let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
     Ok(PlannedServer { draft, screen: screen.text(), folder: Some(folder) })
 }
 

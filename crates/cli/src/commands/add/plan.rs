@@ -4,8 +4,8 @@ use std::path::Path;
 
 use hospes_registry::{
     Answers, ArtifactClient, Choice, DownloadProgress, LaunchOption, LaunchPlan, LaunchSettings, Package,
-    PackageRegistries, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, launch_options, questions,
-    trust_signs,
+    PackageRegistries, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, is_local_registry,
+    launch_options, questions, trust_signs,
 };
 
 use super::answers::{self, AskedValue};
@@ -23,7 +23,7 @@ pub(super) struct PlannedServer {
     pub(super) draft: ServerDraft,
     /// Text for the person: the command and its permissions.
     pub(super) screen: String,
-    /// Folder of the bundle, which is removed unless the server is added.
+    /// Folder of the bundle, which is unpacked before the start, and removed unless the server is added.
     pub(super) folder: Option<BundleFolder>,
 }
 
@@ -93,13 +93,7 @@ fn package_registries(args: &AddArgs) -> PackageRegistries {
         registries.pypi = index.trim_end_matches('/').trim_end_matches("/simple").to_owned();
     }
     // A registry on this machine may list files of this machine.
-    let base = args.registry.registry.as_deref().and_then(|base| url::Url::parse(base).ok());
-    registries.local_bundles = base.is_some_and(|base| match base.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    });
+    registries.local_bundles = args.registry.registry.as_deref().is_some_and(is_local_registry);
     registries
 }
 
@@ -131,7 +125,7 @@ pub(super) async fn plan(
         let file = folder.path().join("server.mcpb");
         download(package, &file, args, output).await?;
         let entry_name = registry.map(|_| entry.name.as_str());
-        return bundle::plan(&file, entry_name, head, named, args, may_ask, output);
+        return bundle::plan((&file, Some(folder)), entry_name, head, named, args, may_ask, output);
     }
     let asked = questions(entry, option.choice);
     if may_ask && !asked.is_empty() {
