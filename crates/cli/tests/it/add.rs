@@ -152,6 +152,32 @@ fn a_bundle_is_added_if_its_hash_is_right() {
     assert!(!house.config().contains("other"));
 }
 
+/// The unpacked folder of a bundle goes with a server that does not start.
+#[test]
+fn the_folder_of_a_bundle_that_does_not_start_is_removed() {
+    let house = AddHouse::new();
+    std::fs::create_dir(house.house.path("bad")).unwrap();
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "bad", "version": "1.0.0", "description": "Ends at once",
+        "author": { "name": "Tests" },
+        "server": {
+            "type": "binary", "entry_point": "end.sh",
+            "mcp_config": { "command": "sh", "args": ["${__dirname}/end.sh"] },
+        },
+    });
+    house.house.write("bad/manifest.json", &manifest.to_string());
+    house.house.write("bad/end.sh", "pwd > \"$HOME/was-here\"; exit 3\n");
+    std::fs::create_dir(house.house.path("home")).unwrap();
+    let packed = house.run(&["bundle", "bad", "--output", "bad.mcpb"]);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let failed = house.run(&["add", "--yes", "./bad.mcpb"]);
+    assert_eq!(failed.code, Some(4), "{failed:?}");
+    let folder = house.house.read("home/was-here");
+    assert!(folder.contains("hospes/bundles/bad/1.0.0-"), "it ran in its folder: {folder}");
+    assert!(!std::path::Path::new(folder.trim()).exists(), "{folder}");
+    assert_eq!(house.config(), "");
+}
+
 /// Without a terminal and without `--yes`, nothing is started, and the plan is shown.
 #[test]
 fn without_a_person_nothing_is_added() {
