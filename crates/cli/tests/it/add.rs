@@ -82,6 +82,12 @@ fn a_name_becomes_an_answered_call_within_a_minute_and_three_keys() {
     eprintln!("from the name to the answer: {took:?}, {keys} keys beside the secret");
     assert!(took <= FIRST_CALL && keys <= 3, "{took:?}, {keys} keys");
 
+    // The person's yes has accepted the definitions: no host holds them back.
+    let pins = house.run(&["pins", "list", "--json"]);
+    let pins: Value = serde_json::from_str(&pins.stdout).unwrap();
+    assert_eq!((&pins[0]["server"], &pins[0]["state"]), (&json!("clock-npm"), &json!("accepted")), "{pins}");
+    assert_ne!(pins[0]["decidedBy"], "first use", "{pins}");
+
     let config = house.config();
     assert!(config.contains("registry = \"io.github.loopback/clock-npm\""), "{config}");
     assert!(config.contains("digest = \"sha512-"), "{config}");
