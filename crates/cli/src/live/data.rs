@@ -31,7 +31,7 @@ pub(crate) struct LiveSources {
 }
 
 impl LiveSources {
-    /// Begins to watch a host. `notice` stands above the servers.
+    /// Begins to watch a host. `notice` stands above the servers for as long as all of them are built-in ones.
     pub(crate) fn new(host: &hospes_host::Host, endpoint: String, notice: Vec<String>) -> Self {
         let guard = host.guard().cloned();
         Self {
@@ -69,13 +69,16 @@ impl LiveSources {
             (_, Some(preset)) => format!("preset {preset}"),
             _ => "policy".to_owned(),
         };
+        // It is about the built-in servers, which end when a configuration is written.
+        let is_builtin = status.servers.iter().all(|server| server.transport == "builtin");
+        let notice = if is_builtin { self.notice.clone() } else { Vec::new() };
         LiveData {
             now: Timestamp::now(),
             version: status.version,
             endpoint: self.endpoint.clone(),
             uptime: Duration::from_millis(status.uptime_ms),
             rules,
-            notice: self.notice.clone(),
+            notice,
             problem: status.record_problem,
             waiting: waiting.iter().map(WaitingRow::of).collect(),
             servers: status.servers,

@@ -333,3 +333,19 @@ fn without_a_configuration_the_next_steps_are_named() {
     terminal.type_keys("q");
     assert_eq!(terminal.wait(), 0);
 }
+
+/// The first steps stand there for as long as the built-in servers run.
+#[test]
+fn the_first_steps_go_when_a_configuration_is_written() {
+    let house = House::new();
+    let mut command = house.command(&["up", "--listen", "127.0.0.1:0", "--console", "off"]);
+    command.env_remove("CI").env_remove("NO_COLOR");
+    let terminal = Terminal::start(&command, 100, 30);
+    terminal.sees("No configuration");
+    let server = house.server("one", &["greet"], "");
+    let script = server["args"][0].as_str().unwrap();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", &format!("[servers.one]\ncommand = [\"sh\", \"{script}\"]\n"));
+    terminal.sees("● one");
+    terminal.until("no first steps", |screen| !screen.contents().contains("No configuration"));
+}
