@@ -58,7 +58,7 @@ pub struct RegistryClient {
 /// An answer, with its age.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Answer<T> {
+pub struct RegistryAnswer<T> {
     /// The answer itself.
     pub value: T,
     /// Where it comes from.
@@ -156,7 +156,11 @@ impl RegistryClient {
     ///
     /// # Errors
     /// If the registry is not reached and the cache has no answer.
-    pub async fn search(&self, query: &str, limit: usize) -> Result<Answer<SearchResults>, RegistryError> {
+    pub async fn search(
+        &self,
+        query: &str,
+        limit: usize,
+    ) -> Result<RegistryAnswer<SearchResults>, RegistryError> {
         let query_words = SearchQuery::new(query);
         let Some(mut times) = self.cache.list_times(self.base_url()).await? else {
             return self.search_at_server(&query_words, limit).await;
@@ -174,18 +178,18 @@ impl RegistryClient {
         }
         let (entries, total) = self.cache.search(self.base_url(), query_words, limit).await?;
         let age = self.age(times.changed_at);
-        Ok(Answer { value: SearchResults { entries, total }, source, age, offline })
+        Ok(RegistryAnswer { value: SearchResults { entries, total }, source, age, offline })
     }
 
     async fn search_at_server(
         &self,
         query: &SearchQuery,
         limit: usize,
-    ) -> Result<Answer<SearchResults>, RegistryError> {
+    ) -> Result<RegistryAnswer<SearchResults>, RegistryError> {
         let longest = query.words().iter().max_by_key(|word| word.len()).cloned().unwrap_or_default();
         let mut cursor: Option<String> = None;
         let mut found: Vec<ServerEntry> = Vec::new();
-        let mut whole: Option<Answer<()>> = None;
+        let mut whole: Option<RegistryAnswer<()>> = None;
         for _ in 0..MAX_SEARCH_PAGES {
             let mut url = self.servers_url();
             {
@@ -199,11 +203,11 @@ impl RegistryClient {
                 }
             }
             let page = self.cached(&url, "the list of servers", false).await?;
-            let Answer { value: body, source, age, offline } = page;
+            let RegistryAnswer { value: body, source, age, offline } = page;
             // The answer is as old as its oldest page.
             whole = Some(match whole {
                 Some(known) if known.age > age => known,
-                _ => Answer { value: (), source, age, offline },
+                _ => RegistryAnswer { value: (), source, age, offline },
             });
             let page = self.page(&url, &body)?;
             found.extend(page.entries);
@@ -226,14 +230,14 @@ impl RegistryClient {
         let (source, age, offline) = whole.map_or((AnswerSource::Server, Duration::ZERO, None), |whole| {
             (whole.source, whole.age, whole.offline)
         });
-        Ok(Answer { value: SearchResults { entries, total }, source, age, offline })
+        Ok(RegistryAnswer { value: SearchResults { entries, total }, source, age, offline })
     }
 
     /// Returns all versions of a server, the newest first. Deleted ones are left out.
     ///
     /// # Errors
     /// If there is no such server, or the registry is not reached and the cache has no answer.
-    pub async fn versions(&self, name: &str) -> Result<Answer<Vec<ServerEntry>>, RegistryError> {
+    pub async fn versions(&self, name: &str) -> Result<RegistryAnswer<Vec<ServerEntry>>, RegistryError> {
         check_name(name)?;
         let url = self.path_url(&[name, "versions"]);
         let answer = self.cached(&url, &format!("server `{}`", read_escape(name)), true).await?;
@@ -245,7 +249,12 @@ impl RegistryClient {
             let by_time = published(right).cmp(&published(left));
             by_time.then_with(|| crate::version::compare_versions(&right.version, &left.version))
         });
-        Ok(Answer { value: versions, source: answer.source, age: answer.age, offline: answer.offline })
+        Ok(RegistryAnswer {
+            value: versions,
+            source: answer.source,
+            age: answer.age,
+            offline: answer.offline,
+        })
     }
 
     /// Returns one version of a server, or the newest.
@@ -256,7 +265,7 @@ impl RegistryClient {
         &self,
         name: &str,
         version: Option<&str>,
-    ) -> Result<Answer<ServerEntry>, RegistryError> {
+    ) -> Result<RegistryAnswer<ServerEntry>, RegistryError> {
         check_name(name)?;
         let version = version.unwrap_or("latest");
         if version.is_empty() || version.len() > 255 || matches!(version, "." | "..") {
@@ -287,7 +296,7 @@ impl RegistryClient {
             let what = format!("the answer is about `{}`", read_escape(&entry.name));
             return Err(RegistryError::NotRegistry { url: shown(&url), what });
         }
-        Ok(Answer { value: entry, source: answer.source, age: answer.age, offline: answer.offline })
+        Ok(RegistryAnswer { value: entry, source: answer.source, age: answer.age, offline: answer.offline })
     }
 
     /// Returns the entry of the list, if the registry is not reached.
@@ -296,16 +305,18 @@ impl RegistryClient {
         name: &str,
         version: &str,
         error: RegistryError,
-    ) -> Result<Answer<ServerEntry>, RegistryError> {
+    ) -> Result<RegistryAnswer<ServerEntry>, RegistryError> {
         let times = self.cache.list_times(self.base_url()).await?;
         let listed = self.cache.listed(self.base_url(), name).await?;
         match (times, listed) {
-            (Some(times), Some(entry)) if version == "latest" || entry.version == version => Ok(Answer {
-                value: entry,
-                source: AnswerSource::Cache,
-                age: self.age(times.changed_at),
-                offline: Some(error),
-            }),
+            (Some(times), Some(entry)) if version == "latest" || entry.version == version => {
+                Ok(RegistryAnswer {
+                    value: entry,
+                    source: AnswerSource::Cache,
+                    age: self.age(times.changed_at),
+                    offline: Some(error),
+                })
+            }
             _ => Err(error),
         }
     }
@@ -377,10 +388,15 @@ impl RegistryClient {
 
     /// Returns the body of a successful answer, from the cache if it is younger than 10 minutes, or if the registry is not
     /// reached. What was not found is dropped from the cache.
-    async fn cached(&self, url: &Url, what: &str, is_entry: bool) -> Result<Answer<Vec<u8>>, RegistryError> {
+    async fn cached(
+        &self,
+        url: &Url,
+        what: &str,
+        is_entry: bool,
+    ) -> Result<RegistryAnswer<Vec<u8>>, RegistryError> {
         let target = target(url);
         let stored = self.cache.answer(self.base_url(), &target).await?;
-        let from_cache = |stored: StoredAnswer, offline| Answer {
+        let from_cache = |stored: StoredAnswer, offline| RegistryAnswer {
             age: self.age(stored.fetched_at),
             value: stored.body,
             source: AnswerSource::Cache,
@@ -417,7 +433,7 @@ impl RegistryClient {
                 body
             }
         };
-        Ok(Answer { value: body, source: AnswerSource::Server, age: Duration::ZERO, offline: None })
+        Ok(RegistryAnswer { value: body, source: AnswerSource::Server, age: Duration::ZERO, offline: None })
     }
 
     async fn get(&self, url: &Url, headers: &HeaderMap) -> Result<JsonResponse, RegistryError> {

@@ -1,7 +1,7 @@
 //! Client of MCP registries: entries, search with a cache, and how a listed server is started.
 //!
 //! ```no_run
-//! use hospes_registry::{Answers, LaunchPlan, LaunchSettings, RegistryClient, launch_options, questions};
+//! use hospes_registry::{LaunchAnswers, LaunchPlan, LaunchSettings, RegistryClient, launch_options, questions};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let registry = RegistryClient::new(hospes_registry::DEFAULT_REGISTRY, Some("registry.db".into()))?;
@@ -10,7 +10,7 @@
 //! }
 //! let entry = registry.entry("com.example/weather", None).await?.value;
 //! let option = &launch_options(&entry)[0];
-//! let mut answers = Answers::new();
+//! let mut answers = LaunchAnswers::new();
 //! for question in questions(&entry, option.choice) {
 //!     answers.set(&question.id, "an answer");
 //! }
@@ -32,7 +32,7 @@
 //! | Module | Content |
 //! |---|---|
 //! | `entry` | [`ServerEntry`] and its parts; lenient reading |
-//! | `validate` | the strict rules as a list of [`Violation`]s |
+//! | `validate` | the strict rules as a list of [`EntryViolation`]s |
 //! | `client`, `fetch`, `error` | [`RegistryClient`] and its HTTP requests |
 //! | `cache`, `rank` | SQLite cache of lists and answers; order of search results |
 //! | `launch` | [`launch_options`], [`questions`], [`LaunchPlan`] |
@@ -59,22 +59,24 @@ pub use self::artifact::{
     ResolvedArtifact,
 };
 pub use self::card::{domain_cards, endpoint_card};
-pub use self::client::{Answer, AnswerSource, RefreshMode, RefreshReport, RegistryClient, SearchResults};
+pub use self::client::{
+    AnswerSource, RefreshMode, RefreshReport, RegistryAnswer, RegistryClient, SearchResults,
+};
 pub use self::entry::{
-    Argument, ArgumentKind, EntryError, EntryStatus, Icon, Input, InputFormat, KeyValueInput,
+    ArgumentKind, EntryArgument, EntryError, EntryInput, EntryStatus, Icon, InputFormat, KeyValueInput,
     MAX_ENTRY_BYTES, OfficialMeta, Package, PostInstallInstruction, RegistryType, Remote, Repository,
     ServerEntry, Transport, TransportKind,
 };
 pub use self::error::RegistryError;
 pub use self::fetch::is_local_registry;
 pub use self::launch::{
-    AnswerProblem, Answers, Choice, InstallStep, LaunchError, LaunchOption, LaunchPlan, LaunchSettings,
-    LaunchWarning, NetworkSuggestion, Obstacle, OptionReason, Permission, PlannedSecret, PlannedText,
-    Question, QuestionKind, QuestionTarget, SandboxSuggestion, SecretPosition, TextPart, launch_options,
-    local_name, own_domain, questions,
+    AnswerProblem, InstallStep, LaunchAnswers, LaunchChoice, LaunchError, LaunchOption, LaunchPlan,
+    LaunchQuestion, LaunchSettings, LaunchWarning, NetworkSuggestion, Obstacle, OptionReason, Permission,
+    PlannedSecret, PlannedText, QuestionKind, QuestionTarget, SandboxSuggestion, SecretPosition, TextPart,
+    launch_options, local_name, own_domain, questions,
 };
 pub use self::trust::{Publisher, TrustContext, TrustSign, publisher, trust_signs};
-pub use self::validate::{Violation, validate};
+pub use self::validate::{EntryViolation, validate};
 
 /// Base URL of the official registry.
 pub const DEFAULT_REGISTRY: &str = "https://registry.modelcontextprotocol.io";

@@ -21,7 +21,7 @@ const SCHEMA_URL: (&str, &str) = ("https://static.modelcontextprotocol.io/schema
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Violation {
+pub struct EntryViolation {
     /// Path of the field, such as `packages[0].version`.
     pub path: String,
     /// Stable name of the rule.
@@ -32,7 +32,7 @@ pub struct Violation {
 
 /// Checks a `server.json`. The list is empty if it may be published. At most 100 violations are listed.
 #[must_use]
-pub fn validate(server: &Value) -> Vec<Violation> {
+pub fn validate(server: &Value) -> Vec<EntryViolation> {
     let mut report = ViolationReport::default();
     match server {
         Value::Object(server) => check_server(server, &mut report),
@@ -43,13 +43,13 @@ pub fn validate(server: &Value) -> Vec<Violation> {
 
 /// Collects violations.
 #[derive(Default)]
-struct ViolationReport(Vec<Violation>);
+struct ViolationReport(Vec<EntryViolation>);
 
 impl ViolationReport {
     fn add(&mut self, path: &str, rule: &'static str, what: impl Into<String>) {
         if self.0.len() < MAX_VIOLATIONS {
             let path = if path.is_empty() { "the entry".to_owned() } else { read_escape(path) };
-            self.0.push(Violation { path, rule, what: what.into() });
+            self.0.push(EntryViolation { path, rule, what: what.into() });
         }
     }
 

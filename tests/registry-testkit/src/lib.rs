@@ -13,7 +13,7 @@ mod registry;
 mod server;
 
 pub use self::packages::{BUNDLE_MANIFEST, CLOCK_VERSIONS, sha256_hex};
-pub use self::server::{Fault, RegistryServer};
+pub use self::server::{RegistryFault, RegistryServer};
 
 use serde_json::Value;
 

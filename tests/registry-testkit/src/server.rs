@@ -25,7 +25,7 @@ use crate::registry::{ListedVersion, Listing};
 /// Fault that replaces the right answer of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum RegistryFault {
     /// Sends a page of HTML.
     Html,
     /// Sends this text as JSON.
@@ -57,7 +57,7 @@ pub struct RegistryServer {
 struct ServerState {
     base: String,
     listing: Listing,
-    fault: Option<Fault>,
+    fault: Option<RegistryFault>,
     requests: Vec<String>,
     not_modified: usize,
     files: HashMap<String, Bytes>,
@@ -200,7 +200,7 @@ impl RegistryServer {
     }
 
     /// Lets the registry fail, or work again.
-    pub fn set_fault(&self, fault: Option<Fault>) {
+    pub fn set_fault(&self, fault: Option<RegistryFault>) {
         self.state.lock().fault = fault;
     }
 
@@ -295,7 +295,7 @@ fn respond_to(state: &ServerState, request: &TestRequest) -> (TestResponse, Opti
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let response = match segments.as_slice() {
         ["v0.1", ..] => match &state.fault {
-            Some(Fault::Slow(time)) => return (state.listing.answer(request), Some(*time)),
+            Some(RegistryFault::Slow(time)) => return (state.listing.answer(request), Some(*time)),
             Some(fault) => fail(fault, request),
             None => state.listing.answer(request),
         },
@@ -318,23 +318,23 @@ fn respond_to(state: &ServerState, request: &TestRequest) -> (TestResponse, Opti
     (response, None)
 }
 
-fn fail(fault: &Fault, request: &TestRequest) -> TestResponse {
+fn fail(fault: &RegistryFault, request: &TestRequest) -> TestResponse {
     let page =
         |cursor: String| json_response(200, &json!({ "servers": [], "metadata": { "nextCursor": cursor } }));
     match fault {
-        Fault::Html => respond(200, "text/html", "<!doctype html><title>Sign in</title>"),
-        Fault::Body(text) => respond(200, "application/json", text.clone()),
-        Fault::Status(status) => {
+        RegistryFault::Html => respond(200, "text/html", "<!doctype html><title>Sign in</title>"),
+        RegistryFault::Body(text) => respond(200, "application/json", text.clone()),
+        RegistryFault::Status(status) => {
             json_response(*status, &json!({ "error": "the registry is busy\u{1b}[31m" }))
         }
-        Fault::Redirect(to) => with_header(respond(302, "text/plain", ""), "location", to),
-        Fault::SameCursor => page("same".to_owned()),
-        Fault::EndlessPages => {
+        RegistryFault::Redirect(to) => with_header(respond(302, "text/plain", ""), "location", to),
+        RegistryFault::SameCursor => page("same".to_owned()),
+        RegistryFault::EndlessPages => {
             let number: usize = request.get("cursor").and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
             page((number + 1).to_string())
         }
-        Fault::Huge(bytes) => respond(200, "application/json", vec![b' '; *bytes]),
-        Fault::Slow(_) => not_found("Path"),
+        RegistryFault::Huge(bytes) => respond(200, "application/json", vec![b' '; *bytes]),
+        RegistryFault::Slow(_) => not_found("Path"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hospes_registry::{
-    Answer, AnswerSource, EntryStatus, RefreshMode, RegistryClient, SearchResults, ServerEntry,
+    AnswerSource, EntryStatus, RefreshMode, RegistryAnswer, RegistryClient, SearchResults, ServerEntry,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -76,7 +76,7 @@ fn first_part(error: &hospes_registry::RegistryError) -> String {
 fn explain_nothing(
     registry: &RegistryClient,
     query: &str,
-    answer: &Answer<SearchResults>,
+    answer: &RegistryAnswer<SearchResults>,
     output: CliOutput,
 ) {
     let host = printable(registry.host());
@@ -92,7 +92,7 @@ fn explain_nothing(
 }
 
 /// Formats the line after the results: how many there are, and how old they are.
-fn summary(registry: &RegistryClient, answer: &Answer<SearchResults>) -> String {
+fn summary(registry: &RegistryClient, answer: &RegistryAnswer<SearchResults>) -> String {
     let (shown, total) = (answer.value.entries.len(), answer.value.total);
     let count = match (shown, total) {
         (1, 1) => "1 server".to_owned(),
@@ -183,7 +183,7 @@ fn clip(text: &str, width: usize) -> String {
     clipped
 }
 
-fn to_json(registry: &RegistryClient, answer: &Answer<SearchResults>) -> serde_json::Value {
+fn to_json(registry: &RegistryClient, answer: &RegistryAnswer<SearchResults>) -> serde_json::Value {
     let servers: Vec<serde_json::Value> = answer
         .value
         .entries

@@ -59,7 +59,7 @@ fn failures_say_what_to_do() {
     let registry = RegistryServer::start();
     let house = House::new();
     let url = registry.url();
-    registry.set_fault(Some(hospes_registry_testkit::Fault::Html));
+    registry.set_fault(Some(hospes_registry_testkit::RegistryFault::Html));
     let (code, _, err) = texts(&house, &["search", "x", "--registry", &url]);
     assert_eq!(code, 1);
     assert!(err.contains("a page of HTML") && err.contains("hint: check the URL"), "{err}");

@@ -11,7 +11,7 @@ use super::read;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Input {
+pub struct EntryInput {
     /// Text that explains the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -71,14 +71,14 @@ pub struct KeyValueInput {
     pub name: String,
     /// Its value.
     #[serde(flatten)]
-    pub input: Input,
+    pub input: EntryInput,
 }
 
 /// An argument of a command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Argument {
+pub struct EntryArgument {
     /// Positional or named.
     #[serde(rename = "type")]
     pub kind: ArgumentKind,
@@ -93,7 +93,7 @@ pub struct Argument {
     pub is_repeated: bool,
     /// Its value.
     #[serde(flatten)]
-    pub input: Input,
+    pub input: EntryInput,
 }
 
 /// Kind of an argument.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use self::input::{Argument, ArgumentKind, Input, InputFormat, KeyValueInput};
+pub use self::input::{ArgumentKind, EntryArgument, EntryInput, InputFormat, KeyValueInput};
 pub use self::package::{Package, PostInstallInstruction, RegistryType, Remote, Transport, TransportKind};
 pub(crate) use self::read::escape as read_escape;
 use self::read::read_json;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::input::{Argument, Input, KeyValueInput};
+use super::input::{EntryArgument, EntryInput, KeyValueInput};
 use super::read;
 
 /// A package that runs on this machine.
@@ -34,10 +34,10 @@ pub struct Package {
     pub transport: Transport,
     /// Arguments of the program that runs the package.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub runtime_arguments: Vec<Argument>,
+    pub runtime_arguments: Vec<EntryArgument>,
     /// Arguments of the package.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub package_arguments: Vec<Argument>,
+    pub package_arguments: Vec<EntryArgument>,
     /// Environment variables of the server.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub environment_variables: Vec<KeyValueInput>,
@@ -173,7 +173,7 @@ pub struct Remote {
     pub headers: Vec<KeyValueInput>,
     /// Variables of the URL, by name.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub variables: BTreeMap<String, Input>,
+    pub variables: BTreeMap<String, EntryInput>,
     /// Fields that this version of the format does not define.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

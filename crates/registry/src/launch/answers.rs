@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::questions::{Question, QuestionKind};
+use super::questions::{LaunchQuestion, QuestionKind};
 use crate::entry::read_escape;
 
 /// Maximum length of an answer, in bytes.
@@ -12,7 +12,7 @@ const MAX_ANSWER_BYTES: usize = 32 * 1024;
 /// Answers, by the ids of the questions. A repeated question may have several. `Debug` does not show them, because some
 /// are secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Answers(BTreeMap<String, Vec<String>>);
+pub struct LaunchAnswers(BTreeMap<String, Vec<String>>);
 
 /// A missing or wrong answer. The answer itself is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub struct AnswerProblem {
     pub what: String,
 }
 
-impl Answers {
+impl LaunchAnswers {
     /// Creates no answers.
     #[must_use]
     pub fn new() -> Self {
@@ -61,7 +61,7 @@ impl Answers {
     }
 
     /// Returns the answers of a question, or its default. Empty answers count as none.
-    pub(super) fn or_default(&self, question: &Question) -> Vec<String> {
+    pub(super) fn or_default(&self, question: &LaunchQuestion) -> Vec<String> {
         let given: Vec<String> =
             self.of(&question.id).iter().filter(|answer| !answer.is_empty()).cloned().collect();
         match (&question.default, given.is_empty()) {
@@ -71,7 +71,7 @@ impl Answers {
     }
 
     /// Checks the answers of all questions. Defaults are checked too.
-    pub(super) fn check(&self, questions: &[Question]) -> Vec<AnswerProblem> {
+    pub(super) fn check(&self, questions: &[LaunchQuestion]) -> Vec<AnswerProblem> {
         let mut problems = Vec::new();
         for question in questions {
             let mut problem =
@@ -100,7 +100,7 @@ impl Answers {
     }
 }
 
-impl Question {
+impl LaunchQuestion {
     /// Returns what is wrong with an answer.
     #[must_use]
     pub fn problem_of(&self, answer: &str) -> Option<String> {
@@ -134,7 +134,7 @@ fn is_decimal(text: &str) -> bool {
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for LaunchAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }

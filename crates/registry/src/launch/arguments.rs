@@ -1,23 +1,23 @@
 //! Filling answers into arguments and values.
 
-use super::answers::{AnswerProblem, Answers};
+use super::answers::{AnswerProblem, LaunchAnswers};
 use super::questions::{InputPlace, PlacedQuestion, QuestionKind, is_fixed_flag};
 use super::template::{Piece, pieces};
 use super::text::PlannedText;
 use super::{LaunchError, LaunchWarning};
-use crate::entry::{Argument, ArgumentKind, Input, InputFormat};
+use crate::entry::{ArgumentKind, EntryArgument, EntryInput, InputFormat};
 
 /// Fills the answers into the inputs of one choice.
 pub(super) struct InputFiller<'a> {
     placed: Vec<PlacedQuestion>,
-    answers: &'a Answers,
+    answers: &'a LaunchAnswers,
     pub(super) warnings: Vec<LaunchWarning>,
     pub(super) folders: Vec<String>,
 }
 
 impl<'a> InputFiller<'a> {
     /// Creates a filler, after a check of all answers.
-    pub(super) fn new(placed: Vec<PlacedQuestion>, answers: &'a Answers) -> Result<Self, LaunchError> {
+    pub(super) fn new(placed: Vec<PlacedQuestion>, answers: &'a LaunchAnswers) -> Result<Self, LaunchError> {
         let questions: Vec<_> = placed.iter().map(|placed| placed.question.clone()).collect();
         let problems = answers.check(&questions);
         if !problems.is_empty() {
@@ -36,7 +36,7 @@ impl<'a> InputFiller<'a> {
     /// Returns the texts of an argument, as items of a command line.
     pub(super) fn argument(
         &mut self,
-        argument: &Argument,
+        argument: &EntryArgument,
         place: InputPlace,
     ) -> Result<Vec<PlannedText>, LaunchError> {
         let name = argument.name.clone().unwrap_or_default();
@@ -75,7 +75,7 @@ impl<'a> InputFiller<'a> {
     /// Returns the values of an input: none if nothing is to be set, several if it is repeated.
     pub(super) fn values(
         &mut self,
-        input: &Input,
+        input: &EntryInput,
         place: InputPlace,
     ) -> Result<Vec<PlannedText>, LaunchError> {
         let Some(template) = &input.value else {
@@ -92,7 +92,7 @@ impl<'a> InputFiller<'a> {
             }
             match (self.find(place, Some(name)), input.variables.get(name)) {
                 (Some(placed), _) => filled.push((name, self.texts(placed))),
-                (None, Some(Input { value: Some(fixed), .. })) => {
+                (None, Some(EntryInput { value: Some(fixed), .. })) => {
                     filled.push((name, vec![PlannedText::plain(fixed.as_str())]));
                 }
                 _ => undeclared.push(LaunchWarning::UndeclaredVariable(name.to_owned())),

@@ -10,7 +10,7 @@ use crate::entry::{ArgumentKind, Package, RegistryType, Remote, ServerEntry, Tra
 /// A package or remote of an entry, by its position there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Choice {
+pub enum LaunchChoice {
     /// `packages[index]`.
     Package(usize),
     /// `remotes[index]`.
@@ -22,7 +22,7 @@ pub enum Choice {
 #[non_exhaustive]
 pub struct LaunchOption {
     /// Position in the entry.
-    pub choice: Choice,
+    pub choice: LaunchChoice,
     /// Kind for people and for `--package`: `remote`, `npm`, `oci` and so on.
     pub kind: String,
     /// Identifier of the package, or URL template of the remote.
@@ -142,8 +142,8 @@ pub fn launch_options(entry: &ServerEntry) -> Vec<LaunchOption> {
     let remotes = entry.remotes.iter().enumerate().map(|(index, remote)| remote_option(entry, index, remote));
     let mut options: Vec<LaunchOption> = packages.chain(remotes).collect();
     let is_old = |option: &LaunchOption| match option.choice {
-        Choice::Remote(index) => entry.remotes[index].kind != TransportKind::StreamableHttp,
-        Choice::Package(_) => false,
+        LaunchChoice::Remote(index) => entry.remotes[index].kind != TransportKind::StreamableHttp,
+        LaunchChoice::Package(_) => false,
     };
     options.sort_by_key(|option| (option.obstacle.is_some(), option.reason, is_old(option)));
     options
@@ -161,7 +161,7 @@ fn package_option(index: usize, package: &Package) -> LaunchOption {
         RegistryType::Other(_) => OptionReason::Unknown,
     };
     LaunchOption {
-        choice: Choice::Package(index),
+        choice: LaunchChoice::Package(index),
         kind: package.registry_type.as_str().to_owned(),
         identifier: package.identifier.clone(),
         version: package.version.clone(),
@@ -175,7 +175,7 @@ fn remote_option(entry: &ServerEntry, index: usize, remote: &Remote) -> LaunchOp
         own_domain(&entry.name).is_some_and(|domain| words::is_at_domain(&host, &domain))
     });
     LaunchOption {
-        choice: Choice::Remote(index),
+        choice: LaunchChoice::Remote(index),
         kind: "remote".to_owned(),
         identifier: remote.url.clone(),
         version: None,

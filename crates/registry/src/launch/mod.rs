@@ -16,13 +16,13 @@ mod words;
 
 use crate::entry::{ServerEntry, TransportKind};
 
-pub use self::answers::{AnswerProblem, Answers};
+pub use self::answers::{AnswerProblem, LaunchAnswers};
 pub(crate) use self::choice::remote_host;
-pub use self::choice::{Choice, LaunchOption, Obstacle, OptionReason, launch_options, own_domain};
+pub use self::choice::{LaunchChoice, LaunchOption, Obstacle, OptionReason, launch_options, own_domain};
 pub(crate) use self::docker::full_reference;
 pub use self::local_name::local_name;
 pub use self::permission::{NetworkSuggestion, Permission, SandboxSuggestion};
-pub use self::questions::{Question, QuestionKind, QuestionTarget, questions};
+pub use self::questions::{LaunchQuestion, QuestionKind, QuestionTarget, questions};
 pub(crate) use self::template::{Piece, pieces};
 pub use self::text::{PlannedText, TextPart};
 pub(crate) use self::words::{
@@ -49,7 +49,7 @@ pub struct LaunchPlan {
     /// Full name of the entry in the registry.
     pub registry_name: String,
     /// The package or remote that was chosen.
-    pub choice: Choice,
+    pub choice: LaunchChoice,
     /// Transport between the host and the server.
     pub transport: TransportKind,
     /// Program. It is absent for remotes, and for bundles, whose manifest names it.
@@ -205,16 +205,16 @@ impl LaunchPlan {
     /// If it cannot be started here, answers are missing or wrong, or the result would not be safe.
     pub fn new(
         entry: &ServerEntry,
-        choice: Choice,
-        answers: &Answers,
+        choice: LaunchChoice,
+        answers: &LaunchAnswers,
         settings: &LaunchSettings,
     ) -> Result<Self, LaunchError> {
         let mut plan = match choice {
-            Choice::Package(index) => {
+            LaunchChoice::Package(index) => {
                 let package = entry.packages.get(index).ok_or(LaunchError::NoSuchChoice)?;
                 packages::plan(entry, index, package, answers, settings)?
             }
-            Choice::Remote(index) => {
+            LaunchChoice::Remote(index) => {
                 let remote = entry.remotes.get(index).ok_or(LaunchError::NoSuchChoice)?;
                 remote::plan(entry, index, remote, answers)?
             }
@@ -223,7 +223,7 @@ impl LaunchPlan {
         Ok(plan)
     }
 
-    fn empty(entry: &ServerEntry, choice: Choice, transport: TransportKind) -> Self {
+    fn empty(entry: &ServerEntry, choice: LaunchChoice, transport: TransportKind) -> Self {
         Self {
             registry_name: entry.name.clone(),
             choice,

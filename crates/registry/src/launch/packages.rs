@@ -2,9 +2,9 @@
 
 use url::Url;
 
-use super::answers::Answers;
+use super::answers::LaunchAnswers;
 use super::arguments::InputFiller;
-use super::choice::{Choice, package_obstacle};
+use super::choice::{LaunchChoice, package_obstacle};
 use super::docker;
 use super::permission::NetworkSuggestion;
 use super::questions::{InputPlace, is_own_argument, placed_questions};
@@ -17,13 +17,13 @@ pub(super) fn plan(
     entry: &ServerEntry,
     index: usize,
     package: &Package,
-    answers: &Answers,
+    answers: &LaunchAnswers,
     settings: &LaunchSettings,
 ) -> Result<LaunchPlan, LaunchError> {
     if let Some(obstacle) = package_obstacle(index, package) {
         return Err(LaunchError::Obstacle(obstacle));
     }
-    let choice = Choice::Package(index);
+    let choice = LaunchChoice::Package(index);
     let mut filler = InputFiller::new(placed_questions(entry, choice), answers)?;
     let mut plan = LaunchPlan::empty(entry, choice, package.transport.kind.clone());
     plan.version.clone_from(&package.version);

@@ -1,13 +1,15 @@
 //! The questions that an entry asks before its server can start.
 
-use super::choice::Choice;
+use super::choice::LaunchChoice;
 use super::template::{Piece, pieces};
-use crate::entry::{Argument, ArgumentKind, Input, InputFormat, Package, RegistryType, Remote, ServerEntry};
+use crate::entry::{
+    ArgumentKind, EntryArgument, EntryInput, InputFormat, Package, RegistryType, Remote, ServerEntry,
+};
 
 /// A question: one value that a person gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Question {
+pub struct LaunchQuestion {
     /// Unique name among the questions of a choice: of the variable, argument, environment variable or header.
     pub id: String,
     /// Kind of the value.
@@ -75,7 +77,7 @@ pub(super) enum InputPlace {
 /// A question with the input that it fills.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedQuestion {
-    pub(super) question: Question,
+    pub(super) question: LaunchQuestion,
     pub(super) place: InputPlace,
     /// Variable of the input's value, if the answer is not the whole value.
     pub(super) variable: Option<String>,
@@ -84,22 +86,22 @@ pub(super) struct PlacedQuestion {
 /// Lists what must or may be asked before a choice can start: required questions first. Fixed values are not asked.
 /// The list is empty if the entry has no such choice.
 #[must_use]
-pub fn questions(entry: &ServerEntry, choice: Choice) -> Vec<Question> {
-    let mut found: Vec<Question> =
+pub fn questions(entry: &ServerEntry, choice: LaunchChoice) -> Vec<LaunchQuestion> {
+    let mut found: Vec<LaunchQuestion> =
         placed_questions(entry, choice).into_iter().map(|placed| placed.question).collect();
     found.sort_by_key(|question| !question.required);
     found
 }
 
-pub(super) fn placed_questions(entry: &ServerEntry, choice: Choice) -> Vec<PlacedQuestion> {
+pub(super) fn placed_questions(entry: &ServerEntry, choice: LaunchChoice) -> Vec<PlacedQuestion> {
     let mut builder = QuestionList::default();
     match choice {
-        Choice::Package(index) => {
+        LaunchChoice::Package(index) => {
             if let Some(package) = entry.packages.get(index) {
                 builder.package(package);
             }
         }
-        Choice::Remote(index) => {
+        LaunchChoice::Remote(index) => {
             if let Some(remote) = entry.remotes.get(index) {
                 builder.remote(remote);
             }
@@ -133,7 +135,7 @@ impl QuestionList {
         }
     }
 
-    fn argument(&mut self, argument: &Argument, name: &str, target: &QuestionTarget, place: InputPlace) {
+    fn argument(&mut self, argument: &EntryArgument, name: &str, target: &QuestionTarget, place: InputPlace) {
         if is_fixed_flag(argument) {
             return;
         }
@@ -157,7 +159,7 @@ impl QuestionList {
     /// Asks for the value of an input, or for the variables of its fixed value.
     fn input(
         &mut self,
-        input: &Input,
+        input: &EntryInput,
         name: &str,
         is_repeated: bool,
         target: &QuestionTarget,
@@ -188,7 +190,7 @@ impl QuestionList {
     )]
     fn variable(
         &mut self,
-        input: &Input,
+        input: &EntryInput,
         variable: &str,
         owner: &str,
         is_repeated: bool,
@@ -207,12 +209,12 @@ impl QuestionList {
 
     fn question(
         &self,
-        input: &Input,
+        input: &EntryInput,
         name: &str,
         owner: Option<&str>,
         is_repeated: bool,
         target: &QuestionTarget,
-    ) -> Question {
+    ) -> LaunchQuestion {
         let kind = match &input.format {
             _ if input.is_secret => QuestionKind::Secret,
             _ if !input.choices.is_empty() => QuestionKind::Choice,
@@ -221,7 +223,7 @@ impl QuestionList {
             InputFormat::Filepath => QuestionKind::Path,
             InputFormat::String | InputFormat::Other(_) => QuestionKind::Text,
         };
-        Question {
+        LaunchQuestion {
             id: self.unique_id(name, owner),
             kind,
             choices: input.choices.clone(),
@@ -249,7 +251,7 @@ impl QuestionList {
 }
 
 /// Returns the name of an argument for people: its value hint, or its name without dashes.
-fn argument_name(argument: &Argument, index: usize) -> String {
+fn argument_name(argument: &EntryArgument, index: usize) -> String {
     let name = match argument.kind {
         ArgumentKind::Named => argument.name.as_deref().map(|name| name.trim_start_matches('-')),
         _ => argument.value_hint.as_deref(),
@@ -261,7 +263,7 @@ fn argument_name(argument: &Argument, index: usize) -> String {
 }
 
 /// Returns true for a named argument that nothing says a value for: a flag that is always there.
-pub(super) fn is_fixed_flag(argument: &Argument) -> bool {
+pub(super) fn is_fixed_flag(argument: &EntryArgument) -> bool {
     let input = &argument.input;
     argument.kind == ArgumentKind::Named
         && input.value.is_none()
@@ -276,7 +278,7 @@ pub(super) fn is_fixed_flag(argument: &Argument) -> bool {
 }
 
 /// Returns true for runtime arguments that the command has anyway: `-y` of npx, the package itself, `run`, `-i`, `--rm`.
-pub(super) fn is_own_argument(package: &Package, argument: &Argument) -> bool {
+pub(super) fn is_own_argument(package: &Package, argument: &EntryArgument) -> bool {
     let word = match (&argument.kind, &argument.name, &argument.input.value) {
         (ArgumentKind::Named, Some(name), None) => name,
         (ArgumentKind::Positional, _, Some(value)) => value,

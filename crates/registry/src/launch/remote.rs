@@ -3,9 +3,9 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-use super::answers::{AnswerProblem, Answers};
+use super::answers::{AnswerProblem, LaunchAnswers};
 use super::arguments::InputFiller;
-use super::choice::{Choice, Obstacle};
+use super::choice::{LaunchChoice, Obstacle};
 use super::permission::NetworkSuggestion;
 use super::questions::{InputPlace, placed_questions};
 use super::template::{Piece, pieces};
@@ -22,7 +22,7 @@ pub(super) fn plan(
     entry: &ServerEntry,
     index: usize,
     remote: &Remote,
-    answers: &Answers,
+    answers: &LaunchAnswers,
 ) -> Result<LaunchPlan, LaunchError> {
     if let TransportKind::Other(kind) = &remote.kind {
         return Err(LaunchError::Obstacle(Obstacle::UnknownTransport(kind.clone())));
@@ -30,7 +30,7 @@ pub(super) fn plan(
     if remote.kind == TransportKind::Stdio {
         return Err(LaunchError::Obstacle(Obstacle::UnknownTransport("stdio".to_owned())));
     }
-    let choice = Choice::Remote(index);
+    let choice = LaunchChoice::Remote(index);
     let mut filler = InputFiller::new(placed_questions(entry, choice), answers)?;
     let mut plan = LaunchPlan::empty(entry, choice, remote.kind.clone());
     plan.version = Some(entry.version.clone());

@@ -7,12 +7,12 @@ fn entry(name: &str) -> ServerEntry {
     ServerEntry::from_value(hospes_registry_testkit::entry(name)).unwrap()
 }
 
-fn of_kind(entry: &ServerEntry, kind: &str) -> Choice {
+fn of_kind(entry: &ServerEntry, kind: &str) -> LaunchChoice {
     launch_options(entry).into_iter().find(|option| option.kind == kind).unwrap().choice
 }
 
-fn answers(pairs: &[(&str, &str)]) -> Answers {
-    pairs.iter().fold(Answers::new(), |answers, (id, answer)| answers.with(*id, *answer))
+fn answers(pairs: &[(&str, &str)]) -> LaunchAnswers {
+    pairs.iter().fold(LaunchAnswers::new(), |answers, (id, answer)| answers.with(*id, *answer))
 }
 
 fn plan(name: &str, kind: &str, pairs: &[(&str, &str)]) -> LaunchPlan {
@@ -162,7 +162,7 @@ fn an_image_is_pinned_to_its_digest() {
     let entry = entry("io.github.tern/old-image");
     let digest = format!("sha256:{}", "12".repeat(32));
     let settings = LaunchSettings { digest: Some(digest.clone()), ..LaunchSettings::default() };
-    let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &settings).unwrap();
+    let plan = LaunchPlan::new(&entry, LaunchChoice::Package(0), &LaunchAnswers::new(), &settings).unwrap();
     assert_eq!(plan.args.last().unwrap().reveal(), format!("tern/old-image@{digest}"));
     assert_eq!(plan.digest, Some(digest));
     assert!(!plan.warnings.contains(&LaunchWarning::TagNotDigest));
@@ -218,7 +218,7 @@ fn only_what_is_open_is_asked() {
 #[test]
 fn questions_say_what_they_ask() {
     let entry = entry("io.github.quarry/database-manager");
-    let questions = questions(&entry, Choice::Package(0));
+    let questions = questions(&entry, LaunchChoice::Package(0));
     let of = |id: &str| questions.iter().find(|question| question.id == id).unwrap();
     assert_eq!(of("DB_PASSWORD").kind, QuestionKind::Secret);
     assert_eq!(of("port").kind, QuestionKind::Number);
@@ -309,8 +309,9 @@ fn what_a_person_should_know_is_a_warning() {
 #[test]
 fn compiled_servers_are_installed_into_the_private_folder() {
     let settings = LaunchSettings { folder: Some("/data/x".into()), ..LaunchSettings::default() };
-    let plan =
-        |name: &str| LaunchPlan::new(&entry(name), Choice::Package(0), &Answers::new(), &settings).unwrap();
+    let plan = |name: &str| {
+        LaunchPlan::new(&entry(name), LaunchChoice::Package(0), &LaunchAnswers::new(), &settings).unwrap()
+    };
     let crates = plan("io.github.tern/rust-server");
     assert_eq!(crates.command.as_deref(), Some("/data/x/bin/tern-mcp"));
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -356,8 +357,12 @@ fn options_are_ordered_with_reasons() {
         ("org.toolworks/unhashed", Obstacle::MissingHash),
     ] {
         assert_eq!(launch_options(&entry(name))[0].obstacle, Some(obstacle.clone()), "{name}");
-        let refused =
-            LaunchPlan::new(&entry(name), Choice::Package(0), &Answers::new(), &LaunchSettings::default());
+        let refused = LaunchPlan::new(
+            &entry(name),
+            LaunchChoice::Package(0),
+            &LaunchAnswers::new(),
+            &LaunchSettings::default(),
+        );
         assert_eq!(refused, Err(LaunchError::Obstacle(obstacle)), "{name}");
     }
 }
@@ -387,7 +392,7 @@ fn remotes_are_filled_and_checked() {
         let mut answers = answers(&pairs);
         answers.set(id, answer);
         let entry = entry("io.github.tern/multi-tenant");
-        let plan = LaunchPlan::new(&entry, Choice::Remote(0), &answers, &LaunchSettings::default());
+        let plan = LaunchPlan::new(&entry, LaunchChoice::Remote(0), &answers, &LaunchSettings::default());
         assert!(plan.is_err(), "{id}={answer} became {:?}", plan.unwrap().url);
     }
     let crlf =
@@ -420,12 +425,18 @@ fn urls_of_remotes_are_https_without_credentials() {
         "https://mcp.example/{undeclared}",
     ] {
         let entry = custom(&json!({ "remotes": [{ "type": "streamable-http", "url": url }] }));
-        let plan = LaunchPlan::new(&entry, Choice::Remote(0), &Answers::new(), &LaunchSettings::default());
+        let plan = LaunchPlan::new(
+            &entry,
+            LaunchChoice::Remote(0),
+            &LaunchAnswers::new(),
+            &LaunchSettings::default(),
+        );
         assert!(matches!(plan, Err(LaunchError::Unsafe { .. })), "{url}: {plan:?}");
     }
     let local = custom(&json!({ "remotes": [{ "type": "sse", "url": "http://127.0.0.1:8080/sse" }] }));
     let plan =
-        LaunchPlan::new(&local, Choice::Remote(0), &Answers::new(), &LaunchSettings::default()).unwrap();
+        LaunchPlan::new(&local, LaunchChoice::Remote(0), &LaunchAnswers::new(), &LaunchSettings::default())
+            .unwrap();
     assert_eq!(plan.warnings, [LaunchWarning::LoopbackUrl]);
 }
 
@@ -463,14 +474,24 @@ fn identifiers_cannot_be_options_urls_or_folders() {
         let package =
             json!({ "registryType": kind, "identifier": identifier, "version": "1.0.0", "fileSha256": hash });
         let entry = custom(&json!({ "packages": [package] }));
-        let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &LaunchSettings::default());
+        let plan = LaunchPlan::new(
+            &entry,
+            LaunchChoice::Package(0),
+            &LaunchAnswers::new(),
+            &LaunchSettings::default(),
+        );
         let is_refused = matches!(&plan, Err(LaunchError::Obstacle(Obstacle::Invalid { path, .. })) if path == "packages[0].identifier");
         assert!(is_refused, "{kind} {identifier}: {plan:?}");
     }
     for version in ["latest", "^1.0", "1.x", ">=1", "1 || 2", "--yes", "1.0 --evil", "", "1/2", "file:x"] {
         let package = json!({ "registryType": "npm", "identifier": "x", "version": version });
         let entry = custom(&json!({ "packages": [package] }));
-        let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &LaunchSettings::default());
+        let plan = LaunchPlan::new(
+            &entry,
+            LaunchChoice::Package(0),
+            &LaunchAnswers::new(),
+            &LaunchSettings::default(),
+        );
         assert!(plan.is_err(), "{version}: {plan:?}");
     }
 }
@@ -481,13 +502,23 @@ fn names_of_variables_and_headers_are_checked() {
         let package = json!({ "registryType": "npm", "identifier": "x", "version": "1.0.0",
             "environmentVariables": [{ "name": name, "value": "1" }] });
         let entry = custom(&json!({ "packages": [package] }));
-        let plan = LaunchPlan::new(&entry, Choice::Package(0), &Answers::new(), &LaunchSettings::default());
+        let plan = LaunchPlan::new(
+            &entry,
+            LaunchChoice::Package(0),
+            &LaunchAnswers::new(),
+            &LaunchSettings::default(),
+        );
         assert!(matches!(plan, Err(LaunchError::Unsafe { .. })), "{name}: {plan:?}");
     }
     for name in ["Host", "content-length", "Mcp-Session-Id", "a b", "x:", "", "X\r\nY"] {
         let remote = json!({ "type": "sse", "url": "https://a.example/", "headers": [{ "name": name, "value": "1" }] });
         let entry = custom(&json!({ "remotes": [remote] }));
-        let plan = LaunchPlan::new(&entry, Choice::Remote(0), &Answers::new(), &LaunchSettings::default());
+        let plan = LaunchPlan::new(
+            &entry,
+            LaunchChoice::Remote(0),
+            &LaunchAnswers::new(),
+            &LaunchSettings::default(),
+        );
         assert!(matches!(plan, Err(LaunchError::Unsafe { .. })), "{name}: {plan:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hospes_registry::{AnswerSource, RegistryClient, RegistryError};
-use hospes_registry_testkit::{Fault, RegistryServer};
+use hospes_registry_testkit::{RegistryFault, RegistryServer};
 use jiff::{SignedDuration, Timestamp};
 
 fn client(server: &RegistryServer) -> RegistryClient {
@@ -106,20 +106,26 @@ async fn a_first_search_asks_the_registry_and_not_for_the_list() {
 async fn other_servers_are_recognized() {
     let server = RegistryServer::start();
     for (fault, expected) in [
-        (Fault::Html, "a page of HTML"),
-        (Fault::Body("{".to_owned()), "not valid JSON"),
-        (Fault::Body("[]".to_owned()), "the answer is not an object"),
-        (Fault::Body("{\"items\": []}".to_owned()), "no field `servers`"),
-        (Fault::Body("{\"servers\": 5}".to_owned()), "servers: expected a list"),
-        (Fault::Body("{\"servers\": [{\"server\": {\"name\": 5}}]}".to_owned()), "name: invalid type"),
-        (Fault::Body("{\"servers\": [], \"metadata\": {\"nextCursor\": 5}}".to_owned()), "nextCursor"),
-        (Fault::Status(500), "answered 500: the registry is busy\\u{1b}[31m; try again later"),
-        (Fault::Status(404), "status 404"),
+        (RegistryFault::Html, "a page of HTML"),
+        (RegistryFault::Body("{".to_owned()), "not valid JSON"),
+        (RegistryFault::Body("[]".to_owned()), "the answer is not an object"),
+        (RegistryFault::Body("{\"items\": []}".to_owned()), "no field `servers`"),
+        (RegistryFault::Body("{\"servers\": 5}".to_owned()), "servers: expected a list"),
         (
-            Fault::Redirect("https://elsewhere.example/x?secret=1".to_owned()),
+            RegistryFault::Body("{\"servers\": [{\"server\": {\"name\": 5}}]}".to_owned()),
+            "name: invalid type",
+        ),
+        (
+            RegistryFault::Body("{\"servers\": [], \"metadata\": {\"nextCursor\": 5}}".to_owned()),
+            "nextCursor",
+        ),
+        (RegistryFault::Status(500), "answered 500: the registry is busy\\u{1b}[31m; try again later"),
+        (RegistryFault::Status(404), "status 404"),
+        (
+            RegistryFault::Redirect("https://elsewhere.example/x?secret=1".to_owned()),
             "redirects to https://elsewhere.example/x;",
         ),
-        (Fault::Huge(9 * 1024 * 1024), "longer than 8388608 bytes"),
+        (RegistryFault::Huge(9 * 1024 * 1024), "longer than 8388608 bytes"),
     ] {
         server.set_fault(Some(fault.clone()));
         let error = client(&server).search("x", 1).await.unwrap_err().to_string();
@@ -133,7 +139,7 @@ async fn a_bad_entry_does_not_hide_the_others() {
     let server = RegistryServer::start();
     let good = r#"{"server": {"name": "a.b/good", "description": "x", "version": "1"}}"#;
     let bad = r#"{"server": {"name": "a.b/bad"}}"#;
-    server.set_fault(Some(Fault::Body(format!("{{\"servers\": [{bad}, {good}, 7]}}"))));
+    server.set_fault(Some(RegistryFault::Body(format!("{{\"servers\": [{bad}, {good}, 7]}}"))));
     let found = client(&server).search("", 10).await.unwrap().value;
     assert_eq!(found.entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a.b/good"]);
 }
@@ -141,7 +147,7 @@ async fn a_bad_entry_does_not_hide_the_others() {
 #[tokio::test]
 async fn a_slow_registry_is_given_up() {
     let server = RegistryServer::start();
-    server.set_fault(Some(Fault::Slow(Duration::from_secs(60))));
+    server.set_fault(Some(RegistryFault::Slow(Duration::from_secs(60))));
     let client = client(&server);
     let start = Instant::now();
     let error = client.entry("com.acme/analytics", None).await.unwrap_err().to_string();

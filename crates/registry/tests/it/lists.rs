@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hospes_registry::{AnswerSource, RefreshMode, RegistryClient, RegistryError};
-use hospes_registry_testkit::{Fault, RegistryServer};
+use hospes_registry_testkit::{RegistryFault, RegistryServer};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -145,15 +145,15 @@ async fn an_old_list_answers_without_a_connection() {
 async fn a_reading_that_fails_leaves_the_list_as_it_was() {
     let server = RegistryServer::start();
     let client = client(&server);
-    server.set_fault(Some(Fault::SameCursor));
+    server.set_fault(Some(RegistryFault::SameCursor));
     let error = client.refresh(RefreshMode::Everything).await.unwrap_err().to_string();
     assert!(error.contains("two pages have the same cursor"), "{error}");
-    server.set_fault(Some(Fault::EndlessPages));
+    server.set_fault(Some(RegistryFault::EndlessPages));
     let error = client.refresh(RefreshMode::Everything).await.unwrap_err().to_string();
     assert!(error.contains("more than 500 pages"), "{error}");
     server.set_fault(None);
     client.refresh(RefreshMode::Everything).await.unwrap();
-    server.set_fault(Some(Fault::Status(503)));
+    server.set_fault(Some(RegistryFault::Status(503)));
     assert!(client.refresh(RefreshMode::Everything).await.is_err());
     assert_eq!(names(&client, "clock").await.len(), 2);
 }

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use hospes_bundle::manifest::{OptionKind, UserOption};
 use hospes_host::config::import::MAX_SECRET_VALUE;
 use hospes_host::config::nearest;
-use hospes_registry::{Question, QuestionKind};
+use hospes_registry::{LaunchQuestion, QuestionKind};
 
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
@@ -34,7 +34,7 @@ pub(super) struct AskedValue<'a> {
 
 impl<'a> AskedValue<'a> {
     /// Creates the question of a registry entry.
-    pub(super) fn of_entry(question: &'a Question) -> Self {
+    pub(super) fn of_entry(question: &'a LaunchQuestion) -> Self {
         Self {
             id: &question.id,
             description: question.description.as_deref().unwrap_or_default(),

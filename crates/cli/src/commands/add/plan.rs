@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use hospes_registry::{
-    Answers, ArtifactClient, Choice, DownloadProgress, LaunchOption, LaunchPlan, LaunchSettings, Package,
-    PackageRegistries, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, is_local_registry,
+    ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
+    Package, PackageRegistries, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, is_local_registry,
     launch_options, questions, trust_signs,
 };
 
@@ -55,7 +55,7 @@ async fn resolve(
     args: &AddArgs,
     output: CliOutput,
 ) -> CliResult<Option<ResolvedArtifact>> {
-    let Choice::Package(index) = option.choice else { return Ok(None) };
+    let LaunchChoice::Package(index) = option.choice else { return Ok(None) };
     let Some(package) = entry.packages.get(index) else { return Ok(None) };
     let _bar =
         StepBar::spinner(&format!("asking for the hash of {}", printable(&package.identifier)), output);
@@ -116,7 +116,7 @@ pub(super) async fn plan(
             view::origin(screen, entry, &trust_signs(entry, &context), host);
         }
     };
-    if let Choice::Package(index) = option.choice
+    if let LaunchChoice::Package(index) = option.choice
         && let Some(package) = entry.packages.get(index)
         && package.registry_type == RegistryType::Mcpb
     {
@@ -133,7 +133,7 @@ pub(super) async fn plan(
     }
     let asked: Vec<AskedValue<'_>> = asked.iter().map(AskedValue::of_entry).collect();
     let given = answers::collect(&asked, args, may_ask, output)?;
-    let mut answers = Answers::new();
+    let mut answers = LaunchAnswers::new();
     for (id, values) in given {
         values.into_iter().for_each(|value| answers.push(&*id, value));
     }
