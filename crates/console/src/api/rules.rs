@@ -407,7 +407,7 @@ mod tests {
         ];
         let read = |text: &str| Policy::read(text, &hospes_policy::PolicyEnvironment::default()).unwrap();
         let rule = read(
-            "[[rule]]\ndecide = 'ask'\nserver = 'files'\napplication = 'Cursor'\narguments = { path = { under = '/work' } }",
+            "[[rule]]\ndecide = 'ask'\nserver = 'files'\napplication = 'Cursor'\narguments = { path = { under = '/data' } }",
         );
         let mut conflicts = Vec::new();
         let found = effect(&rule, None, &calls, &ToolEffects::default(), &mut conflicts);
