@@ -1,0 +1,26 @@
+//! Values that several commands accept: times, counts and names of applications.
+
+use std::time::Duration;
+
+/// Reads the name of an application, which is shown and recorded.
+pub(crate) fn application_name(text: &str) -> Result<String, &'static str> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);
+    if is_name { Ok(text.to_owned()) } else { Err("expected up to 64 letters, digits, `-`, `_` or `.`") }
+}
+
+pub(super) fn seconds(text: &str) -> Result<Duration, &'static str> {
+    // Negative, infinite and too large values are mistakes here; `from_secs_f64` would panic on them.
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or("expected a time in seconds, such as 30 or 0.5")
+}
+
+pub(super) fn some_seconds(text: &str) -> Result<Duration, &'static str> {
+    seconds(text).and_then(|time| {
+        if time.is_zero() { Err("expected a time above zero, in seconds") } else { Ok(time) }
+    })
+}
+
+pub(super) fn some_count(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|count| *count > 0).ok_or("expected a whole number above zero")
+}
