@@ -52,7 +52,10 @@ pub(crate) struct Cli {
     pub(crate) command: CliCommand,
 }
 
+/// Options of every command. They stand under a heading of their own: without it they are mixed among those of the
+/// command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Increase logging: -v info, -vv debug, -vvv trace (also HOSPES_LOG=filter)
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
