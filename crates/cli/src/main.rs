@@ -8,6 +8,7 @@ mod authorization;
 mod builtins;
 mod callers;
 mod chat;
+mod command_groups;
 mod commands;
 mod completion;
 mod credentials;
@@ -40,10 +41,9 @@ mod terminal_screen;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Cli, CliCommand};
+use args::CliCommand;
 use exit::{CliError, CliResult};
 use output::CliOutput;
 
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
     // A shell asks for words to complete; nothing else is to be printed then.
     completion::answer_shell();
-    let cli = match Cli::try_parse() {
+    let cli = match command_groups::parse() {
         Ok(cli) => cli,
         Err(error) => return misread(&error),
     };
