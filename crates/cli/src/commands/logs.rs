@@ -199,6 +199,8 @@ fn visible(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use jiff::Timestamp;
 
