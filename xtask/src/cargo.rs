@@ -29,6 +29,12 @@ pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> Part
 /// Cargo in the repository, as a person would start it.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    in_repository(&mut command, arguments);
+    command
+}
+
+/// Prepares cargo, or a program that takes its arguments, to run in the repository.
+pub(crate) fn in_repository(command: &mut Command, arguments: &[&str]) {
     // Build scripts may watch these, and would run again for each way of starting cargo.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
@@ -37,7 +43,6 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
         }
     }
     command.args(arguments).current_dir(paths::root());
-    command
 }
 
 /// Builds the programs of one package.

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::report::PartReport;
-use crate::{cargo, tools};
+use crate::{cargo, systems, tools};
 
 pub(crate) fn run() -> Result<()> {
     let mut report = PartReport::default();
@@ -11,6 +11,7 @@ pub(crate) fn run() -> Result<()> {
     report.part("clippy", || {
         cargo::run(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
+    report.part("other systems", systems::part);
     report.part("unit tests", || {
         if tools::is_installed("cargo-nextest") {
             cargo::run(&["nextest", "run", "--workspace", "--lib", "--bins"])

@@ -61,6 +61,8 @@ pub(crate) struct ToolVersions {
     pypi_models: BTreeMap<String, String>,
     /// Python packages that make and check packages of the program.
     pub(crate) pypi_packaging: BTreeMap<String, String>,
+    /// Python packages that compile for other systems.
+    pypi_systems: BTreeMap<String, String>,
     /// Version of Node.
     pub(crate) node_version: String,
     /// The npm packages of the registry that `cargo xtask install` publishes to.
@@ -96,6 +98,7 @@ impl ToolVersions {
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, node_version.clone())));
         let (pypi_packaging, npm_registry) = (section("pypi-packaging")?, section("npm-registry")?);
+        let pypi_systems = section("pypi-systems")?;
         let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
         let (pypi_servers, pypi_guard) = (section("pypi-servers")?, section("pypi-guard")?);
         let mut parts = section("llama")?;
@@ -105,7 +108,7 @@ impl ToolVersions {
             .flat_map(|native| ["node-llama-cpp".to_owned(), native])
             .map(|package| (package, version.clone()))
             .collect();
-        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging];
+        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging, &pypi_systems];
         for (package, version) in
             npm.iter().chain(python.into_iter().flatten()).chain(&llama).chain(&npm_registry)
         {
@@ -125,6 +128,7 @@ impl ToolVersions {
             pypi_guard,
             pypi_models,
             pypi_packaging,
+            pypi_systems,
             node_version,
             npm_registry,
             llama,
@@ -314,7 +318,7 @@ pub(crate) fn is_installed(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[pypi-packaging]\ng = '1.0.0'\n[npm-registry]\nh = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[pypi-packaging]\ng = '1.0.0'\n[pypi-systems]\ni = '1.0.0'\n[npm-registry]\nh = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {

@@ -37,6 +37,7 @@ pub(crate) use self::serve::{BuiltinCommand, ServeArgs};
 pub(crate) use self::system::{
     CompletionShell, CompletionsArgs, LogsArgs, ManArgs, ServiceCommand, ServiceInstallArgs,
 };
+#[cfg(unix)]
 pub(crate) use self::values::application_name;
 
 /// Hosts your MCP servers behind one endpoint for your AI applications.

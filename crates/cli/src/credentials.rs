@@ -316,8 +316,7 @@ impl CredentialFiles {
         let mut options = OpenOptions::new();
         // Never truncated or removed, because another process may hold the lock on it.
         options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        crate::platform::make_private(&mut options);
         let locked = options.open(name).and_then(|file| file.lock().map(|()| file));
         locked.map_err(|error| {
             CliError::usage(format!("cannot lock {}", paths::display_path(&self.sealed))).with_cause(&error)

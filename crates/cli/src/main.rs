@@ -3,7 +3,6 @@
 mod approve;
 mod args;
 mod arguments;
-mod attach;
 mod authorization;
 mod builtins;
 mod callers;
@@ -18,7 +17,6 @@ mod exit;
 mod file_watch;
 mod installation;
 mod known_servers;
-mod limits;
 mod live;
 mod local_host;
 mod log_file;
@@ -27,6 +25,7 @@ mod login_path;
 mod notifications;
 mod output;
 mod paths;
+mod platform;
 mod progress;
 mod prompt;
 mod readiness;
@@ -37,6 +36,7 @@ mod service_files;
 mod settings;
 mod target;
 mod terminal_screen;
+mod user_folders;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: CliCommand, output: CliOutput) -> CliResult {
-    limits::heed();
+    platform::keep_running_at_limits();
     // Boxed, because this future would otherwise be as large as that of the largest command.
     match command {
         CliCommand::Up(args) => Box::pin(commands::up::run(args, output)).await,

@@ -209,8 +209,7 @@ pub(crate) fn print_message_part(text: &str) {
 
 /// Discards typed input that has not been read yet.
 pub(crate) fn discard_typed_input() {
-    #[cfg(unix)]
-    let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    crate::platform::discard_typed_input();
 }
 
 /// Prints a message that the user waits for, even if other messages are quiet.

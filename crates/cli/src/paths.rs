@@ -5,54 +5,61 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::exit::{CliError, CliResult};
+use crate::platform;
+use crate::user_folders::{FolderKind, UserFolders};
+use hospes_host::config::applications::SystemKind;
 use serde::{Deserialize, Serialize};
 
 /// Returns the default configuration file, if it exists.
 pub(crate) fn default_config() -> Option<PathBuf> {
-    let file = folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml");
+    let file = folder(FolderKind::Config)?.join("config.toml");
     file.is_file().then_some(file)
 }
 
 /// Returns the path of the default configuration, even if there is no such file.
 pub(crate) fn new_config_path() -> Option<PathBuf> {
-    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
+    Some(folder(FolderKind::Config)?.join("config.toml"))
 }
 
-/// Returns the folder of the user's configurations.
-pub(crate) fn config_home() -> Option<PathBuf> {
-    folder("XDG_CONFIG_HOME", ".config")
+/// Returns the folder of systemd's units of the user.
+pub(crate) fn systemd_units() -> Option<PathBuf> {
+    let base =
+        absolute_variable("XDG_CONFIG_HOME").or_else(|| Some(std::env::home_dir()?.join(".config")))?;
+    Some(base.join("systemd/user"))
 }
 
 /// Formats a path for people, with `~` for the home folder.
 pub(crate) fn display_path(file: &Path) -> String {
-    let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
+    // Other programs of Windows do not know `~`.
+    let home = if cfg!(windows) { None } else { std::env::home_dir() };
+    let below = home.and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
     below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
 }
 
 /// Returns the path of the host's memory, which lasts from run to run.
 pub(crate) fn memory_file() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
+    Some(folder(FolderKind::State)?.join("memory.json"))
 }
 
 /// Returns the path of the default policy file.
 pub(crate) fn policy_file() -> Option<PathBuf> {
-    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
+    Some(folder(FolderKind::Config)?.join("policy.toml"))
 }
 
 /// Returns the paths of the audit log and of its key. They are in one folder, so neither exists without the other.
 pub(crate) fn audit_files() -> Option<(PathBuf, PathBuf)> {
-    let folder = folder("XDG_STATE_HOME", ".local/state")?.join("hospes");
+    let folder = folder(FolderKind::State)?;
     Some((folder.join("audit.db"), folder.join("audit.key")))
 }
 
 /// Returns the path of the host's state: decisions of people, and pending approvals.
 pub(crate) fn state_file() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
+    Some(folder(FolderKind::State)?.join("state.db"))
 }
 
 /// Returns the folder of the log files.
 pub(crate) fn log_folder() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/logs"))
+    Some(folder(FolderKind::State)?.join("logs"))
 }
 
 /// Returns the folder of an unpacked bundle.
@@ -63,47 +70,58 @@ pub(crate) fn bundle_folder(server: &str, version: &str) -> Option<PathBuf> {
         let plain = |letter: char| {
             if letter.is_ascii_alphanumeric() || ".-+_".contains(letter) { letter } else { '_' }
         };
-        format!("{}{}", text.chars().map(plain).collect::<String>(), if text.is_empty() { "_" } else { "" })
+        let text: String = text.chars().map(plain).collect();
+        // Windows drops a final dot, and takes the name of a device for the device, on all its disks.
+        match () {
+            () if is_device_name(&text) => format!("_{text}"),
+            () if text.is_empty() || text.ends_with('.') => format!("{text}_"),
+            () => text,
+        }
     };
-    Some(
-        folder("XDG_DATA_HOME", ".local/share")?
-            .join("hospes/bundles")
-            .join(safe(server))
-            .join(safe(version)),
-    )
+    Some(folder(FolderKind::Data)?.join("bundles").join(safe(server)).join(safe(version)))
+}
+
+/// Returns true if Windows takes a name for a device: what is before its first dot counts.
+fn is_device_name(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).to_ascii_uppercase();
+    let is_numbered = |device: &str| {
+        stem.strip_prefix(device)
+            .is_some_and(|rest| rest.len() == 1 && rest.starts_with(|one: char| one.is_ascii_digit()))
+    };
+    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") || is_numbered("COM") || is_numbered("LPT")
 }
 
 /// Returns the path of the cache of MCP registries.
 pub(crate) fn registry_cache() -> Option<PathBuf> {
-    Some(folder("XDG_CACHE_HOME", ".cache")?.join("hospes/registry.db"))
+    Some(folder(FolderKind::Cache)?.join("registry.db"))
 }
 
 /// Returns the folder with the records of connected applications.
 pub(crate) fn connections() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/connections"))
+    Some(folder(FolderKind::State)?.join("connections"))
 }
 
 /// Returns the path of the authorization server's store.
 #[cfg(feature = "authorization-server")]
 pub(crate) fn authorization() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
+    Some(folder(FolderKind::State)?.join("auth.db"))
 }
 
 /// Returns the path of the key that seals other parties' secrets in the authorization server's store. It is not in the
 /// same folder as the store.
 #[cfg(feature = "authorization-server")]
 pub(crate) fn authorization_key() -> Option<PathBuf> {
-    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
+    Some(folder(FolderKind::Config)?.join("auth.key"))
 }
 
 /// Returns the path of the token that programs present to the endpoint if they are not admitted by their user id.
 pub(crate) fn endpoint_token() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
+    Some(folder(FolderKind::State)?.join("endpoint.token"))
 }
 
 /// Returns the path of the tokens with which programs may decide.
 pub(crate) fn decision_tokens() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/decision-tokens.json"))
+    Some(folder(FolderKind::State)?.join("decision-tokens.json"))
 }
 
 /// Reads a secret from a file that only its owner can read. Creates the file if it does not exist.
@@ -128,21 +146,27 @@ pub(crate) fn read_or_create_secret(
 
 /// Returns the paths of the sealed tokens and of the key that seals them, which is unused with a passphrase.
 pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
-    let sealed = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/credentials");
-    Some((sealed, folder("XDG_CONFIG_HOME", ".config")?.join("hospes/credentials.key")))
+    let sealed = folder(FolderKind::State)?.join("credentials");
+    Some((sealed, folder(FolderKind::Config)?.join("credentials.key")))
 }
 
-fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
-    // The XDG Base Directory Specification requires relative paths to be ignored.
-    let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    named.or_else(|| Some(std::env::home_dir()?.join(below_home)))
+/// Returns the program's folder of a kind.
+fn folder(kind: FolderKind) -> Option<PathBuf> {
+    let is_folder = |path: &Path| path.is_dir();
+    UserFolders::new(SystemKind::current(), std::env::home_dir(), &absolute_variable, &is_folder).folder(kind)
 }
 
-fn runtime() -> Option<PathBuf> {
-    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute()) {
+/// Returns the path in a variable. The XDG Base Directory Specification requires relative paths to be ignored.
+fn absolute_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
+}
+
+/// Returns the folder of the notes and sockets of running hosts.
+pub(crate) fn runtime() -> Option<PathBuf> {
+    match absolute_variable("XDG_RUNTIME_DIR") {
         Some(folder) => Some(folder.join("hospes")),
-        // Without a login session, as in a container, there is no runtime folder.
-        None => Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/run")),
+        // Without a login session, as in a container and on other systems, there is no runtime folder.
+        None => Some(folder(FolderKind::State)?.join("run")),
     }
 }
 
@@ -163,12 +187,6 @@ pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
     Some(runtime()?.join(format!("{pid}.sock")))
 }
 
-/// Returns the path of the Unix socket at which the host with this process serves attached programs. It does not end in
-/// `.sock`, because programs look for the console by that.
-pub(crate) fn attach_socket(pid: u32) -> Option<PathBuf> {
-    Some(runtime()?.join(format!("{pid}.attach")))
-}
-
 /// Returns the path of the socket of the host that wrote this note.
 pub(crate) fn socket_beside(note: &Path) -> PathBuf {
     note.with_extension("sock")
@@ -184,8 +202,7 @@ pub(crate) fn create_runtime_folder() -> std::io::Result<()> {
 pub(crate) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    platform::make_folder_private(&mut builder);
     builder.create(folder)
 }
 
@@ -207,8 +224,7 @@ pub(crate) fn private_folder() -> std::io::Result<tempfile::TempDir> {
     create_runtime_folder()?;
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
     let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    platform::make_temporary_private(&mut builder);
     builder.prefix("edit-").tempdir_in(folder)
 }
 
@@ -245,8 +261,7 @@ pub(crate) fn create_private_file(file: &Path) -> std::io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     // `create_new` follows no link that was created after the removal.
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    platform::make_private(&mut options);
     options.open(file)
 }
 
@@ -269,4 +284,30 @@ pub(crate) fn list_host_notes() -> Vec<(PathBuf, HostNote)> {
 /// Removes the note of a host that no longer runs.
 pub(crate) fn remove_host_note(file: &Path) {
     let _gone = fs::remove_file(file);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_bundle_is_a_folder_on_every_system() {
+        let name = |server: &str| {
+            let folder = bundle_folder(server, "1.0");
+            folder.and_then(|folder| Some(folder.parent()?.file_name()?.to_string_lossy().into_owned()))
+        };
+        for (server, expected) in [
+            ("mail", "mail"),
+            ("../mail", "_mail"),
+            ("a/b:c", "a_b_c"),
+            ("nul", "_nul"),
+            ("Con.txt", "_Con.txt"),
+            ("lpt1", "_lpt1"),
+            ("com10", "com10"),
+            ("mail.", "mail._"),
+            ("", "_"),
+        ] {
+            assert_eq!(name(server).as_deref(), Some(expected), "{server:?}");
+        }
+    }
 }

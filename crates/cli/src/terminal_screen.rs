@@ -5,13 +5,14 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste, poll, read};
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste, read};
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use crossterm::{cursor, execute};
 use parking_lot::Mutex;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
+use crate::platform::poll_input;
 use crate::screen_log;
 
 /// The screen that is shown, if there is one. Its leaving is written once, whoever is first: the drop, a panic or a
@@ -93,38 +94,6 @@ pub(crate) fn in_turn<T>(work: impl FnOnce() -> T) -> T {
     // Fair, because the screen takes the next turn at once.
     parking_lot::MutexGuard::unlock_fair(turn);
     done
-}
-
-/// Waits for input, at most for this time. Returns true if there is some.
-///
-/// # Errors
-/// If the terminal is gone.
-#[cfg(unix)]
-pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
-    use rustix::event::{PollFd, PollFlags, Timespec};
-    // A terminal that was closed is always readable and has nothing to read, for which `crossterm` waits forever.
-    let stdin = io::stdin();
-    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-    let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-    match rustix::event::poll(&mut ready, Some(&limit)) {
-        // A signal, for example because the size has changed.
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-        return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
-    }
-    // Also without input, because the size may have changed.
-    poll(Duration::ZERO)
-}
-
-/// Waits for input, at most for this time. Returns true if there is some.
-///
-/// # Errors
-/// If the terminal cannot be read.
-#[cfg(not(unix))]
-pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
-    poll(time)
 }
 
 /// Returns true, once, if a question was asked on the terminal while a screen was shown.

@@ -18,6 +18,7 @@ use http::{HeaderMap, Method};
 
 use crate::api_error::ApiError;
 use crate::console::Console;
+use crate::platform::LocalPeer;
 
 /// Header in which the console's pages send the key of their session.
 pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";
@@ -142,13 +143,10 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     scheme.eq_ignore_ascii_case("bearer").then_some(Some(secret.trim())).ok_or(ApiError::NoToken)
 }
 
-/// Identifies the client of a connection over the Unix socket. Returns `None` for clients that are not served: other
-/// users, and servers that a host has started.
-pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<ConsoleCaller> {
-    // Root is admitted, because it can act as this user anyway.
-    if uid != own && uid != 0 {
-        return None;
-    }
+/// Identifies the client of a connection over the local socket. Returns `None` for clients that are not served: servers
+/// that a host has started, and processes that cannot be inspected.
+pub(crate) fn identify_peer(peer: LocalPeer) -> Option<ConsoleCaller> {
+    let LocalPeer { pid, uid } = peer;
     let known = pid.ok_or(CallerLookupError::System).and_then(|pid| Known::of_process(pid, uid));
     let decider = match known {
         Ok(known) if known.is_server => {

@@ -1,4 +1,4 @@
-//! Client of the console's API for programs of the same user, over the Unix socket.
+//! Client of the console's API for programs of the same user, over the local socket.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
+
+use crate::platform;
 
 /// Maximum time to wait for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -124,7 +125,7 @@ impl LocalConsole {
         body: Bytes,
     ) -> Result<(Incoming, AbortHandle), ClientError> {
         let wrong = |error: hyper::Error| self.unreachable(io::Error::other(error));
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
+        let stream = platform::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
         let (mut sender, connection) =
             http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(wrong)?;
         // hyper needs the connection to be polled beside the request.

@@ -39,6 +39,7 @@ mod environment;
 mod events;
 mod new_rule;
 mod pages;
+mod platform;
 mod rule_undo;
 mod serve;
 mod sessions;

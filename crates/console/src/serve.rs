@@ -1,7 +1,6 @@
-//! The listeners: TCP on loopback, and the Unix socket.
+//! The listeners: TCP on loopback, and the socket for programs.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,13 +14,14 @@ use hospes_host::approvals::ConsoleRegistration;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::api;
 use crate::browser_auth::{self, ConsoleCaller};
 use crate::console::Console;
+use crate::platform::{LocalListener, LocalStream, check_peer, remove_socket, remove_stale_sockets};
 use crate::sessions::ConsoleLink;
 
 /// Maximum number of connections to each socket; further ones wait.
@@ -74,7 +74,7 @@ impl ConsoleServer {
     }
 
     /// Serves programs of this user as well, over a Unix socket at this path. An existing socket is replaced if no
-    /// process answers at it.
+    /// process answers at it. On Windows it is a named pipe, whose name has the user and the name of this file.
     ///
     /// # Errors
     /// Returns the error if the socket cannot be created, together with the console, which continues without it.
@@ -82,18 +82,14 @@ impl ConsoleServer {
         if let Some(folder) = path.parent() {
             remove_stale_sockets(folder).await;
         }
-        let listener = match private_socket(path).await {
+        let listener = match LocalListener::bind(path).await {
             Ok(listener) => listener,
             Err(error) => return Err((Box::new(self), error)),
         };
         let routes = api::for_programs(self.console.clone());
-        let own = rustix::process::geteuid().as_raw();
-        // The mode of the file restricts access too, on systems that check it.
-        let admits = move |stream: &UnixStream| {
-            let peer = stream.peer_cred().ok()?;
-            let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-            browser_auth::identify_peer(pid, peer.uid(), own).map(Some)
-        };
+        // The socket restricts access too, on systems that check it.
+        let admits =
+            |stream: &LocalStream| check_peer(stream).and_then(browser_auth::identify_peer).map(Some);
         let serving = tokio::spawn(serve(routes, listener, admits));
         self.socket = Some((path.to_owned(), serving.abort_handle()));
         Ok(self)
@@ -129,7 +125,7 @@ impl Drop for ConsoleServer {
         self.serving.iter().for_each(AbortHandle::abort);
         if let Some((path, serving)) = &self.socket {
             serving.abort();
-            let _gone = fs::remove_file(path);
+            remove_socket(path);
         }
     }
 }
@@ -149,61 +145,6 @@ async fn report_attendance(console: Console, url: String) {
         // Sessions expire without an event.
         let _ = tokio::time::timeout(SESSION_POLL_INTERVAL, sessions.changed()).await;
     }
-}
-
-/// Maximum number of entries of the runtime folder that are checked.
-const MAX_SOCKETS: usize = 1024;
-
-/// Removes the sockets of killed hosts, at which no process answers.
-async fn remove_stale_sockets(folder: &Path) {
-    use std::os::unix::fs::FileTypeExt as _;
-
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.take(MAX_SOCKETS).flatten() {
-        let path = entry.path();
-        let is_ours = path.extension().is_some_and(|extension| extension == "sock")
-            && path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .is_some_and(|stem| stem.parse::<u32>().is_ok())
-            && entry.file_type().is_ok_and(|kind| kind.is_socket());
-        // Only a refused connection means that no process listens any more; the socket of a busy host stays.
-        if is_ours
-            && let Err(error) = UnixStream::connect(&path).await
-            && error.kind() == io::ErrorKind::ConnectionRefused
-        {
-            let _gone = fs::remove_file(&path);
-        }
-    }
-}
-
-/// Binds a socket that only its owner can connect to.
-async fn private_socket(path: &Path) -> io::Result<UnixListener> {
-    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-
-    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another host already serves this socket"));
-        }
-        fs::remove_file(path)?;
-    }
-    // Created in a hidden folder and then moved, so that nobody can connect before the mode is set.
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    let hidden = folder.join(format!(".{}", std::process::id()));
-    // A killed process may have had the same id and left its folder.
-    let _none = fs::remove_dir_all(&hidden);
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        fs::DirBuilder::new().mode(0o700).create(&hidden)?;
-    }
-    let made = hidden.join("s");
-    let bound = UnixListener::bind(&made).and_then(|listener| {
-        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
-        fs::rename(&made, path)?;
-        Ok(listener)
-    });
-    let _gone = fs::remove_dir_all(&hidden);
-    bound
 }
 
 /// Serves the connections that `admits` accepts, with the caller if that is already known, until the future is dropped.

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::profile::Confinement;
-#[cfg(not(target_os = "linux"))]
-use crate::profile::SandboxMechanism;
 use crate::{SandboxError, SandboxProfile};
 
 /// The program that starts servers: its `main` calls `entry`.

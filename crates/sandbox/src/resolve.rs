@@ -18,28 +18,90 @@ pub enum ProgramNotFound {
     Name(String),
 }
 
+/// Endings that a command may leave out, in the order in which they are tried. Unix has none, and then the name is used
+/// as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramEndings(Vec<String>);
+
+/// Endings of Windows if `PATHEXT` is not set, as `cmd.exe` assumes. Scripts of other programs are left out: the system
+/// starts none of them.
+#[cfg(any(windows, test))]
+const DEFAULT_ENDINGS: &str = ".COM;.EXE;.BAT;.CMD";
+
+impl ProgramEndings {
+    /// Returns the endings of this system.
+    #[cfg(windows)]
+    pub(crate) fn of_system() -> Self {
+        Self::of_windows(std::env::var("PATHEXT").ok().as_deref())
+    }
+
+    /// Returns the endings of this system: none.
+    #[cfg(not(windows))]
+    pub(crate) fn of_system() -> Self {
+        Self::default()
+    }
+
+    /// Returns those of `PATHEXT` that Windows itself can start: programs and batch files.
+    #[cfg(any(windows, test))]
+    pub(crate) fn of_windows(pathext: Option<&str>) -> Self {
+        let is_startable =
+            |ending: &str| DEFAULT_ENDINGS.split(';').any(|one| one.eq_ignore_ascii_case(ending));
+        let listed = |text: &str| {
+            let endings = text.split(';').map(str::trim).filter(|ending| is_startable(ending));
+            endings.map(str::to_ascii_lowercase).collect::<Vec<_>>()
+        };
+        let all = listed(pathext.unwrap_or(DEFAULT_ENDINGS));
+        Self(if all.is_empty() { listed(DEFAULT_ENDINGS) } else { all })
+    }
+
+    /// Returns the files that a name may mean in its folder, in the order of precedence.
+    ///
+    /// On Windows, a name without a known ending is never taken as it is: npm puts a shell script `npx` beside `npx.cmd`.
+    fn candidates(&self, file: &Path) -> Vec<PathBuf> {
+        if self.0.is_empty() {
+            return vec![file.to_owned()];
+        }
+        let text = file.as_os_str();
+        let lower = text.to_string_lossy().to_ascii_lowercase();
+        let with = |ending: &String| {
+            let mut whole = text.to_owned();
+            whole.push(ending);
+            PathBuf::from(whole)
+        };
+        let has_ending = self.0.iter().any(|ending| lower.ends_with(ending.as_str()));
+        let own = has_ending.then(|| file.to_owned());
+        own.into_iter().chain(self.0.iter().map(with)).collect()
+    }
+}
+
 /// Returns the absolute path of the file that `program` means. A path is taken as it is, below `cwd` if it is relative.
 /// A name is looked up in `path`, a `PATH`: the first folder with such a program is used. Symbolic links are kept,
-/// because some programs depend on the name they are called by.
+/// because some programs depend on the name they are called by. On Windows, the endings of `PATHEXT` may be left out,
+/// as far as the system can start such files.
 ///
 /// # Errors
 /// If there is no such file, or it is not executable.
 pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, ProgramNotFound> {
+    resolve_with(program, path, cwd, &ProgramEndings::of_system())
+}
+
+fn resolve_with(
+    program: &OsStr,
+    path: Option<&OsStr>,
+    cwd: &Path,
+    endings: &ProgramEndings,
+) -> Result<PathBuf, ProgramNotFound> {
     let below = |path: &Path| cwd.join(path);
-    if Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {
-        let file = below(Path::new(program));
-        return match () {
-            () if !file.is_file() => Err(ProgramNotFound::File(file)),
-            () if !is_executable(&file) => Err(ProgramNotFound::NotExecutable(file)),
-            () => Ok(file),
-        };
-    }
+    let is_path = Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/');
     // Default of the C library without a `PATH`.
-    let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
-    // An empty or relative entry of `PATH` means a folder below the working folder.
-    let mut candidates = std::env::split_paths(path).map(|folder| below(&folder).join(program));
+    let path = path.unwrap_or_else(|| OsStr::new(if cfg!(windows) { "" } else { "/bin:/usr/bin" }));
+    let places: Vec<PathBuf> = match is_path {
+        true => vec![below(Path::new(program))],
+        // An empty or relative entry of `PATH` means a folder below the working folder.
+        false => std::env::split_paths(path).map(|folder| below(&folder).join(program)).collect(),
+    };
     let mut blocked = None;
-    let found = candidates.find(|file| {
+    let found = places.iter().flat_map(|place| endings.candidates(place)).find(|file| {
         let is_file = file.is_file();
         // As with `execvp`, such a file does not end the search; it only explains why no program was found.
         if is_file && !is_executable(file) {
@@ -48,9 +110,10 @@ pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<Path
         }
         is_file
     });
-    found.ok_or_else(|| match blocked {
-        Some(file) => ProgramNotFound::NotExecutable(file),
-        None => ProgramNotFound::Name(program.to_string_lossy().into_owned()),
+    found.ok_or_else(|| match (blocked, is_path) {
+        (Some(file), _) => ProgramNotFound::NotExecutable(file),
+        (None, true) => ProgramNotFound::File(below(Path::new(program))),
+        (None, false) => ProgramNotFound::Name(program.to_string_lossy().into_owned()),
     })
 }
 
@@ -93,5 +156,30 @@ mod tests {
         let only = resolve(OsStr::new("tool"), Some(first.as_os_str()), folder.path());
         assert_eq!(only, Err(ProgramNotFound::NotExecutable(first.join("tool"))));
         assert!(resolve(OsStr::new("sh"), None, folder.path()).is_ok());
+    }
+
+    #[test]
+    fn windows_finds_the_batch_file_beside_the_shell_script_of_npm() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["npx", "npx.cmd", "tool.py", "both.exe", "both.cmd", "given.bat"] {
+            let file = folder.path().join(name);
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let find = |program: &str, pathext: Option<&str>| {
+            let endings = ProgramEndings::of_windows(pathext);
+            let found =
+                resolve_with(program.as_ref(), Some(folder.path().as_os_str()), folder.path(), &endings);
+            found.ok().map(|file| file.file_name().unwrap().to_string_lossy().into_owned())
+        };
+        assert_eq!(find("npx", None).as_deref(), Some("npx.cmd"));
+        assert_eq!(find("./npx", None).as_deref(), Some("npx.cmd"), "a path has no ending either");
+        assert_eq!(find("npx.cmd", None).as_deref(), Some("npx.cmd"));
+        assert_eq!(find("both", None).as_deref(), Some("both.exe"), "the order of PATHEXT");
+        assert_eq!(find("both", Some(".CMD;.EXE")).as_deref(), Some("both.cmd"));
+        assert_eq!(find("given", Some(".EXE")).as_deref(), None, "PATHEXT decides");
+        assert_eq!(find("tool", Some(".PY;.EXE")), None, "the system starts no such file");
+        assert_eq!(find("npx", Some("")).as_deref(), Some("npx.cmd"), "an empty PATHEXT is none");
+        assert_eq!(find("nothing", None), None);
     }
 }

@@ -30,6 +30,7 @@
 //! |---|---|
 //! | `builtin` | [`BUILTINS`], with the options of the command line |
 //! | `everything`, `fetch`, `files`, `git`, `memory`, `time` | one server each |
+//! | `platform` | the parts that differ between operating systems |
 
 mod builtin;
 mod everything;
@@ -37,6 +38,7 @@ mod fetch;
 mod files;
 mod git;
 mod memory;
+mod platform;
 #[cfg(test)]
 mod testing;
 mod time;

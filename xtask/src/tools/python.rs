@@ -48,6 +48,12 @@ impl PythonTools {
         Self::in_folder("python-packaging", &versions.pypi_packaging, &versions)
     }
 
+    /// Installs the Python packages that compile for other systems.
+    pub(crate) fn systems() -> Result<Self> {
+        let versions = ToolVersions::read()?;
+        Self::in_folder("python-systems", &versions.pypi_systems, &versions)
+    }
+
     fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &ToolVersions) -> Result<Self> {
         let folder = paths::tools()?.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;

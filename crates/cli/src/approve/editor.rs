@@ -47,8 +47,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
     // `create_new` never follows a link or writes into a file that another program has created.
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    crate::platform::make_private(&mut options);
     options.open(file)?.write_all(text.as_bytes())
 }
 

@@ -16,7 +16,8 @@ use super::state::{QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
 use super::{console_requests, fetch_queue};
 use crate::commands::InterruptListener;
 use crate::exit::{CliError, CliResult};
-use crate::terminal_screen::{TerminalScreen, poll_input};
+use crate::platform::poll_input;
+use crate::terminal_screen::TerminalScreen;
 
 /// Time to wait for a key before other events are checked.
 const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);

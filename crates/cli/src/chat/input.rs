@@ -6,6 +6,7 @@ use std::sync::mpsc as blocking;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::exit::{CliError, CliResult};
+use crate::platform::ChatInterrupts;
 
 /// Maximum size of a line, in bytes.
 const MAX_LINE: u64 = 1024 * 1024;
@@ -111,46 +112,16 @@ pub(super) enum ChatSignal {
     End,
 }
 
-#[cfg(unix)]
-pub(super) struct ChatSignals([tokio::signal::unix::Signal; 3]);
+pub(super) struct ChatSignals(ChatInterrupts);
 
-#[cfg(unix)]
 impl ChatSignals {
     pub(super) fn new() -> CliResult<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let all = || {
-            let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-            Ok(Self([interrupt, terminate, signal(SignalKind::hangup())?]))
-        };
-        all().map_err(|error: io::Error| CliError::usage("cannot wait for signals").with_cause(&error))
+        let failed = |error| CliError::usage("cannot wait for signals").with_cause(&error);
+        ChatInterrupts::new().map(Self).map_err(failed)
     }
 
     pub(super) async fn next(&mut self) -> ChatSignal {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            biased;
-            _ = terminate.recv() => ChatSignal::End,
-            _ = hangup.recv() => ChatSignal::End,
-            _ = interrupt.recv() => ChatSignal::Stop,
-        }
-    }
-}
-
-#[cfg(not(unix))]
-pub(super) struct ChatSignals(());
-
-#[cfg(not(unix))]
-impl ChatSignals {
-    #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-    pub(super) fn new() -> CliResult<Self> {
-        Ok(Self(()))
-    }
-
-    pub(super) async fn next(&mut self) -> ChatSignal {
-        match tokio::signal::ctrl_c().await {
-            Ok(()) => ChatSignal::Stop,
-            Err(_) => std::future::pending().await,
-        }
+        if self.0.next().await { ChatSignal::End } else { ChatSignal::Stop }
     }
 }
 

@@ -341,19 +341,9 @@ fn read(file: &ApplicationFile) -> CliResult<String> {
 
 /// Checks that a file can be replaced without taking it from somebody.
 fn check_owner(file: &Path) -> CliResult {
-    #[cfg(unix)]
-    if let Ok(about) = fs::metadata(file) {
-        use std::os::unix::fs::MetadataExt as _;
+    if let Some(problem) = crate::platform::replacement_problem(file) {
         let place = paths::display_path(file);
-        if about.nlink() > 1 {
-            return Err(CliError::usage(format!(
-                "{place} has several hard links, which a new file would separate; it was not changed"
-            )));
-        }
-        if about.uid() != rustix::process::geteuid().as_raw() {
-            return Err(CliError::usage(format!("{place} belongs to another user; it was not changed")));
-        }
+        return Err(CliError::usage(format!("{place} {problem}; it was not changed")));
     }
-    let _ = file;
     Ok(())
 }

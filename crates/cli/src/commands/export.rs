@@ -90,9 +90,8 @@ fn servers(args: &ExportArgs) -> CliResult<Vec<ServerConfig>> {
 fn write_new(file: &Path, exported: &ExportedServers) -> CliResult {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
     if exported.has_secrets {
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        crate::platform::make_private(&mut options);
     }
     let written = options.open(file).and_then(|mut opened| opened.write_all(exported.text.as_bytes()));
     written.map_err(|error| {

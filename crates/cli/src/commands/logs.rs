@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::args::LogsArgs;
 use crate::exit::{CliError, CliResult};
 use crate::log_file::{LogEntry, OLDER_ENDING, list_files};
 use crate::output::{BOLD, CliOutput, DIM, RED, YELLOW, paint};
-use crate::{known_servers, paths};
+use crate::{known_servers, paths, platform};
 
 /// Interval at which the files are read while they are followed.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -120,7 +120,7 @@ impl LogReader {
     /// Passes on the lines that were not read yet. `is_first` includes the older parts of files.
     fn read_new(&mut self, is_first: bool, mut each: impl FnMut(LogEntry)) {
         for path in list_files(&self.folder) {
-            let Ok(id) = file_id(&path) else { continue };
+            let Ok(id) = platform::file_id(&path) else { continue };
             let before = self.read.get(&path).copied();
             let older = path.with_extension(OLDER_ENDING);
             let mut offset = before.map_or(0, |before| before.offset);
@@ -154,20 +154,6 @@ fn read_from(path: &Path, offset: u64, each: &mut impl FnMut(LogEntry)) -> u64 {
     let lines = text[..end].split(|byte| *byte == b'\n');
     lines.filter_map(|line| serde_json::from_slice(line).ok()).for_each(each);
     offset + end as u64
-}
-
-#[cfg(unix)]
-fn file_id(path: &Path) -> std::io::Result<u64> {
-    use std::os::unix::fs::MetadataExt as _;
-    fs::metadata(path).map(|data| data.ino())
-}
-
-#[cfg(not(unix))]
-fn file_id(path: &Path) -> std::io::Result<u64> {
-    // The time of creation stands for the identity.
-    let created = fs::metadata(path)?.created()?;
-    let since = created.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Ok(since.as_nanos() as u64)
 }
 
 fn print(entry: &LogEntry, output: CliOutput) {
@@ -213,6 +199,8 @@ fn visible(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use jiff::Timestamp;
 

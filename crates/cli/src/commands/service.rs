@@ -113,7 +113,7 @@ fn program() -> CliResult<PathBuf> {
 /// Returns the path of the service file.
 fn service_file(manager: ServiceManager) -> CliResult<PathBuf> {
     let folder = match manager {
-        ServiceManager::Systemd => paths::config_home().map(|folder| folder.join("systemd/user")),
+        ServiceManager::Systemd => paths::systemd_units(),
         ServiceManager::Launchd => std::env::home_dir().map(|home| home.join("Library/LaunchAgents")),
         ServiceManager::TaskScheduler => {
             let local = std::env::var_os("LOCALAPPDATA").map(PathBuf::from);
@@ -252,11 +252,7 @@ fn systemctl(arguments: &[&str]) -> Vec<String> {
 }
 
 fn launchd_domain() -> String {
-    #[cfg(unix)]
-    let user = rustix::process::getuid().as_raw();
-    #[cfg(not(unix))]
-    let user = 0;
-    format!("gui/{user}")
+    format!("gui/{}", crate::platform::user_id())
 }
 
 fn launchd_target() -> String {

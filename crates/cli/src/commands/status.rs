@@ -78,8 +78,9 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
     }
     let Some(process) = &server.process else { return text };
     row("command", DIM, &process.command);
-    if let Some(sandbox) = &process.sandbox {
-        row("sandbox", DIM, &sandbox.to_string());
+    // Without a sandbox, only what is special about the system: elsewhere it is the choice of the configuration.
+    if process.sandbox.is_some() || !hospes_sandbox::SandboxHelper::is_supported() {
+        row("sandbox", DIM, &process.permissions_text());
     }
     if !process.loader_variables.is_empty() {
         row("loader variables", YELLOW, &process.loader_variables.join(", "));

@@ -7,10 +7,11 @@ use hospes_host::config::HostConfig;
 use super::InterruptListener;
 use super::up::{request_state, require, start, stop};
 use crate::args::{HostOptions, StdioArgs};
+use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, explain_stdio};
+use crate::platform::attach;
 use crate::settings::{default_servers, load};
-use crate::{attach, credentials};
 
 pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output carries the protocol, and there is no person to report to at the end.

@@ -17,7 +17,8 @@ use super::draw::draw;
 use super::state::{LiveEffect, LiveState};
 use crate::commands::console::open_in_browser;
 use crate::commands::request_end;
-use crate::terminal_screen::{self, TerminalScreen, poll_input};
+use crate::platform::{FOREGROUND_INTERVAL, JobSignals, is_in_foreground, poll_input, suspend_process};
+use crate::terminal_screen::{self, TerminalScreen};
 use crate::{approve, paths, screen_log};
 
 /// Time to wait for a key before other events are checked.
@@ -26,9 +27,6 @@ const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MIN_REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which times are redrawn if nothing happens.
 const IDLE_REDRAW_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which a suspended screen checks whether it is in the foreground again.
-#[cfg(unix)]
-const FOREGROUND_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time that the thread may take to end.
 const CLOSE_TIME: Duration = Duration::from_secs(3);
 /// Time that another screen on the same terminal has to end.
@@ -107,7 +105,10 @@ impl LiveScreen {
         let mut effects = self.effects.lock().await;
         let mut signals = self.signals.lock().await;
         let next_signal = async |signals: &mut Option<JobSignals>| match signals {
-            Some(signals) => signals.next(&self.flags).await,
+            Some(signals) => match signals.next().await {
+                true => self.flags.suspend.store(true, Ordering::Relaxed),
+                false => self.flags.continued.store(true, Ordering::Relaxed),
+            },
             None => std::future::pending().await,
         };
         let mut seen = 0;
@@ -204,45 +205,6 @@ impl LiveScreen {
 impl Drop for LiveScreen {
     fn drop(&mut self) {
         self.flags.is_over.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The signals of job control. They are registered before the screen is shown, because a suspended program cannot
-/// restore the terminal.
-#[cfg(unix)]
-struct JobSignals {
-    stop: tokio::signal::unix::Signal,
-    go_on: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl JobSignals {
-    fn register() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let stop = signal(SignalKind::from_raw(libc::SIGTSTP))?;
-        Ok(Self { stop, go_on: signal(SignalKind::from_raw(libc::SIGCONT))? })
-    }
-
-    /// Waits for the next signal and tells the thread.
-    async fn next(&mut self, flags: &ScreenFlags) {
-        tokio::select! {
-            _ = self.stop.recv() => flags.suspend.store(true, Ordering::Relaxed),
-            _ = self.go_on.recv() => flags.continued.store(true, Ordering::Relaxed),
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct JobSignals;
-
-#[cfg(not(unix))]
-impl JobSignals {
-    fn register() -> io::Result<Self> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self, _: &ScreenFlags) {
-        std::future::pending().await
     }
 }
 
@@ -374,17 +336,14 @@ impl ScreenLoop {
     }
 
     /// Suspends the program, as the shell expects, and shows the screen again once it is in the foreground.
-    #[cfg(unix)]
     fn suspend(&mut self, screen: &mut TerminalScreen) -> io::Result<()> {
-        use rustix::process::{Signal, getpid, kill_process};
         terminal_screen::leave();
         screen_log::show(false);
         self.flags.continued.store(false, Ordering::Relaxed);
-        // Not SIGTSTP, which has a handler here.
-        kill_process(getpid(), Signal::STOP)?;
+        let is_suspended = suspend_process()?;
         // This thread may go on for a moment before the signal takes effect. In the background the terminal belongs to
         // another program.
-        while !self.flags.continued.load(Ordering::Relaxed) || !is_in_foreground() {
+        while is_suspended && (!self.flags.continued.load(Ordering::Relaxed) || !is_in_foreground()) {
             if self.flags.is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -392,20 +351,9 @@ impl ScreenLoop {
         }
         self.flags.continued.store(false, Ordering::Relaxed);
         screen_log::show(true);
+        if !is_suspended {
+            self.state.say("this system has no job control", self.begun.elapsed());
+        }
         screen.resume()
     }
-
-    #[cfg(not(unix))]
-    fn suspend(&mut self, _: &mut TerminalScreen) -> io::Result<()> {
-        self.state.say("this system has no job control", self.begun.elapsed());
-        Ok(())
-    }
-}
-
-/// Returns true if this program's group has the terminal.
-#[cfg(unix)]
-fn is_in_foreground() -> bool {
-    use rustix::process::getpgrp;
-    use rustix::termios::tcgetpgrp;
-    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }

@@ -344,6 +344,11 @@ impl StdioTransport {
         redact_command(std::iter::once(program).chain(self.args.iter().map(ExpandedText::written)))
     }
 
+    /// Returns true for the variable with the search path. On Windows, letter case does not count: it is `Path` there.
+    pub(crate) fn is_search_path(name: &std::ffi::OsStr) -> bool {
+        if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
+    }
+
     /// Iterates over the names of its variables that determine which code it loads, regardless of the command line.
     pub fn loader_variables(&self) -> impl Iterator<Item = &str> {
         self.env.keys().map(String::as_str).filter(|name| hospes_sandbox::is_loader_variable(name))

@@ -104,39 +104,20 @@ fn digest(context: Context) -> Sha256Digest {
     Sha256Digest::new(bytes)
 }
 
-/// Returns the executed file, resolved as by the operating system.
+/// Returns the executed file, resolved as when the server is started.
 fn program(stdio: &StdioTransport) -> Option<PathBuf> {
     let command = Path::new(stdio.command.reveal());
-    if command.components().count() > 1 || command.is_absolute() {
-        let folder = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
-        return Some(std::path::absolute(folder.join(command)).unwrap_or_else(|_| command.to_owned()));
-    }
+    let here = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
     // The child's own, where it has one: that is the one that counts.
-    let own = stdio.env.get("PATH").map(|path| path.reveal().into());
-    let path = own.or_else(|| std::env::var_os("PATH"))?;
-    std::env::split_paths(&path).flat_map(|folder| named(&folder.join(command))).find(|file| is_program(file))
-}
-
-#[cfg(not(windows))]
-fn named(file: &Path) -> Vec<PathBuf> {
-    vec![file.to_owned()]
-}
-
-#[cfg(windows)]
-fn named(file: &Path) -> Vec<PathBuf> {
-    let endings = ["", ".exe", ".cmd", ".bat"].into_iter();
-    endings.map(|ending| PathBuf::from(format!("{}{ending}", file.display()))).collect()
-}
-
-#[cfg(unix)]
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(file: &Path) -> bool {
-    file.is_file()
+    let own = stdio.env.iter().find(|(name, _)| StdioTransport::is_search_path(name.as_ref()));
+    let path = own.map(|(_, path)| path.reveal().into()).or_else(|| std::env::var_os("PATH"));
+    let named = || std::path::absolute(here.join(command)).unwrap_or_else(|_| command.to_owned());
+    match hospes_sandbox::resolve(command.as_os_str(), path.as_deref(), &here) {
+        Ok(file) => Some(std::path::absolute(&file).unwrap_or(file)),
+        // A path is the target even if there is no file yet.
+        Err(_) if command.components().count() > 1 || command.is_absolute() => Some(named()),
+        Err(_) => None,
+    }
 }
 
 /// File metadata that distinguish versions of a file without reading it.

@@ -24,7 +24,10 @@ impl ServerProcess {
     pub fn permissions_text(&self) -> String {
         match &self.sandbox {
             Some(sandbox) => sandbox.to_string(),
-            None => "not confined or supervised: all files and the network of its user".to_owned(),
+            None if hospes_sandbox::SandboxHelper::is_supported() => {
+                "not confined or supervised: all files and the network of its user".to_owned()
+            }
+            None => "not confined on this system: all files and the network of its user".to_owned(),
         }
     }
 }

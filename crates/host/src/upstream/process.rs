@@ -1,6 +1,5 @@
 //! Preparation of child processes: the file that a command means, and its sandbox.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use hospes::client::{CommandTarget, Launcher, Target};
@@ -55,12 +54,10 @@ pub fn confine_command(
     let unenforceable = |error: SandboxError| {
         UpstreamConnectError::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
     };
-    // Elsewhere the operating system's own search applies, with its own folders and endings.
-    if cfg!(unix) {
-        command.program = resolved(&command)?.into_os_string();
-    }
+    command.program = resolved(&command)?.into_os_string();
     let Some(helper) = helper else {
         return match sandbox.profile.is_demanding() {
+            true if !SandboxHelper::is_supported() => Err(unenforceable(SandboxError::System)),
             true => Err(unenforceable(SandboxError::NoHelper)),
             false => Ok((command, None)),
         };
@@ -72,9 +69,16 @@ pub fn confine_command(
 
 fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
     // The last of several values is the one that the child gets.
-    let own = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let is_inherited =
-        command.inherited.as_ref().is_none_or(|names| names.iter().any(|name| name == OsStr::new("PATH")));
+    let own = command
+        .env
+        .iter()
+        .rev()
+        .find(|(name, _)| StdioTransport::is_search_path(name))
+        .map(|(_, value)| value.clone());
+    let is_inherited = command
+        .inherited
+        .as_ref()
+        .is_none_or(|names| names.iter().any(|name| StdioTransport::is_search_path(name)));
     // The search path of the child counts, not the host's, which the sandbox may keep from it.
     let path = own.or_else(|| std::env::var_os("PATH").filter(|_| is_inherited));
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));

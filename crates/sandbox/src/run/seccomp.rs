@@ -207,13 +207,14 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
     // Limits of other processes: a file size limit of 0 would end a process at its next write.
     refused.insert(libc::SYS_prlimit64, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
     // Input injected into the terminal from which the host was started.
-    let mut requests = vec![libc::TIOCSTI, libc::TIOCLINUX];
+    // The type of requests differs between C libraries.
+    let mut requests = vec![u32::try_from(libc::TIOCSTI), u32::try_from(libc::TIOCLINUX)];
     if wanted.metadata {
         refused.extend(METADATA.iter().map(|number| (*number, Vec::new())));
-        requests.extend(ATTRIBUTES.map(libc::c_ulong::from));
+        requests.extend(ATTRIBUTES.map(Ok));
     }
     for request in requests {
-        let request = u32::try_from(request).map_err(|error| error.to_string())?;
+        let request = request.map_err(|error| error.to_string())?;
         refused.entry(libc::SYS_ioctl).or_default().push(rule(is(1, SeccompCmpOp::Eq, request))?);
     }
     if wanted.processes {

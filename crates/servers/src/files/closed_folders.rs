@@ -1,18 +1,18 @@
 //! Closed folders, which cannot be entered even if they lie in a served folder.
 
-use std::os::fd::AsFd;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::Stat;
-use rustix::io::Errno;
+
+use crate::platform::{EntryStat, FolderHandle};
 
 /// Maximum number of folders that are remembered for the closed paths. Only repeated recreation of these folders
 /// produces more.
 const MAX_KNOWN: usize = 256;
 
-/// Set of closed folders. They are identified by their inode and not by name, so that they stay closed under another
+/// Set of closed folders. They are identified by their number on the volume and not by name, so that they stay closed under another
 /// name or path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClosedFolders(Arc<ClosedFoldersState>);
@@ -20,7 +20,7 @@ pub(super) struct ClosedFolders(Arc<ClosedFoldersState>);
 #[derive(Debug, Default)]
 struct ClosedFoldersState {
     paths: Vec<PathBuf>,
-    /// Device and inode number of each folder that has ever been at these paths.
+    /// Numbers of volume and file of each folder that has ever been at these paths.
     known: Mutex<Vec<(u64, u64)>>,
 }
 
@@ -39,8 +39,8 @@ impl ClosedFolders {
             return;
         }
         let mut known = self.0.known.lock();
-        for stat in self.0.paths.iter().filter_map(|path| rustix::fs::stat(path).ok()) {
-            let id = id(&stat);
+        for stat in self.0.paths.iter().filter_map(|path| EntryStat::of_path(path).ok()) {
+            let id = stat.id();
             if !known.contains(&id) && known.len() < MAX_KNOWN {
                 known.push(id);
             }
@@ -53,16 +53,16 @@ impl ClosedFolders {
     }
 
     /// Returns an opened folder, or an error if it is closed.
-    pub(super) fn admit<F: AsFd>(&self, folder: F) -> rustix::io::Result<F> {
+    pub(super) fn admit(&self, folder: FolderHandle) -> io::Result<FolderHandle> {
         if self.is_empty() {
             return Ok(folder);
         }
-        // By the descriptor, because the path may lead to another folder by now.
-        let found = id(&rustix::fs::fstat(&folder)?);
+        // By the handle, because the path may lead to another folder by now.
+        let found = folder.stat()?.id();
         // Before the lock is taken below, because this takes it too.
         self.refresh();
         let known = self.0.known.lock();
-        if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
+        if known.contains(&found) { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(folder) }
     }
 
     /// Returns true if a folder, or one of its parents, is closed.
@@ -74,16 +74,11 @@ impl ClosedFolders {
 
     fn is_closed_folder(&self, folder: &Path) -> bool {
         let known = self.0.known.lock();
-        rustix::fs::stat(folder).is_ok_and(|stat| known.contains(&id(&stat)))
+        EntryStat::of_path(folder).is_ok_and(|stat| known.contains(&stat.id()))
     }
 
     /// Returns true if a closed folder is at this path or below it. Such a folder must stay in its place.
     pub(super) fn lies_in(&self, path: &Path) -> bool {
         self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is_closed_folder(path)
     }
-}
-
-#[expect(clippy::unnecessary_cast, reason = "the widths differ from system to system")]
-fn id(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev as u64, stat.st_ino as u64)
 }

@@ -2,15 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use hospes::{Error, Result};
-use rustix::fs::{AtFlags, Mode, OFlags, Stat};
-use rustix::io::Errno;
 
-use super::folder::{FileMetadata, Kind};
+use super::folder::Kind;
 use super::served_folders::{ServedFolders, ServedPath, normalize_path, normalize_relative, parse_path};
+use crate::platform::{EntryStat, FolderHandle, is_link_error, readable};
 
 /// Maximum number of folders created in one call.
 const MAX_NEW_FOLDERS: usize = 32;
@@ -20,7 +18,7 @@ const MAX_NAME: usize = 255;
 /// A name in an open folder.
 pub(super) struct EntryLocation<'r> {
     pub(super) folder: ServedPath<'r>,
-    pub(super) descriptor: OwnedFd,
+    pub(super) handle: FolderHandle,
     pub(super) name: OsString,
 }
 
@@ -29,7 +27,7 @@ impl<'r> EntryLocation<'r> {
         if name.len() > MAX_NAME {
             return Err(Error::msg(format!("the name is longer than {MAX_NAME} bytes")));
         }
-        Ok(Self { descriptor: folder.open_folder()?, folder, name })
+        Ok(Self { handle: folder.open_folder()?, folder, name })
     }
 
     /// Returns the path of the entry.
@@ -42,12 +40,12 @@ impl<'r> EntryLocation<'r> {
     }
 
     /// Returns the metadata of the entry.
-    pub(super) fn stat(&self) -> io::Result<Stat> {
-        Ok(rustix::fs::statat(&self.descriptor, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
+    pub(super) fn stat(&self) -> io::Result<EntryStat> {
+        self.handle.stat_entry(&self.name)
     }
 
     /// Returns the metadata of the entry, or `None` if it does not exist.
-    pub(super) fn stat_if_present(&self) -> Result<Option<Stat>> {
+    pub(super) fn stat_if_present(&self) -> Result<Option<EntryStat>> {
         match self.stat() {
             Ok(stat) => Ok(Some(stat)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -79,7 +77,7 @@ impl ServedFolders {
         }
         // With several folders it has to be unambiguous which one is meant.
         match self.all().iter().find(|root| root.child_path(&path).symlink_metadata().is_ok()) {
-            Some(root) => self.spot(&root.child_path(&path).display().to_string()),
+            Some(root) => self.spot(&readable(&root.child_path(&path)).display().to_string()),
             None => Err(self.unclear_error(text)),
         }
     }
@@ -94,8 +92,7 @@ impl ServedFolders {
             Err(why) => {
                 let spot = self.spot(text)?;
                 // A link that leads out, or to nothing.
-                let is_link =
-                    spot.stat_if_present()?.is_some_and(|stat| FileMetadata::of(&stat).kind == Kind::Link);
+                let is_link = spot.stat_if_present()?.is_some_and(|stat| stat.kind() == Kind::Link);
                 if is_link { Err(why) } else { Ok(spot) }
             }
         }
@@ -132,10 +129,12 @@ impl ServedFolders {
             folder = match enter(&folder, name).and_then(|folder| place.closed().admit(folder)) {
                 Ok(folder) => folder,
                 // A link that leads out, or an entry that is not a folder.
-                Err(Errno::LOOP | Errno::NOTDIR) => return Err(why),
+                Err(error) if is_link_error(&error) || error.kind() == io::ErrorKind::NotADirectory => {
+                    return Err(why);
+                }
                 Err(error) => {
-                    let error = io::Error::from(error);
-                    return Err(Error::msg(format!("cannot create {}: {error}", made.join(name).display())));
+                    let path = made.join(name);
+                    return Err(Error::msg(format!("cannot create {}: {error}", readable(&path).display())));
                 }
             };
             made.push(name);
@@ -150,12 +149,10 @@ impl ServedFolders {
 }
 
 /// Opens a folder inside a folder and creates it if it does not exist. Links are not followed.
-fn enter(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+fn enter(folder: &FolderHandle, name: &OsStr) -> io::Result<FolderHandle> {
     // Created first and then opened, because another process may create it in between.
-    match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(why) => return Err(why),
+    match folder.create_folder(name) {
+        Err(why) if why.kind() != io::ErrorKind::AlreadyExists => Err(why),
+        _ => folder.open_folder(name),
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name, flags, Mode::empty())
 }

@@ -13,6 +13,8 @@ mod search;
 mod served_folders;
 mod state;
 #[cfg(test)]
+mod system_tests;
+#[cfg(all(test, unix))]
 mod tests;
 mod tree;
 mod writing;
@@ -38,7 +40,7 @@ pub(crate) use served_folders::parse_path;
 /// The server lists, reads and searches. With [`FilesConfig::write`] it also writes, edits and moves files and creates
 /// folders, and with [`FilesConfig::delete`] it deletes. Nothing outside the folders can be accessed: neither by `..`
 /// nor by links, nor by a path that is replaced while a call runs. Everything is opened relative to a folder's
-/// descriptor without following links. A file is written atomically: concurrent readers, and readers after a crash, see
+/// handle without following links. A file is written atomically: concurrent readers, and readers after a crash, see
 /// either the old or the new content whole.
 ///
 /// ```no_run
@@ -169,9 +171,9 @@ impl FilesServer {
             all.truncate(files.limits.entries);
             let entries = all.into_iter().map(|entry| Entry {
                 name: entry.name.to_string_lossy().into_owned(),
-                kind: entry.meta.kind,
-                size: (entry.meta.kind == Kind::File).then_some(entry.meta.size),
-                modified: entry.meta.modified(),
+                kind: entry.stat.kind(),
+                size: (entry.stat.kind() == Kind::File).then_some(entry.stat.size()),
+                modified: folder::modified(&entry.stat),
             });
             Ok(Json(Listed { folder: place.shown(), entries: entries.collect(), left_out }))
         })
@@ -248,14 +250,14 @@ impl FilesServer {
     async fn stat(&self, ctx: &Context, path: String) -> Result<Json<Stat>> {
         self.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
-            let meta = place.meta()?;
+            let stat = place.stat()?;
             Ok(Json(Stat {
                 path: place.shown(),
-                kind: meta.kind,
-                size: meta.size,
-                modified: meta.modified(),
-                media_type: (meta.kind == Kind::File).then(|| place.media_type()).flatten(),
-                permissions: meta.permissions(),
+                kind: stat.kind(),
+                size: stat.size(),
+                modified: folder::modified(&stat),
+                media_type: (stat.kind() == Kind::File).then(|| place.media_type()).flatten(),
+                permissions: stat.permissions(),
                 uri: place.uri(),
             }))
         })
@@ -268,7 +270,7 @@ impl FilesServer {
         self.run(ctx, move |files| {
             // Paths outside and paths that do not exist are indistinguishable here.
             let Ok(place) = files.roots.find(&uri.0) else { return Ok(None) };
-            if place.meta()?.kind == Kind::Folder {
+            if place.stat()?.kind() == Kind::Folder {
                 return paths::folder_contents(files, &place, uri.0).map(Some);
             }
             let bytes = read::whole(&place, files.limits.read_bytes)?;

@@ -15,18 +15,21 @@ pub(super) const FOLDER: &str = "inode/directory";
 pub(super) fn completions(files: &FilesState, typed: &str) -> Vec<String> {
     let (folder, name) = typed.rsplit_once('/').unwrap_or(("", typed));
     let inside = || {
-        let place = files.roots.find(&format!("/{folder}")).ok()?;
+        let path = crate::platform::path_of_uri(format!("/{folder}/").into_bytes())?;
+        let place = files.roots.find_path(&path, folder).ok()?;
         folder::entries(&place.open_folder().ok()?).ok()
     };
     let Some(entries) = inside() else {
-        let roots = files.roots.shown();
-        let roots = roots.iter().filter_map(|root| root.strip_prefix('/')).map(|root| format!("{root}/"));
+        let roots = files.roots.all().into_iter().filter_map(|root| {
+            let path = String::from_utf8(crate::platform::uri_path(&root.path())).ok()?;
+            Some(format!("{}/", path.strip_prefix('/')?))
+        });
         return roots.filter(|root| root.starts_with(typed)).collect();
     };
     let shown = entries.iter().filter_map(|entry| {
         // A name that is not valid UTF-8 cannot be typed.
         let name = entry.name.to_str()?;
-        Some(if entry.meta.kind == Kind::Folder { format!("{name}/") } else { name.to_owned() })
+        Some(if entry.stat.kind() == Kind::Folder { format!("{name}/") } else { name.to_owned() })
     });
     let names: Vec<String> = shown.collect();
     fitting(name, &names).into_iter().map(|name| format!("{folder}/{name}")).collect()
@@ -42,7 +45,7 @@ pub(super) fn folder_contents(
     let (most, mut text) = (files.limits.entries, String::new());
     for entry in entries.iter().take(most) {
         text.push_str(&entry.name.to_string_lossy());
-        text.push_str(if entry.meta.kind == Kind::Folder { "/\n" } else { "\n" });
+        text.push_str(if entry.stat.kind() == Kind::Folder { "/\n" } else { "\n" });
     }
     if let Some(more @ 1..) = entries.len().checked_sub(most) {
         text.push_str(&format!("({more} more)\n"));

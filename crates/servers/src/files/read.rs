@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use hospes::prelude::*;
-use rustix::fs::Stat;
 
 use super::served_folders::ServedPath;
+use crate::platform::EntryStat;
 
 /// Returns the whole content of a file.
 pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
@@ -29,10 +29,10 @@ pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
 }
 
 /// Returns the whole text of a file, and its metadata at the time of reading.
-pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, Stat)> {
+pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, EntryStat)> {
     let (file, size) = place.open_file()?;
-    // Of the descriptor that is read, so that content and metadata belong to the same file.
-    let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("inspect", &why.into()))?;
+    // Of the file that is read, so that content and metadata belong to the same file.
+    let stat = EntryStat::of_file(&file).map_err(|why| place.failed("inspect", &why))?;
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
     if bytes.len() as u64 > limit {

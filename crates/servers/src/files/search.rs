@@ -1,7 +1,6 @@
 //! Search by name and text.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::fd::OwnedFd;
 
 use hospes::prelude::*;
 
@@ -9,6 +8,7 @@ use super::config::FileLimits;
 use super::folder::{self, FolderEntry, Kind};
 use super::pattern::GlobPattern;
 use super::served_folders::ServedPath;
+use crate::platform::FolderHandle;
 
 /// Maximum depth of folders in searches.
 const MAX_DEPTH: usize = 32;
@@ -76,7 +76,7 @@ struct FileSearch {
 }
 
 impl FileSearch {
-    fn folder(&mut self, folder: &OwnedFd, place: &ServedPath<'_>, inside: &mut String, depth: usize) {
+    fn folder(&mut self, folder: &FolderHandle, place: &ServedPath<'_>, inside: &mut String, depth: usize) {
         // A folder that cannot be read is skipped.
         let Ok(entries) = folder::entries(folder) else { return };
         for entry in &entries {
@@ -93,7 +93,7 @@ impl FileSearch {
             if self.pattern.matches(inside) {
                 self.take(folder, entry, place, inside);
             }
-            if entry.meta.kind == Kind::Folder {
+            if entry.stat.kind() == Kind::Folder {
                 if depth == 0 {
                     self.found.complete = false;
                 } else if let Ok(inner) = folder::enter(folder, &entry.name, place.closed()) {
@@ -104,25 +104,25 @@ impl FileSearch {
         }
     }
 
-    fn take(&mut self, folder: &OwnedFd, entry: &FolderEntry, place: &ServedPath<'_>, inside: &str) {
+    fn take(&mut self, folder: &FolderHandle, entry: &FolderEntry, place: &ServedPath<'_>, inside: &str) {
         let lines = match &self.text {
             None => Vec::new(),
             Some(text) => {
-                if entry.meta.kind != Kind::File {
+                if entry.stat.kind() != Kind::File {
                     return;
                 }
                 let Some(lines) = lines_with(text, folder, entry, self.limits.read_bytes) else { return };
                 lines
             }
         };
-        let path = place.path().join(inside).display().to_string();
-        self.found.matches.push(Match { path, kind: entry.meta.kind, lines });
+        let path = crate::platform::readable(&place.path().join(inside)).display().to_string();
+        self.found.matches.push(Match { path, kind: entry.stat.kind(), lines });
     }
 }
 
 /// Returns the lines of a file that contain a text. `None` if there are none or the file is not text.
-fn lines_with(text: &str, folder: &OwnedFd, entry: &FolderEntry, limit: u64) -> Option<Vec<Line>> {
-    let file = folder::open(folder, &entry.name).ok()?;
+fn lines_with(text: &str, folder: &FolderHandle, entry: &FolderEntry, limit: u64) -> Option<Vec<Line>> {
+    let file = folder.open_file(&entry.name).ok()?;
     let mut reader = BufReader::new(file.take(limit));
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     for number in 1.. {

@@ -2,24 +2,21 @@
 //!
 //! A path is first normalized without reading the disk (including `..`), and must then lie in a served folder. It is
 //! then resolved, and must still lie in one. So links are followed as long as they stay inside. Nothing about the
-//! outside is revealed, not even whether a file exists. The final open starts at the folder's own descriptor and
+//! outside is revealed, not even whether a file exists. The final open starts at the folder's own handle and
 //! follows no links, so no component can be replaced in between.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use hospes::{Error, Result};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
 use super::closed_folders::ClosedFolders;
 use super::entry_location::EntryLocation;
-use super::folder::{FileMetadata, Kind};
+use super::folder::Kind;
+use crate::platform::{self, EntryStat, FolderHandle, readable};
 
 /// Reasons files cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +54,7 @@ struct ServedFolder {
     path: PathBuf,
     /// Path as given, made absolute. Peers may use either path.
     given: PathBuf,
-    descriptor: OwnedFd,
+    handle: FolderHandle,
     closed: ClosedFolders,
 }
 
@@ -69,9 +66,8 @@ impl ServedFolder {
         if closed.covers(&path) {
             return Err(FilesError::Closed { folder: folder.to_owned() });
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let descriptor = rustix::fs::open(&path, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
-        Ok(Self { path, given, descriptor, closed: closed.clone() })
+        let handle = FolderHandle::open(&path).map_err(failed)?;
+        Ok(Self { path, given, handle, closed: closed.clone() })
     }
 }
 
@@ -122,14 +118,14 @@ impl ServedFolders {
             for root in &self.all {
                 let closed = self.closed.clone();
                 let found = if root.path.starts_with(&path) {
-                    let descriptor = root.descriptor.try_clone()?;
-                    ServedFolder { path: root.path.clone(), given: root.given.clone(), descriptor, closed }
+                    let handle = root.handle.try_clone()?;
+                    ServedFolder { path: root.path.clone(), given: root.given.clone(), handle, closed }
                 } else if let Ok(inside) = path.strip_prefix(&root.path) {
-                    // Relative to the served folder's own descriptor, so that no component can be replaced in between.
-                    let Ok(descriptor) = ServedPath::at(root, inside.to_owned()).open_folder() else {
+                    // Relative to the served folder's own handle, so that no component can be replaced in between.
+                    let Ok(handle) = ServedPath::at(root, inside.to_owned()).open_folder() else {
                         continue;
                     };
-                    ServedFolder { path: path.clone(), given: normalize_path(&covered), descriptor, closed }
+                    ServedFolder { path: path.clone(), given: normalize_path(&covered), handle, closed }
                 } else {
                     continue;
                 };
@@ -154,7 +150,7 @@ impl ServedFolders {
 
     /// Returns the paths of the folders.
     pub(super) fn shown(&self) -> Vec<String> {
-        self.all.iter().map(|root| root.path.display().to_string()).collect()
+        self.all.iter().map(|root| readable(&root.path).display().to_string()).collect()
     }
 
     /// Returns all folders.
@@ -166,9 +162,9 @@ impl ServedFolders {
     pub(super) fn only(&self) -> Result<ServedPath<'_>> {
         match self.all.as_slice() {
             [root] => Ok(ServedPath::of(root)),
-            all => {
-                let shown: Vec<_> = all.iter().map(|root| root.path.display().to_string()).collect();
-                Err(Error::msg(format!("specify the folder; these are served: {}", shown.join(", "))))
+            _ => {
+                let served = self.shown().join(", ");
+                Err(Error::msg(format!("specify the folder; these are served: {served}")))
             }
         }
     }
@@ -186,8 +182,8 @@ impl ServedFolders {
             for root in &self.all {
                 // The longer name first, because one folder may be inside another.
                 for name in [&root.path, &root.given] {
-                    if let Ok(inside) = path.strip_prefix(name) {
-                        match self.resolve(root, inside, text) {
+                    if let Some(inside) = platform::relative_to(&path, name) {
+                        match self.resolve(root, &inside, text) {
                             Err(why) => missing = missing.or(Some(why)),
                             found => return found,
                         }
@@ -210,7 +206,7 @@ impl ServedFolders {
     fn resolve<'r>(&'r self, root: &'r ServedFolder, inside: &Path, text: &str) -> Result<ServedPath<'r>> {
         let path = root.path.join(inside);
         let real = path.canonicalize().map_err(|why| {
-            if Errno::from_io_error(&why) != Some(Errno::LOOP) && self.escapes_folders(&path) {
+            if !platform::is_link_error(&why) && self.escapes_folders(&path) {
                 return self.outside(text);
             }
             let why = match why.kind() {
@@ -274,7 +270,7 @@ impl<'r> ServedPath<'r> {
     }
 
     pub(super) fn shown(&self) -> String {
-        self.path().display().to_string()
+        readable(&self.path()).display().to_string()
     }
 
     /// Returns the `file:` URI.
@@ -282,7 +278,7 @@ impl<'r> ServedPath<'r> {
         use std::fmt::Write as _;
         let mut uri = "file://".to_owned();
         // By bytes, because a path need not be UTF-8.
-        for &byte in self.path().as_os_str().as_encoded_bytes() {
+        for byte in platform::uri_path(&self.path()) {
             // Characters allowed in a path by RFC 3986, section 3.3, and the slash.
             if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
                 uri.push(char::from(byte));
@@ -299,15 +295,14 @@ impl<'r> ServedPath<'r> {
         mime_guess::from_path(&self.inside).first_raw()
     }
 
-    pub(super) fn meta(&self) -> Result<FileMetadata> {
-        let failed = |why: Errno| self.failed("inspect", &why.into());
-        // Through its folder's descriptor, so that no link is followed even if the path has been changed in the
+    pub(super) fn stat(&self) -> Result<EntryStat> {
+        // Through its folder's handle, so that no link is followed even if the path has been changed in the
         // meantime.
         let stat = match self.spot() {
-            None => rustix::fs::fstat(&self.root.descriptor).map_err(failed)?,
-            Some(spot) => spot?.stat().map_err(|why| self.failed("inspect", &why))?,
+            None => self.root.handle.stat(),
+            Some(spot) => spot?.stat(),
         };
-        Ok(FileMetadata::of(&stat))
+        stat.map_err(|why| self.failed("inspect", &why))
     }
 
     /// Returns its folder and its name there. `None` for a served folder itself.
@@ -318,24 +313,27 @@ impl<'r> ServedPath<'r> {
     }
 
     /// Opens the folder for reading its entries.
-    pub(super) fn open_folder(&self) -> Result<OwnedFd> {
-        let opened = self.open(OFlags::RDONLY | OFlags::DIRECTORY);
-        opened.map_err(|why| match why {
-            Errno::NOTDIR => Error::msg(format!("{} is a file, not a folder", self.shown())),
-            why => self.failed("open", &why.into()),
+    pub(super) fn open_folder(&self) -> Result<FolderHandle> {
+        let opened = self.open(FolderHandle::open_folder_beneath, FolderHandle::open_folder);
+        opened.and_then(|folder| self.root.closed.admit(folder)).map_err(|why| match why.kind() {
+            io::ErrorKind::NotADirectory => Error::msg(format!("{} is a file, not a folder", self.shown())),
+            _ => self.failed("open", &why),
         })
     }
 
     /// Opens the file and returns its length in bytes.
     pub(super) fn open_file(&self) -> Result<(File, u64)> {
-        // Without blocking, because opening a pipe without a writer would block before it can be recognized.
-        let opened = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
-        let opened = opened.map_err(|why| self.failed("open", &why.into()))?;
-        let meta = rustix::fs::fstat(&opened).map_err(|why| self.failed("inspect", &why.into()))?;
-        let meta = FileMetadata::of(&meta);
-        match meta.kind {
-            Kind::File => Ok((opened.into(), meta.size)),
-            Kind::Folder => Err(Error::msg(format!("{} is a folder; list it instead", self.shown()))),
+        let is_folder = || Error::msg(format!("{} is a folder; list it instead", self.shown()));
+        let opened = self.open(FolderHandle::open_file_beneath, FolderHandle::open_file);
+        let opened = opened.map_err(|why| match self.stat() {
+            // Some systems do not open a folder as if it were a file.
+            Ok(stat) if stat.kind() == Kind::Folder => is_folder(),
+            _ => self.failed("open", &why),
+        })?;
+        let stat = EntryStat::of_file(&opened).map_err(|why| self.failed("inspect", &why))?;
+        match stat.kind() {
+            Kind::File => Ok((opened, stat.size())),
+            Kind::Folder => Err(is_folder()),
             _ => Err(Error::msg(format!("{} is not a regular file", self.shown()))),
         }
     }
@@ -350,44 +348,28 @@ impl<'r> ServedPath<'r> {
         Error::msg(format!("cannot {what} {}: {why}", self.shown()))
     }
 
-    #[cfg(target_os = "linux")]
-    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        use rustix::fs::ResolveFlags;
-
-        if !self.root.closed.is_empty() {
-            // With closed folders, each folder on the way has to be checked.
-            return self.open_plainly(flags);
+    /// Opens the path, so that no link on the way is followed: with one call if the system has one, else step by step.
+    fn open<T>(
+        &self,
+        at_once: impl Fn(&FolderHandle, &Path) -> Option<io::Result<T>>,
+        last: impl Fn(&FolderHandle, &OsStr) -> io::Result<T>,
+    ) -> io::Result<T> {
+        // With closed folders, each folder on the way has to be checked.
+        if self.root.closed.is_empty()
+            && let Some(opened) = at_once(&self.root.handle, &self.inside)
+        {
+            return opened;
         }
-        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let (root, flags) = (&self.root.descriptor, flags | OFlags::CLOEXEC);
-        match rustix::fs::openat2(root, &self.inside, flags, Mode::empty(), inside) {
-            // An old kernel, or a sandbox that does not know the call.
-            Err(Errno::NOSYS | Errno::PERM) => self.open_plainly(flags),
-            opened => opened,
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        self.open_plainly(flags)
-    }
-
-    /// Opens step by step, so that no link on the way is followed.
-    fn open_plainly(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let mut steps = self.inside.components().peekable();
-        let mut folder: Option<OwnedFd> = None;
+        let mut folder: Option<FolderHandle> = None;
         while let Some(step) = steps.next() {
-            let flags = match steps.peek() {
-                Some(_) => OFlags::RDONLY | OFlags::DIRECTORY,
-                None => flags,
-            };
-            let from = folder.as_ref().unwrap_or(&self.root.descriptor);
-            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            // `NOFOLLOW` covers only the last component, so each step is a separate open.
-            let opened = rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?;
-            folder = Some(self.root.closed.admit(opened)?);
+            let from = folder.as_ref().unwrap_or(&self.root.handle);
+            if steps.peek().is_none() {
+                return last(from, step.as_os_str());
+            }
+            folder = Some(self.root.closed.admit(from.open_folder(step.as_os_str())?)?);
         }
-        folder.ok_or(Errno::NOENT)
+        Err(io::ErrorKind::NotFound.into())
     }
 }
 
@@ -445,6 +427,13 @@ pub(crate) fn parse_path(text: &str) -> Result<PathBuf> {
     if path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(Error::msg("a path must not contain NUL"));
     }
+    for part in path.components() {
+        if let Component::Normal(name) = part
+            && let Some(problem) = platform::name_problem(name)
+        {
+            return Err(Error::msg(format!("{text:?} is not the path of a file on this system: {problem}")));
+        }
+    }
     Ok(path)
 }
 
@@ -480,5 +469,6 @@ fn path_of(rest: &str) -> Result<PathBuf> {
             bytes.push(byte);
         }
     }
-    Ok(OsString::from_vec(bytes).into())
+    platform::path_of_uri(bytes)
+        .ok_or_else(|| Error::msg("a file: URI must have an absolute path, with the drive on Windows"))
 }

@@ -1,12 +1,11 @@
 //! Drawing of folder trees as text.
 
-use std::os::fd::OwnedFd;
-
 use hospes::Result;
 
 use super::closed_folders::ClosedFolders;
 use super::folder::{self, Kind};
 use super::served_folders::ServedPath;
+use crate::platform::FolderHandle;
 
 /// Draws the content of a folder, with at most `most` entries in total.
 pub(super) fn draw(place: &ServedPath<'_>, depth: usize, most: usize) -> Result<String> {
@@ -28,7 +27,7 @@ struct TreeDrawing<'c> {
 }
 
 impl TreeDrawing<'_> {
-    fn folder(&mut self, folder: &OwnedFd, depth: usize, indent: &mut String) -> std::io::Result<()> {
+    fn folder(&mut self, folder: &FolderHandle, depth: usize, indent: &mut String) -> std::io::Result<()> {
         let entries = folder::entries(folder)?;
         let last = entries.len().saturating_sub(1);
         for (at, entry) in entries.iter().enumerate() {
@@ -41,12 +40,12 @@ impl TreeDrawing<'_> {
             self.text.push_str(indent);
             self.text.push_str(branch);
             self.text.push_str(&entry.name.to_string_lossy());
-            self.text.push_str(match entry.meta.kind {
+            self.text.push_str(match entry.stat.kind() {
                 Kind::Folder => "/\n",
                 Kind::Link => " (link)\n",
                 Kind::File | Kind::Other => "\n",
             });
-            if entry.meta.kind == Kind::Folder && depth > 1 {
+            if entry.stat.kind() == Kind::Folder && depth > 1 {
                 let length = indent.len();
                 indent.push_str(below);
                 // A folder that cannot be opened is skipped.

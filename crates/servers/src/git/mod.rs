@@ -3,7 +3,7 @@
 mod parse;
 mod program;
 mod repository;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 mod writing;
 

@@ -1,7 +1,6 @@
 //! Parsers for the output of git. Fields end with NUL, which no field can contain.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 
 use hospes::prelude::*;
 
@@ -179,7 +178,7 @@ fn push_limited<T>(list: &mut Vec<T>, item: T, left_out: &mut usize) {
 /// Parses the output of `git log -z` with the format [`COMMIT`].
 pub(super) fn commits(bytes: &[u8]) -> Vec<Commit> {
     let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
-    let text = |bytes: &[u8]| text(OsStr::from_bytes(bytes));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields
         // Each of the seven fields ends with NUL; the empty rest after the last one is not a commit.
         .chunks_exact(7)
@@ -197,7 +196,7 @@ pub(super) fn commits(bytes: &[u8]) -> Vec<Commit> {
 
 /// Parses the output of `git for-each-ref` with the format [`BRANCH`].
 pub(super) fn branches(bytes: &[u8]) -> Vec<Branch> {
-    let text = |bytes: &[u8]| text(OsStr::from_bytes(bytes));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // Neither ref names nor subjects can contain a line feed.
     let lines =
         bytes.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == 0).collect::<Vec<_>>());

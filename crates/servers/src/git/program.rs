@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use hospes::{Error, Result};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
+
+use crate::platform::{GIT, ProcessGroup, SYSTEM_VARIABLES};
 
 /// Maximum size of git's error output that is read.
 const MAX_COMPLAINT: usize = 4096;
-/// Environment variables that are passed to git.
-const KEPT_VARIABLES: [&str; 6] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "USER", "LOGNAME"];
 /// Settings that override the configuration of the repository.
 const CONFIG_OVERRIDES: [(&str, &str); 39] = [
     ("core.hooksPath", "/dev/null"),
@@ -102,7 +102,7 @@ impl GitProgram {
         std::env::split_paths(&folders)
             // A relative folder in `PATH` could find a `git` inside a repository.
             .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join("git"))
+            .map(|folder| folder.join(GIT))
             .find(|file| file.is_file())
     }
 
@@ -125,7 +125,7 @@ impl GitProgram {
         command.args((!job.has_magic).then_some("--literal-pathspecs")).args(&job.arguments);
         // Inherited variables such as `GIT_DIR` or `GIT_EXTERNAL_DIFF` would override these settings.
         command.current_dir(folder).env_clear();
-        for name in KEPT_VARIABLES {
+        for name in SYSTEM_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
@@ -152,12 +152,10 @@ impl GitProgram {
             .env("LC_ALL", "C.UTF-8");
         command.stdin(if job.input.is_some() { Stdio::piped() } else { Stdio::null() });
         // A process group of its own, so that processes started by git are killed with it.
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-        let started = command.spawn();
-        let mut child = GitProcessGroup(
-            started.map_err(|why| Error::msg(format!("cannot start {}: {why}", self.file.display())))?,
-        );
-        let (input, output, complaint) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = ProcessGroup::spawn(command)
+            .map_err(|why| Error::msg(format!("cannot start {}: {why}", self.file.display())))?;
+        let (input, output, complaint) = group.take_pipes();
         let write = async {
             if let (Some(mut input), Some(text)) = (input, job.input) {
                 // If git does not read its input, its exit status shows it.
@@ -169,14 +167,14 @@ impl GitProgram {
             let said = read(output, job.start, most).await;
             // There may be more output than needed.
             if !matches!(said, Ok(GitOutput { is_cut: false, .. })) {
-                child.kill();
+                group.kill();
             }
             said
         };
         // Concurrently, because git blocks when one of its pipes is full.
         let ((), said, complaint) = tokio::join!(write, read, read_some(complaint));
         let said = said?;
-        let status = child.0.wait().await?;
+        let status = group.wait().await?;
         // Checked before the status, because git has been killed then.
         if said.is_cut {
             if job.whole.is_some() {
@@ -207,26 +205,6 @@ fn is_of_configuration(complaint: &str) -> bool {
     let of_file = ["bad config", "bad numeric config", "bad boolean config", "maximum include depth"];
     of_file.iter().any(|words| complaint.contains(words))
         || (complaint.contains("config") && complaint.contains(" in file "))
-}
-
-/// A process and its descendants, which are killed on drop.
-struct GitProcessGroup(Child);
-
-impl GitProcessGroup {
-    fn kill(&self) {
-        // Only as long as the id still belongs to the process.
-        let pid = self.0.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
-        if let Some(pid) = pid {
-            // The process may have ended by itself.
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-impl Drop for GitProcessGroup {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 async fn read(output: Option<impl AsyncRead + Unpin>, start: usize, most: usize) -> Result<GitOutput> {

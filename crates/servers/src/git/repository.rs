@@ -1,13 +1,13 @@
 //! Discovery of a repository, and the check that all its parts are in served folders.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use hospes::{Error, Result};
 
 use super::program::{GitJob, GitOutput, GitProgram};
+use crate::platform::{os_string, readable};
 
 /// Maximum size of the lists that are read (settings, files), in bytes.
 pub(super) const MAX_LIST: usize = 8 * 1024 * 1024;
@@ -68,7 +68,7 @@ impl<'a> GitRepository<'a> {
             return Err(Error::msg("the repository's path contains a line feed"));
         };
         let confined = |path: &[u8]| {
-            let path = Path::new(OsStr::from_bytes(path));
+            let path = PathBuf::from(os_string(path.to_vec()));
             let real = path
                 .canonicalize()
                 .map_err(|why| Error::msg(format!("cannot open {}: {why}", path.display())))?;
@@ -90,7 +90,7 @@ impl<'a> GitRepository<'a> {
         let listed = self.list(["config", "--list", "-z", "--name-only", "--includes"]).await?;
         for key in listed {
             // `filter.NAME.clean`: the name may contain anything, including dots.
-            let text = key.as_bytes();
+            let text = key.as_encoded_bytes();
             let (Some(first), Some(last)) =
                 (text.iter().position(|byte| *byte == b'.'), text.iter().rposition(|byte| *byte == b'.'))
             else {
@@ -109,7 +109,7 @@ impl<'a> GitRepository<'a> {
             }
             for (wanted, key, value) in PROGRAM_SETTINGS.iter().filter(|(wanted, ..)| is(wanted, section)) {
                 let mut whole = OsString::from(format!("{wanted}."));
-                whole.push(OsStr::from_bytes(name));
+                whole.push(os_string(name.to_vec()));
                 whole.push(format!(".{key}"));
                 if !self.settings.iter().any(|(known, _)| *known == whole) {
                     self.settings.push((whole, *value));
@@ -152,7 +152,7 @@ impl<'a> GitRepository<'a> {
     ) -> Result<Vec<OsString>> {
         let said = self.job(arguments, |job| GitJob { whole: Some(MAX_LIST), ..job }).await?;
         let items = said.bytes.split(|byte| *byte == 0).filter(|item| !item.is_empty());
-        Ok(items.map(|item| OsString::from_vec(item.to_vec())).collect())
+        Ok(items.map(|item| os_string(item.to_vec())).collect())
     }
 
     /// Returns the hash of the commit that a revision names. Names from the client are used nowhere else.
@@ -230,7 +230,7 @@ pub(super) fn is_in(roots: &[PathBuf], path: &Path) -> bool {
 }
 
 fn shown(roots: &[PathBuf]) -> String {
-    roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(", ")
+    roots.iter().map(|root| readable(root).display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn outside(what: &str, roots: &[PathBuf]) -> Error {
@@ -274,7 +274,7 @@ fn alternates_stay_inside(roots: &[PathBuf], common: &Path) -> Result<()> {
         let Ok(list) = fs::read(objects.join("info/alternates")) else { continue };
         for line in list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#') {
             // Git can quote unusual paths; these are not supported.
-            let other = objects.join(OsStr::from_bytes(line)).canonicalize();
+            let other = objects.join(os_string(line.to_vec())).canonicalize();
             match other {
                 Ok(other) if is_in(roots, &other) => open.push(other),
                 _ => return Err(outside("an alternate of the repository", roots)),

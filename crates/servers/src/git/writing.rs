@@ -1,7 +1,6 @@
 //! Tools that change a repository, available only if enabled.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
 use hospes::prelude::*;
@@ -11,6 +10,7 @@ use super::GitServer;
 use super::parse;
 use super::program::GitJob;
 use super::repository::{GitRepository, MAX_LIST, check_name};
+use crate::platform::os_string;
 
 /// Maximum length of a commit message, in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -214,7 +214,7 @@ async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Resul
     let mut found: Vec<OsString> = Vec::new();
     for entry in said.bytes.split(|byte| *byte == 0).filter(|entry| entry.starts_with(GITLINK)) {
         let Some(at) = entry.iter().position(|byte| *byte == b'\t') else { continue };
-        let path = OsString::from_vec(entry[at + 1..].to_vec());
+        let path = os_string(entry[at + 1..].to_vec());
         // A submodule that is gone is empty, and is removed as a file is.
         if repository.top.join(&path).symlink_metadata().is_err() {
             continue;

@@ -2,7 +2,6 @@
 //! writers wait for each other.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,7 +120,7 @@ impl KnowledgeGraph {
         };
         let broken = |why: rusqlite::Error| failed(why.into());
         // Before SQLite creates the file, which would get the permissions of the umask.
-        make_private(file).map_err(|why| failed(why.into()))?;
+        crate::platform::create_private(file).map_err(|why| failed(why.into()))?;
         let mut connection = Connection::open(file).map_err(broken)?;
         // Set first, because changing the journal mode may have to wait for another process.
         connection.busy_timeout(BUSY_TIMEOUT).map_err(broken)?;
@@ -387,15 +386,4 @@ fn check(text: &str, what: &str, most: usize) -> Result<()> {
         return Err(Error::msg(format!("{what} has {} bytes, and at most {most} are stored", text.len())));
     }
     Ok(())
-}
-
-/// Creates the file and its folder with permissions for the owner alone.
-fn make_private(file: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    // In append mode, which can create the file and never truncates an existing one.
-    fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file).map(drop)
 }

@@ -148,6 +148,10 @@ pub(super) fn permissions(screen: &mut Screen, plan: Option<&LaunchPlan>, server
     let may = match network {
         Some(NetworkSuggestion::Container) => "what its container may; see below".to_owned(),
         _ if !is_process => "answer calls; it runs elsewhere and sees their arguments".to_owned(),
+        _ if !hospes_sandbox::SandboxHelper::is_supported() => {
+            "all that you may: your files and the network (programs are not confined on this system)"
+                .to_owned()
+        }
         _ => "all that you may: your files and the network (limit it with `sandbox` in the configuration)"
             .to_owned(),
     };

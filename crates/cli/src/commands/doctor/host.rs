@@ -1,6 +1,5 @@
 //! Checks of the host itself: its endpoint, its folders, and what the system offers.
 
-use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H06, H09, H12
 use crate::enforcement::{find_policy_file, read_policy};
 use crate::exit::CliError;
 use crate::paths::{self, display_path};
+use crate::platform;
 use crate::settings::launch_helper;
 
 /// Port of the endpoint, unless another is chosen.
@@ -93,7 +93,7 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
             return chain.fail(&H02, finding, &[&H03]);
         }
     }
-    match free_space(&existing) {
+    match platform::free_space(&existing) {
         Some(free) if free < MIN_FREE => {
             let finding = DoctorFinding::new(format!("{} MiB are left for {shown}", free >> 20))
                 .why("calls are refused when they cannot be recorded")
@@ -104,43 +104,21 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
     }
 }
 
-#[cfg(unix)]
-fn free_space(folder: &Path) -> Option<u64> {
-    let found = rustix::fs::statvfs(folder).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
-#[cfg(not(unix))]
-fn free_space(_: &Path) -> Option<u64> {
-    None
-}
-
 fn private_files(chain: &mut DoctorChain) {
     let credentials = paths::credentials().map(|(store, key)| [store, key]);
     let audit = paths::audit_files().map(|(log, key)| [log, key]);
     let files = credentials.into_iter().chain(audit).flatten().chain(paths::endpoint_token());
-    let exposed: Vec<PathBuf> = files.filter(|file| is_exposed(file)).collect();
+    let exposed: Vec<PathBuf> = files.filter(|file| platform::is_exposed(file)).collect();
     let Some(first) = exposed.first() else { return chain.ok(&H06, "") };
     let names: Vec<String> = exposed.iter().map(|file| display_path(file)).collect();
     let finding = DoctorFinding::new(format!("other users can read {}", names.join(", ")))
-        .mend(format!("chmod 600 {}", first.display()));
+        .mend(platform::protection_hint(first));
     chain.fail(&H06, finding, &[]);
-}
-
-#[cfg(unix)]
-fn is_exposed(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_: &Path) -> bool {
-    false
 }
 
 fn sandbox(chain: &mut DoctorChain) {
     let Some(helper) = launch_helper() else {
-        return chain.ok(&H09, "not available on this system");
+        return chain.ok(&H09, "programs are not confined on this system");
     };
     let files = hospes_sandbox::SandboxFiles::new();
     let profile = hospes_sandbox::SandboxProfile::new()
@@ -156,10 +134,8 @@ fn sandbox(chain: &mut DoctorChain) {
     }
 }
 
-#[cfg(unix)]
 fn open_files(chain: &mut DoctorChain) {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    match limit.current {
+    match platform::open_file_limit() {
         Some(current) if current < MIN_OPEN_FILES => {
             let finding = DoctorFinding::new(format!("{current} open files are allowed"))
                 .why("every server, connection and log needs some")
@@ -168,11 +144,6 @@ fn open_files(chain: &mut DoctorChain) {
         }
         _ => chain.ok(&H12, ""),
     }
-}
-
-#[cfg(not(unix))]
-fn open_files(chain: &mut DoctorChain) {
-    chain.ok(&H12, "");
 }
 
 fn rules(chain: &mut DoctorChain) {

@@ -3,7 +3,6 @@
 //! Pipes and sockets (Node starts children with socket pairs) are read and written without blocking. Files and
 //! terminals cannot be polled, so a thread of their own reads or writes them.
 
-use std::fs::File;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
@@ -46,7 +45,7 @@ pub(super) fn take() -> io::Result<(StdioInput, StdioOutput)> {
     // `cloexec`, so that no child holds the client's pipes open.
     let input = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-    let nothing = File::open("/dev/null")?;
+    let nothing = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok((StdioInput::new(input)?, StdioOutput::new(output)?))

@@ -1,6 +1,9 @@
 //! Servers as child processes. A child has a clean environment and a process group of its own. It is watched by its
 //! exit, never by the end of a pipe, which a helper may hold open. At the end it is stopped with everything it started.
 
+#[cfg_attr(unix, path = "group_unix.rs")]
+#[cfg_attr(windows, path = "group_windows.rs")]
+mod group;
 mod input;
 mod stderr;
 
@@ -35,28 +38,6 @@ const LAUNCHER_GRACE: Duration = Duration::from_secs(2);
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
 /// Time for the end of stderr to arrive once the process has ended.
 const STDERR_GRACE: Duration = Duration::from_millis(50);
-
-/// Pipes of this size carry a large message between two processors 2.7 times as fast as the usual 64 KiB.
-#[cfg(target_os = "linux")]
-const PIPE_BYTES: usize = 1024 * 1024;
-
-/// The variables that every child gets, where we have them: the list that other SDKs share.
-#[cfg(not(windows))]
-const INHERITED: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
-#[cfg(windows)]
-const INHERITED: &[&str] = &[
-    "APPDATA",
-    "HOMEDRIVE",
-    "HOMEPATH",
-    "LOCALAPPDATA",
-    "PATH",
-    "PROCESSOR_ARCHITECTURE",
-    "SYSTEMDRIVE",
-    "SYSTEMROOT",
-    "TEMP",
-    "USERNAME",
-    "USERPROFILE",
-];
 
 /// Called with what becomes of a process.
 pub(crate) type ProcessCallback = Arc<dyn Fn(ProcessEvent<'_>) + Send + Sync>;
@@ -104,20 +85,18 @@ impl ChildProcess {
                 process(news);
             }
         };
-        let mut child = prepare(command).spawn().inspect_err(|why| tell(ProcessEvent::NotStarted { why }))?;
+        let mut child = prepare(command)
+            .spawn()
+            .map_err(|error| group::explain_start_error(&command.program, error))
+            .inspect_err(|why| tell(ProcessEvent::NotStarted { why }))?;
         let pid = child.id();
         tell(ProcessEvent::Started { pid });
+        group::widen(&mut *child);
         let (Some(stdin), Some(stdout), Some(errors)) =
             (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {
             return Err(io::Error::other("the child has no pipes"));
         };
-        #[cfg(target_os = "linux")]
-        {
-            // Only a matter of speed, and the system may have little left for pipes.
-            let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
-            let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
-        }
         let stderr = Arc::new(StderrTail::new(listeners.stderr, EnvSecrets::from_env(&command.env)));
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
         let (announce, life) = watch::channel(ChildState::Running);
@@ -228,12 +207,11 @@ impl SupervisedChild {
 
     /// Everything at once.
     fn kill(&mut self) {
-        #[cfg(unix)]
         if self.is_launcher {
-            let _ = self.child.signal(rustix::process::Signal::QUIT.as_raw());
-            return;
+            group::kill_by_launcher(&mut *self.child);
+        } else {
+            let _ = self.child.start_kill();
         }
-        let _ = self.child.start_kill();
     }
 
     /// The group is signalled even when its leader has ended: helpers outlive the wrapper that started them.
@@ -247,14 +225,8 @@ impl SupervisedChild {
     }
 
     /// Signals the group. Returns true if there was a process left to terminate.
-    #[cfg(unix)]
     fn terminate(&mut self) -> bool {
-        self.child.signal(rustix::process::Signal::TERM.as_raw()).is_ok()
-    }
-
-    #[cfg(not(unix))]
-    fn terminate(&mut self) -> bool {
-        self.child.start_kill().is_ok()
+        group::terminate(&mut *self.child)
     }
 }
 
@@ -279,19 +251,14 @@ fn prepare(command: &CommandTarget) -> CommandWrap {
             process.current_dir(folder);
         }
     });
-    // In a group of its own signals reach everything the server
-    // started, and Ctrl-C in a terminal does not reach it.
-    #[cfg(unix)]
-    wrap.wrap(process_wrap::tokio::ProcessGroup::leader());
-    #[cfg(windows)]
-    wrap.wrap(process_wrap::tokio::JobObject);
+    group::wrap(&mut wrap);
     wrap
 }
 
 fn environment(command: &CommandTarget) -> Vec<(OsString, OsString)> {
     let names: Vec<&OsStr> = match &command.inherited {
         Some(names) => names.iter().map(OsString::as_os_str).collect(),
-        None => INHERITED.iter().map(OsStr::new).collect(),
+        None => group::INHERITED.iter().map(OsStr::new).collect(),
     };
     let inherited = names.into_iter().filter_map(|name| {
         let value = std::env::var_os(name)?;
@@ -313,8 +280,7 @@ fn describe(status: ExitStatus) -> String {
     if let Some(code) = status.code() {
         return format!("exited with status {code}");
     }
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+    if let Some(signal) = group::signal_of(status) {
         return format!("was terminated by signal {signal}");
     }
     format!("exited ({status})")

@@ -36,6 +36,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of attached programs.
 const MAX_ATTACHED: usize = 256;
 
+/// Returns the path of the Unix socket at which the host with this process serves attached programs. It does not end in
+/// `.sock`, because programs look for the console by that.
+fn attach_socket(pid: u32) -> Option<PathBuf> {
+    Some(paths::runtime()?.join(format!("{pid}.attach")))
+}
+
 /// Returns true if programs of the user may attach without a token.
 pub(crate) fn is_allowed(has_sign_in: bool, callers: Option<AllowedCallers>) -> bool {
     // Other systems do not tell which program calls.
@@ -51,7 +57,7 @@ pub(crate) struct AttachSocket {
 impl AttachSocket {
     pub(crate) fn bind() -> io::Result<Self> {
         paths::create_runtime_folder()?;
-        let path = paths::attach_socket(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
+        let path = attach_socket(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
         // A killed process may have had the same id.
         let _none = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
@@ -143,7 +149,7 @@ pub(crate) struct Attachment {
 /// Attaches to the most recently started host that accepts. `None` if there is none.
 pub(crate) async fn attach(application: &str) -> Option<Attachment> {
     for (_, note) in paths::list_host_notes() {
-        let path = paths::attach_socket(note.pid)?;
+        let path = attach_socket(note.pid)?;
         match greet(&path, application).await {
             Ok((input, output)) => return Some(Attachment { input, output, pid: note.pid }),
             Err(error) => tracing::debug!(pid = note.pid, %error, "recorded host does not accept"),

@@ -1,0 +1,97 @@
+//! Unix: modes of files, signals, job control, and sockets.
+
+pub(crate) mod attach;
+mod signals;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) use signals::{
+    ChatInterrupts, FOREGROUND_INTERVAL, JobSignals, is_in_foreground, keep_running_at_limits,
+    suspend_process,
+};
+
+/// Makes files that are created readable by their owner alone.
+pub(crate) fn make_private(options: &mut OpenOptions) {
+    options.mode(0o600);
+}
+
+/// Makes folders that are created accessible to their owner alone.
+pub(crate) fn make_folder_private(builder: &mut DirBuilder) {
+    builder.mode(0o700);
+}
+
+/// Makes a temporary folder accessible to its owner alone.
+pub(crate) fn make_temporary_private(builder: &mut tempfile::Builder<'_, '_>) {
+    builder.permissions(fs::Permissions::from_mode(0o700));
+}
+
+/// Returns true if other users can read a file.
+pub(crate) fn is_exposed(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+}
+
+/// Returns the command that keeps other users from reading a file.
+pub(crate) fn protection_hint(file: &Path) -> String {
+    format!("chmod 600 {}", file.display())
+}
+
+/// Returns a number that identifies the file at a path until it is replaced.
+pub(crate) fn file_id(path: &Path) -> io::Result<u64> {
+    fs::metadata(path).map(|data| data.ino())
+}
+
+/// Returns the reason why a new file must not take the place of this one. `None` if it may.
+pub(crate) fn replacement_problem(file: &Path) -> Option<&'static str> {
+    let about = fs::metadata(file).ok()?;
+    if about.nlink() > 1 {
+        return Some("has several hard links, which a new file would separate");
+    }
+    (about.uid() != rustix::process::geteuid().as_raw()).then_some("belongs to another user")
+}
+
+/// Returns the free space for this user where a folder is, in bytes.
+pub(crate) fn free_space(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Returns the maximum number of open files. `None` if there is none.
+pub(crate) fn open_file_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+/// Returns the id of the user.
+pub(crate) fn user_id() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// Discards typed input that has not been read yet.
+pub(crate) fn discard_typed_input() {
+    let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+/// Waits for input of the terminal, at most for this time. Returns true if there is some.
+///
+/// # Errors
+/// If the terminal is gone.
+pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    // A terminal that was closed is always readable and has nothing to read, for which `crossterm` waits forever.
+    let stdin = io::stdin();
+    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    match rustix::event::poll(&mut ready, Some(&limit)) {
+        // A signal, for example because the size has changed.
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
+    }
+    // Also without input, because the size may have changed.
+    crossterm::event::poll(Duration::ZERO)
+}

@@ -1,0 +1,125 @@
+//! Windows: access lists that are inherited, console events, and no job control.
+
+pub(crate) mod attach;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Interval at which a suspended screen checks whether it is in the foreground again. Never used here.
+pub(crate) const FOREGROUND_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Does nothing: files below the profile of a user inherit an access list for the user, administrators and the system.
+pub(crate) fn make_private(_: &mut OpenOptions) {}
+
+/// Does nothing: see [`make_private`].
+pub(crate) fn make_folder_private(_: &mut DirBuilder) {}
+
+/// Does nothing: see [`make_private`].
+pub(crate) fn make_temporary_private(_: &mut tempfile::Builder<'_, '_>) {}
+
+/// Returns true if a file is outside the profile of the user, whose access list it would inherit.
+pub(crate) fn is_exposed(file: &Path) -> bool {
+    let Ok(real) = file.canonicalize() else { return false };
+    let profile = std::env::home_dir().and_then(|home| home.canonicalize().ok());
+    profile.is_some_and(|profile| !real.starts_with(profile))
+}
+
+/// Returns what keeps other users from reading a file.
+pub(crate) fn protection_hint(file: &Path) -> String {
+    format!("move {} below your profile, or remove other users from its access list", file.display())
+}
+
+/// Returns a number that identifies the file at a path until it is replaced.
+pub(crate) fn file_id(path: &Path) -> io::Result<u64> {
+    // The time of creation stands for the identity.
+    let created = fs::metadata(path)?.created()?;
+    let since = created.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Ok(since.as_nanos() as u64)
+}
+
+/// Returns the reason why a new file must not take the place of this one. None is known here.
+pub(crate) fn replacement_problem(_: &Path) -> Option<&'static str> {
+    None
+}
+
+/// Returns the free space where a folder is. Not known here.
+pub(crate) fn free_space(_: &Path) -> Option<u64> {
+    None
+}
+
+/// Returns the maximum number of open files. There is none.
+pub(crate) fn open_file_limit() -> Option<u64> {
+    None
+}
+
+/// Returns 0: users have no numbers.
+pub(crate) fn user_id() -> u32 {
+    0
+}
+
+/// Does nothing: what was typed before a question is not discarded.
+pub(crate) fn discard_typed_input() {}
+
+/// Waits for input of the terminal, at most for this time. Returns true if there is some.
+///
+/// # Errors
+/// If the terminal cannot be read.
+pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
+    crossterm::event::poll(time)
+}
+
+/// Does nothing: there are no such limits.
+pub(crate) fn keep_running_at_limits() {}
+
+/// The console events that interrupt an answer, or end the program.
+pub(crate) struct ChatInterrupts {
+    interrupt: tokio::signal::windows::CtrlC,
+    close: tokio::signal::windows::CtrlClose,
+    stop: tokio::signal::windows::CtrlBreak,
+}
+
+impl ChatInterrupts {
+    pub(crate) fn new() -> io::Result<Self> {
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
+        Ok(Self { interrupt: ctrl_c()?, close: ctrl_close()?, stop: ctrl_break()? })
+    }
+
+    /// Waits for the next one. Returns true if the program is to end.
+    pub(crate) async fn next(&mut self) -> bool {
+        // The first that happens.
+        tokio::select! {
+            biased;
+            _ = self.close.recv() => true,
+            _ = self.stop.recv() => true,
+            _ = self.interrupt.recv() => false,
+        }
+    }
+}
+
+/// The signals of job control, which this system does not have.
+pub(crate) struct JobSignals(());
+
+impl JobSignals {
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+    pub(crate) fn register() -> io::Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Never returns.
+    pub(crate) async fn next(&mut self) -> bool {
+        std::future::pending().await
+    }
+}
+
+/// Returns false: the system has no job control.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub(crate) fn suspend_process() -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Returns true: there is no background.
+pub(crate) fn is_in_foreground() -> bool {
+    true
+}
