@@ -7,6 +7,7 @@ mod client;
 mod doctor;
 mod files;
 mod host;
+mod profiles;
 mod registry;
 mod rules;
 mod running;
@@ -26,6 +27,7 @@ pub(crate) use self::files::{
     SecretRemoveArgs, SecretSetArgs,
 };
 pub(crate) use self::host::{ConfigFileArgs, HostOptions, StdioArgs, UpArgs};
+pub(crate) use self::profiles::{ProfileCommand, ProfileListArgs, ProfileShowArgs};
 pub(crate) use self::registry::{RegistryOptions, SearchArgs};
 pub(crate) use self::rules::{
     AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
@@ -95,6 +97,9 @@ pub(crate) enum CliCommand {
     Connect(ConnectApplicationArgs),
     /// Remove Hospes from the configuration of an application
     Disconnect(DisconnectArgs),
+    /// List and show profiles: sets of servers and tools with an endpoint each
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Write the configured servers in the form of an application
     Export(ExportArgs),
     /// Pack a server into an MCP bundle, or judge a bundle

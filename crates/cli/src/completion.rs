@@ -32,6 +32,14 @@ pub(crate) fn servers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| matching(current, server_names(&TypedWords::read())))
 }
 
+/// Completes the name of a profile.
+pub(crate) fn profiles() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let profiles = crate::profiles::configured(&TypedWords::read().files);
+        matching(current, profiles.into_iter().map(|profile| profile.name).collect())
+    })
+}
+
 /// Completes the name of a configured or built-in server.
 pub(crate) fn targets() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| matching(current, target_names(&TypedWords::read())))

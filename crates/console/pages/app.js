@@ -13,6 +13,7 @@ import { models } from "./models.js";
 import { sessions } from "./sessions.js";
 import { add, connect } from "./add.js";
 import { newRule } from "./rules.js";
+import { profiles } from "./profiles.js";
 import { tryTool } from "./try.js";
 
 /**
@@ -23,7 +24,7 @@ import { tryTool } from "./try.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, tryTool, newRule];
+const inner = [add, connect, tryTool, newRule, profiles];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");

@@ -62,7 +62,7 @@ function all(status, app) {
       h("input", {
         type: "search", class: "search", "data-search": true, placeholder: "Find a server  /", "aria-label": "Find a server", value: search,
         oninput: (event) => { search = event.target.value; app.render(); },
-      })),
+      }), inside("/profiles", { class: "button-link", "data-profiles": true }, status.profiles?.length > 0 ? many(status.profiles.length, "profile") : "Profiles")),
     recordProblem(status),
     h("p", { class: "lead", key: "lead" },
       `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,

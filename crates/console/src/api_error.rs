@@ -44,6 +44,8 @@ pub(crate) enum ApiError {
     #[error("{0}")]
     Rule(String),
     #[error("{0}")]
+    Profile(String),
+    #[error("{0}")]
     RuleFile(String),
     #[error("{0}")]
     PerUser(String),
@@ -79,6 +81,7 @@ impl ApiError {
             Self::TooManyCalls(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-calls"),
             Self::Unconfirmed(_) => (StatusCode::CONFLICT, "unconfirmed"),
             Self::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
+            Self::Profile(_) => (StatusCode::BAD_REQUEST, "profile"),
             Self::RuleFile(_) => (StatusCode::CONFLICT, "rule-file"),
             Self::PerUser(_) => (StatusCode::CONFLICT, "per-user"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use hospes_policy::PolicyEnvironment;
 use serde::Serialize;
 
+use crate::config_file::ConfigFile;
+
 /// Finds the applications of this user. It reads files, so it may block.
 pub type ApplicationFinder = Arc<dyn Fn() -> Vec<ConnectedApplication> + Send + Sync>;
 
@@ -85,6 +87,7 @@ impl fmt::Debug for PolicyFile {
 pub struct ConsoleEnvironment {
     pub(crate) endpoint: Option<String>,
     pub(crate) policy: Option<PolicyFile>,
+    pub(crate) config: Option<ConfigFile>,
     pub(crate) applications: Option<ApplicationFinder>,
 }
 
@@ -100,6 +103,13 @@ impl ConsoleEnvironment {
     #[must_use]
     pub fn policy(mut self, file: PolicyFile) -> Self {
         self.policy = Some(file);
+        self
+    }
+
+    /// Sets Hospes' own configuration file. Without it, no profiles can be saved.
+    #[must_use]
+    pub fn config(mut self, file: ConfigFile) -> Self {
+        self.config = Some(file);
         self
     }
 

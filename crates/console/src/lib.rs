@@ -24,6 +24,7 @@
 //! | `serve` | the loopback port and the Unix socket |
 //! | `browser_auth`, `sessions` | one-time links, cookies and keys; checks of host and origin |
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
+//! | `config_file` | Hospes' own configuration file, in which profiles are saved |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
 //! | `events` | notifications that something has changed |
 //! | `pages` | the pages, which are part of the program |
@@ -34,6 +35,7 @@ mod api;
 mod api_error;
 mod browser_auth;
 mod client;
+mod config_file;
 mod console;
 mod environment;
 mod events;
@@ -47,6 +49,7 @@ mod sessions;
 mod tests;
 
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
+pub use config_file::ConfigFile;
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};
 pub use environment::{
     ApplicationFinder, ConnectedApplication, ConsoleEnvironment, FileReplacer, PolicyFile,

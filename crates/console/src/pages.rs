@@ -28,23 +28,24 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// JavaScript modules of the pages.
-const MODULES: [(&str, &str, &str); 32] = modules! {
+const MODULES: [(&str, &str, &str); 33] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "gist.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js" "home.js" "map.js"
-    "add.js" "form.js" "try.js" "result.js" "rules.js"
+    "add.js" "form.js" "try.js" "result.js" "rules.js" "profiles.js"
 };
 
 /// Other files that pages load.
-const ASSETS: [(&str, &str, &str); 4] = [
+const ASSETS: [(&str, &str, &str); 5] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
     ("home.css", "text/css; charset=utf-8", include_str!("../pages/home.css")),
     ("try.css", "text/css; charset=utf-8", include_str!("../pages/try.css")),
+    ("profiles.css", "text/css; charset=utf-8", include_str!("../pages/profiles.css")),
     ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
 ];
 
 /// Paths at which the HTML is served; each page has a URL that can be bookmarked.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 15] = [
     "/",
     "/approvals",
     "/approvals/{id}",
@@ -53,6 +54,8 @@ const PAGES: [&str; 13] = [
     "/servers/{name}",
     "/servers/{name}/tools/{tool}",
     "/models",
+    "/profiles",
+    "/profiles/{name}",
     "/activity",
     "/sessions",
     "/add",

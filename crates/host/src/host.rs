@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use crate::accounts::UpstreamAccounts;
 use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
-use crate::config::{HostConfig, HostSettings, ServerConfig};
-use crate::gateway::{Gateway, GatewayState, HostServers, HostStatus, UnknownServerError};
+use crate::config::{HostConfig, HostSettings, ProfileConfig, ServerConfig};
+use crate::gateway::{Gateway, GatewayScope, GatewayState, HostServers, HostStatus, UnknownServerError};
 use crate::guard::PolicyEnforcer;
 use crate::pins::{PinManager, PinningConfig};
 use crate::sampling::Sampler;
@@ -23,11 +23,13 @@ use crate::server::{UpstreamConnector, UpstreamEpoch};
 use crate::upstream::{ServerMemory, UpstreamEntry, UpstreamState, UpstreamStatus};
 
 mod builtin;
+mod host_gateways;
 mod launch;
 mod pinned;
 mod server_changes;
 
 pub use builtin::known_labels;
+pub use host_gateways::HostGateways;
 use launch::ServerLauncher;
 use pinned::HostPins;
 use server_changes::ConfiguredServers;
@@ -72,6 +74,18 @@ pub enum HostStartError {
     /// Two servers would be shown under one name.
     #[error(transparent)]
     Names(#[from] PrefixCollision),
+    /// A profile has the path of a server's own endpoint.
+    #[error(
+        "{at}: the profile `{profile}` and the server `{server}` would have the same endpoint; rename the profile"
+    )]
+    ProfileName {
+        /// Location of the profile.
+        at: String,
+        /// Name of the profile.
+        profile: String,
+        /// Name of the server.
+        server: String,
+    },
 }
 
 /// Factory of connectors, which open the connections to a server according to its configuration.
@@ -171,8 +185,10 @@ impl HostBuilder {
             (self.settings.start_wait, self.settings.first_start_wait) = (wait, wait);
         }
         let (wanted, left_out) = split_servers(&mut self.config);
+        let profiles = std::mem::take(&mut self.config.profiles);
         // Before anything starts: two names that look alike keep the whole host from starting.
         let prefixes = ServerPrefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
+        check_profile_names(&profiles, &prefixes)?;
         if let Some(accounts) = &self.accounts {
             accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
         }
@@ -194,15 +210,18 @@ impl HostBuilder {
         let mut members = HashMap::new();
         let mut upstreams = Vec::with_capacity(wanted.len());
         for config in &wanted {
-            let member = pins.as_ref().and_then(|pins| pins.member(config));
+            // Servers of one name share what is accepted of it, also those that run for profiles.
+            let member = members
+                .entry(config.name.clone())
+                .or_insert_with(|| pins.as_ref().and_then(|pins| pins.member(config)));
             upstreams.push(launcher.launch(config.clone(), pinned::gate(member.as_ref())));
-            members.insert(config.name.clone(), member);
         }
         if let Some(pins) = &pins {
             pins.set(&wanted, members);
         }
         let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
+        shared.profiles.set(&profiles);
         // Reviews of sampling requests need an approval queue.
         if sampler.is_some() && shared.guard.is_none() {
             shared.guard = Some(Arc::new(PolicyEnforcer::new(None)));
@@ -217,20 +236,34 @@ impl HostBuilder {
             tasks.push(pins.watch());
             pins.manager()
         });
-        let configured = tokio::sync::Mutex::new(ConfiguredServers::new(launcher, pins, &wanted));
+        let configured = ConfiguredServers::new(launcher, pins, &wanted, &profiles);
+        let configured = tokio::sync::Mutex::new(configured);
         Ok(Host { shared, pins: manager, tasks, configured })
     }
 }
 
 /// Takes the servers out of a configuration: those to start, and the names and reasons of the others.
 fn split_servers(config: &mut HostConfig) -> (Vec<ServerConfig>, Vec<(String, String)>) {
-    let (wanted, disabled): (Vec<_>, Vec<_>) =
+    let (mut wanted, disabled): (Vec<_>, Vec<_>) =
         std::mem::take(&mut config.servers).into_iter().partition(|server| !server.disabled);
     let mut left_out: Vec<(String, String)> =
         disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
     let rejected = std::mem::take(&mut config.rejected).into_iter();
     left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
+    wanted.append(&mut config.profile_servers);
     (wanted, left_out)
+}
+
+/// Returns an error if a profile has the path of a server's own endpoint.
+fn check_profile_names(profiles: &[ProfileConfig], prefixes: &ServerPrefixes) -> Result<(), HostStartError> {
+    match profiles.iter().find_map(|profile| Some((profile, prefixes.server(&profile.name)?))) {
+        Some((profile, server)) => Err(HostStartError::ProfileName {
+            at: profile.source.to_string(),
+            profile: profile.name.clone(),
+            server: server.to_owned(),
+        }),
+        None => Ok(()),
+    }
 }
 
 impl std::fmt::Debug for HostBuilder {
@@ -275,7 +308,7 @@ impl Host {
     /// Returns the gateway: all servers as one service.
     #[must_use]
     pub fn gateway(&self) -> Gateway {
-        Gateway::new(Arc::clone(&self.shared))
+        Gateway::new(Arc::clone(&self.shared), GatewayScope::Everything)
     }
 
     /// Returns a gateway for one server with its own names and URIs, under the same rules. `None` if there is no such
@@ -285,14 +318,34 @@ impl Host {
         let position = self.shared.upstreams.position(server)?;
         let slot = self.shared.upstreams.get(position).filter(|slot| !slot.is_per_user())?;
         tracing::debug!(server = %slot.server.name, "separate endpoint created");
-        Some(Gateway::only(Arc::clone(&self.shared), position))
+        Some(Gateway::new(Arc::clone(&self.shared), GatewayScope::Server(position)))
+    }
+
+    /// Returns a gateway for the servers and tools of a profile, under the same rules. It follows changes of the
+    /// profile; once the profile is removed, all its calls fail. `None` if there is no such profile.
+    #[must_use]
+    pub fn gateway_of_profile(&self, profile: &str) -> Option<Gateway> {
+        self.gateways().profile(profile)
+    }
+
+    /// Returns the configured profiles, in alphabetical order.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<Arc<ProfileConfig>> {
+        self.servers().profiles()
+    }
+
+    /// Returns a handle that creates gateways, for programs that attach to the host.
+    #[must_use]
+    pub fn gateways(&self) -> HostGateways {
+        HostGateways(Arc::clone(&self.shared))
     }
 
     /// Returns the servers with an endpoint of their own, each with the last segment of its path. The segment is also
     /// the label of its tools on the shared endpoint.
     #[must_use]
     pub fn labels(&self) -> Vec<(String, String)> {
-        let slots = self.shared.upstreams.current().filter(|(_, slot)| !slot.is_per_user());
+        let has_endpoint = |slot: &UpstreamEntry| !slot.is_per_user() && slot.server.profile.is_none();
+        let slots = self.shared.upstreams.current().filter(|(_, slot)| has_endpoint(slot));
         let prefixes = self.shared.upstreams.prefixes();
         let label =
             |slot: &UpstreamEntry| prefixes.of(&slot.server.name).map(|label| label.as_str().to_owned());
@@ -337,7 +390,7 @@ impl Host {
     /// Returns the status of the servers.
     #[must_use]
     pub fn status(&self) -> HostStatus {
-        self.shared.status()
+        self.shared.status(GatewayScope::Everything)
     }
 
     /// Returns a handle of the servers, for example for the console.

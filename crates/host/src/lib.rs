@@ -45,7 +45,7 @@ pub use config::{
 };
 pub use gateway::{
     Gateway, HostServers, HostStatus, PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent,
-    UnknownServerError,
+    ProfileStatus, UnknownServerError,
 };
 pub use guard::{
     ApplicationCalls, CallActivity, CallProgress, CallSnapshot, HISTORY_PERIOD, HISTORY_PERIODS,
@@ -53,8 +53,8 @@ pub use guard::{
 };
 pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode, is_unattended};
 pub use host::{
-    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, ServerChanges,
-    known_labels,
+    BuiltinError, BuiltinFactory, Host, HostBuilder, HostGateways, HostStartError, RequestStateConfig,
+    ServerChanges, known_labels,
 };
 pub use pins::{PinManager, PinningConfig};
 pub use sampling::Sampler;

@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use hospes_host::config::applications::APPLICATIONS;
 
+use super::values::profile_name;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
 /// Options of `hospes import`.
@@ -58,6 +59,9 @@ pub(crate) struct ConnectApplicationArgs {
     /// Add the entry to the application's file in this folder, instead of the user's file
     #[arg(long, requires = "application")]
     pub(crate) project: bool,
+    /// Give the application the servers and tools of this profile only
+    #[arg(long, value_name = "NAME", requires = "application", value_parser = profile_name, add = crate::completion::profiles())]
+    pub(crate) profile: Option<String>,
     /// Print the change as a diff, and change nothing
     #[arg(long, requires = "application")]
     pub(crate) dry_run: bool,
@@ -79,7 +83,8 @@ One entry is inserted; everything else of the file stays as it is. `hospes disco
 
   hospes connect                       the applications and their state
   hospes connect --dry-run cursor      what would be changed
-  hospes connect cursor                adds the entry to the user's file";
+  hospes connect cursor                adds the entry to the user's file
+  hospes connect cursor --profile work the same, for the servers of one profile";
 
 /// Options of `hospes export`.
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use clap::Args;
 use hospes_host::{PinMode, UnattendedMode};
 
 use super::rules::{PresetChoice, pin_mode, preset, unattended};
-use super::values::{application_name, seconds, some_count, some_seconds};
+use super::values::{application_name, profile_name, seconds, some_count, some_seconds};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigFileArgs {
@@ -123,4 +123,7 @@ pub(crate) struct StdioArgs {
     /// in this process
     #[arg(long, value_name = "NAME", value_parser = application_name)]
     pub(crate) application: Option<String>,
+    /// Serve the servers and tools of this profile only
+    #[arg(long, value_name = "NAME", value_parser = profile_name, add = crate::completion::profiles())]
+    pub(crate) profile: Option<String>,
 }

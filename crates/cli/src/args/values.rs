@@ -2,11 +2,21 @@
 
 use std::time::Duration;
 
+use hospes_host::config::{PROFILE_NAME_FORM, is_profile_name};
+
 /// Reads the name of an application, which is shown and recorded.
 pub(crate) fn application_name(text: &str) -> Result<String, &'static str> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);
     if is_name { Ok(text.to_owned()) } else { Err("expected up to 64 letters, digits, `-`, `_` or `.`") }
+}
+
+/// Reads the name of a profile.
+pub(crate) fn profile_name(text: &str) -> Result<String, String> {
+    match is_profile_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("expected {PROFILE_NAME_FORM}")),
+    }
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, &'static str> {

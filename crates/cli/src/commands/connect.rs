@@ -18,15 +18,22 @@ use super::file_replace::{read_text, replace};
 use crate::args::{ConnectApplicationArgs, DisconnectArgs};
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable};
-use crate::paths;
+use crate::{paths, profiles};
 
 pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult {
     let Some(id) = &args.application else { return list(output) };
+    if let Some(profile) = &args.profile {
+        profiles::find(profile, &profiles::configured(&[]))?;
+    }
     let file = find_file(id, args.project)?;
+    if let Some(record) = other_profile(&file, args.profile.as_deref()) {
+        return change_profile(args, &record, output);
+    }
     let place = paths::display_path(&file.path);
     let is_new = !file.path.exists();
     let before = read(&file)?;
-    let entry = entry_of(file.application, &before)?;
+    let profile = args.profile.as_deref();
+    let entry = entry_of(file.application, &before, profile)?;
     let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{}", entry.snippet()));
     let invalid = |error: hospes_host::config::connect::EditEntryError| {
         CliError::usage(format!("cannot add Hospes to {place}; it was not changed")).with_cause(&error)
@@ -34,8 +41,9 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     match entry.state(&file.path, &before).map_err(|error| by_hand(invalid(error)))? {
         EntryState::Absent => {}
         EntryState::Present => {
-            report(&file, "already-connected", None, output);
-            output.say(format_args!("{} is already connected: {place}", file.application.name));
+            report(&file, "already-connected", (None, profile), output);
+            let what = with_profile("already connected", profile);
+            output.say(format_args!("{} is {what}: {place}", file.application.name));
             return Ok(());
         }
         _ => {
@@ -50,7 +58,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         splice.apply(&before).ok_or_else(|| CliError::usage("the insertion does not fit the file"))?;
     if args.dry_run {
         let diff = diff::unified(&place, &before, &splice);
-        report(&file, "dry-run", Some(&diff), output);
+        report(&file, "dry-run", (Some(&diff), profile), output);
         if !output.json {
             output.result(diff);
         }
@@ -58,17 +66,51 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         return Ok(());
     }
     check_owner(&file.path).map_err(&by_hand)?;
-    let record = ConnectionRecord::new(&file, is_new, splice, &before, &after);
+    let mut record = ConnectionRecord::new(&file, is_new, splice, &before, &after);
+    record.profile.clone_from(&args.profile);
     // First the record: a change that cannot be undone would be worse than a record of a change that was not made.
     record.store(&before)?;
     if let Err(problem) = replace(&file.path, &before, &after) {
         record.remove();
         return Err(problem);
     }
-    report(&file, "connected", None, output);
-    output.say(format_args!("{} is connected: {place}", file.application.name));
+    report(&file, "connected", (None, profile), output);
+    let what = with_profile("connected", profile);
+    output.say(format_args!("{} is {what}: {place}", file.application.name));
     output.hint(format_args!("in {}: {}", file.application.name, file.application.takes_effect));
     Ok(())
+}
+
+/// Returns the record of an application whose entry is there, but for another profile or for none.
+fn other_profile(file: &ApplicationFile, profile: Option<&str>) -> Option<ConnectionRecord> {
+    let record = records().into_iter().find(|record| record.is_of(file))?;
+    if record.profile.as_deref() == profile {
+        return None;
+    }
+    let mut file = file.clone();
+    file.path.clone_from(&record.file);
+    (state(&file, Some(&record)).0 == "connected").then_some(record)
+}
+
+/// Connects an application that is connected for another profile: removes that entry, and adds the new one.
+fn change_profile(args: &ConnectApplicationArgs, record: &ConnectionRecord, output: CliOutput) -> CliResult {
+    let is_now = with_profile("connected", record.profile.as_deref());
+    if args.dry_run {
+        return Err(CliError::usage(format!("{} is {is_now}; a diff cannot be shown", record.application))
+            .hint(format!("`hospes disconnect {}` first", record.application)));
+    }
+    let application = record.application.clone();
+    let quiet = CliOutput { json: false, quiet: true };
+    disconnect(&DisconnectArgs { application, project: args.project }, quiet)?;
+    output.say(format_args!("{} was {is_now}", record.application));
+    run(args, output)
+}
+
+fn with_profile(state: &str, profile: Option<&str>) -> String {
+    match profile {
+        Some(profile) => format!("{state} with the profile `{profile}`"),
+        None => state.to_owned(),
+    }
 }
 
 pub(crate) fn disconnect(args: &DisconnectArgs, output: CliOutput) -> CliResult {
@@ -95,7 +137,7 @@ fn disconnect_file(
 ) -> CliResult {
     let (name, place) = (file.application.name, paths::display_path(&file.path));
     let done = |state: &str, text: String| {
-        report(file, state, None, output);
+        report(file, state, (None, record.and_then(|record| record.profile.as_deref())), output);
         output.say(text);
         Ok(())
     };
@@ -103,7 +145,7 @@ fn disconnect_file(
         return done("not-connected", format!("{name} is not connected: there is no {place}"));
     }
     let text = read(file)?;
-    let entry = entry_of(file.application, &text)?;
+    let entry = entry_of(file.application, &text, record.and_then(|record| record.profile.as_deref()))?;
     let by_hand = |error: hospes_host::config::connect::EditEntryError| {
         CliError::usage(format!("cannot remove Hospes from {place}; it was not changed"))
             .with_cause(&error)
@@ -172,6 +214,7 @@ fn remove_new(record: &ConnectionRecord, file: &Path) -> CliResult {
 struct ListedApplication {
     file: ApplicationFile,
     state: &'static str,
+    profile: Option<String>,
     problem: Option<String>,
 }
 
@@ -188,6 +231,7 @@ fn list(output: CliOutput) -> CliResult {
                     "scope": one.file.scope.as_str(),
                     "file": one.file.path,
                     "state": one.state,
+                    "profile": one.profile,
                     "problem": one.problem,
                 })
             })
@@ -210,7 +254,7 @@ fn list(output: CliOutput) -> CliResult {
             "{} {}{id} {path}  {}",
             paint(style, sign),
             paint(BOLD, name),
-            paint(style, state)
+            paint(style, with_profile(state, one.profile.as_deref()))
         ));
         if let Some(problem) = &one.problem {
             output.result(format!("    {}", paint(DIM, printable(problem))));
@@ -245,7 +289,8 @@ fn find_all() -> CliResult<Vec<ListedApplication>> {
             let (state, problem) = state(&file, record);
             // A project that knows nothing of Hospes is not worth a line.
             if scope == PlaceScope::User || state != "not-connected" {
-                listed.push(ListedApplication { file, state, problem });
+                let profile = record.and_then(|record| record.profile.clone());
+                listed.push(ListedApplication { file, state, profile, problem });
             }
         }
     }
@@ -272,7 +317,8 @@ fn state(file: &ApplicationFile, record: Option<&ConnectionRecord>) -> (&'static
         Ok(text) => text,
         Err(problem) => return ("unreadable", Some(problem.cause.unwrap_or(problem.message))),
     };
-    let found = entry_of(file.application, &text)
+    let profile = record.and_then(|record| record.profile.as_deref());
+    let found = entry_of(file.application, &text, profile)
         .map_err(|problem| problem.message)
         .and_then(|entry| entry.state(&file.path, &text).map_err(|error| error.to_string()));
     match found {
@@ -283,13 +329,19 @@ fn state(file: &ApplicationFile, record: Option<&ConnectionRecord>) -> (&'static
     }
 }
 
-fn report(file: &ApplicationFile, state: &str, diff: Option<&str>, output: CliOutput) {
+fn report(
+    file: &ApplicationFile,
+    state: &str,
+    (diff, profile): (Option<&str>, Option<&str>),
+    output: CliOutput,
+) {
     if output.json {
         output.value(&json!({
             "application": file.application.id,
             "scope": file.scope.as_str(),
             "file": file.path,
             "state": state,
+            "profile": profile,
             "diff": diff,
             "takesEffect": file.application.takes_effect,
         }));
@@ -319,11 +371,19 @@ fn find_file(id: &str, is_of_project: bool) -> CliResult<ApplicationFile> {
     })
 }
 
-fn entry_of(application: &'static Application, text: &str) -> CliResult<ApplicationEntry> {
+fn entry_of(
+    application: &'static Application,
+    text: &str,
+    profile: Option<&str>,
+) -> CliResult<ApplicationEntry> {
     let program = std::env::current_exe().map_err(|error| {
         CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
     })?;
-    Ok(ApplicationEntry::new(application, text, &program, &["stdio", "--application", application.id]))
+    let mut words = vec!["stdio", "--application", application.id];
+    if let Some(profile) = profile {
+        words.extend(["--profile", profile]);
+    }
+    Ok(ApplicationEntry::new(application, text, &program, &words))
 }
 
 /// Reads a file of an application. Returns an empty text if it does not exist.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_console::{
-    Console, ConsoleEnvironment, ConsoleServer, DeciderSettings, LocalConsole, PolicyFile, SessionLifetimes,
+    ConfigFile, Console, ConsoleEnvironment, ConsoleServer, DeciderSettings, LocalConsole, PolicyFile,
+    SessionLifetimes,
 };
 use hospes_host::Host;
 use hospes_host::config::ConsoleConfig;
@@ -50,8 +51,8 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     Ok(())
 }
 
-/// Replaces the policy file when a person saves a rule in the console.
-fn replace_policy(file: &Path, before: &str, after: &str) -> Result<(), String> {
+/// Replaces a file when a person saves a rule or a profile in the console.
+fn replace_file(file: &Path, before: &str, after: &str) -> Result<(), String> {
     file_replace::replace(file, before, after).map_err(|error| error.message)
 }
 
@@ -72,7 +73,7 @@ pub(super) async fn serve(
     host: &Host,
     place: Option<ConsoleConfig>,
     from: DecisionSource,
-    (endpoint, policy): (&str, Option<PathBuf>),
+    (endpoint, policy, config): (&str, Option<PathBuf>, Option<PathBuf>),
     output: CliOutput,
 ) -> CliResult<Option<ConsoleServer>> {
     if from == DecisionSource::Programs {
@@ -86,8 +87,11 @@ pub(super) async fn serve(
         environment = environment.policy(PolicyFile::new(
             file,
             enforcement::policy_environment(),
-            Arc::new(replace_policy),
+            Arc::new(replace_file),
         ));
+    }
+    if let Some(file) = config {
+        environment = environment.config(ConfigFile::new(file, Arc::new(replace_file)));
     }
     let console = Console::in_environment(host, SessionLifetimes::default(), deciders, environment);
     let listening = match place {

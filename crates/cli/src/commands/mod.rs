@@ -21,6 +21,7 @@ pub(crate) mod man;
 mod new_servers;
 pub(crate) mod pins;
 pub(crate) mod policy;
+pub(crate) mod profile;
 pub(crate) mod remove;
 pub(crate) mod search;
 pub(crate) mod secret;

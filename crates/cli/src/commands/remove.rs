@@ -12,6 +12,7 @@ use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, BOLD, CliOutput, DIM, GREEN, paint, printable};
 use crate::paths;
+use crate::profiles;
 use crate::secrets::SecretStore;
 
 pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
@@ -25,17 +26,25 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
             None => problem.hint("`hospes status` lists the servers"),
         });
     };
+    let profiles = profiles::configured(&[target.file.clone()]);
+    let naming = profiles.iter().filter(|profile| profile.names(&server.name));
+    let naming: Vec<&str> = naming.map(|profile| profile.name.as_str()).collect();
     let after = remove_server(&target.file, &target.text, &server.name).map_err(|error| {
         CliError::usage(format!("cannot remove from {file}"))
             .with_cause(&error)
             .hint("nothing was changed; delete the entry by hand")
     })?;
-    let secrets = own_secrets(server, &servers);
+    let mut secrets = own_secrets(server, &servers);
+    // A secret that a profile uses in place of another is not the server's alone.
+    secrets.retain(|name| profiles.iter().all(|profile| profile.secrets.values().all(|used| used != name)));
     if !args.yes {
         if output.json || !output::is_interactive() {
             return Err(CliError::usage("cannot ask for confirmation without a terminal").hint("add --yes"));
         }
         output::discard_typed_input();
+        if !naming.is_empty() {
+            output.say(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
+        }
         let name = paint(BOLD, printable(&server.name));
         let answer = output
             .ask(format!("Remove {name} ({}) from {file}? [y/N] ", printable(&server.transport.to_string())));
@@ -55,7 +64,7 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         }
     }
     if output.json {
-        output.value(&json!({ "server": server.name, "deletedSecrets": deleted }));
+        output.value(&json!({ "server": server.name, "deletedSecrets": deleted, "profiles": naming }));
         return Ok(());
     }
     output.say(format_args!(
@@ -63,6 +72,10 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         paint(GREEN, "✓"),
         paint(BOLD, printable(&server.name))
     ));
+    if !naming.is_empty() {
+        let text = format!("    It was taken out of the profiles that named it: {}", naming.join(", "));
+        output.say(paint(DIM, text));
+    }
     if !secrets.is_empty() && deleted.is_empty() {
         let names: Vec<String> = secrets.iter().map(|name| printable(name)).collect();
         let kept = format!(

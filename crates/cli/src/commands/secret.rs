@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 use hospes_host::config::import::{MAX_SECRET_VALUE, required_secrets};
-use hospes_host::config::{ConfigLoader, nearest};
+use hospes_host::config::{ConfigLoader, ServerConfig, nearest};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -105,6 +105,17 @@ fn users(named: &[PathBuf], output: CliOutput) -> BTreeMap<String, Vec<String>> 
             for server in &config.servers {
                 for secret in required_secrets(server) {
                     users.entry(secret).or_default().push(server.name.clone());
+                }
+            }
+            // A profile uses a secret in place of the one that its servers refer to.
+            for profile in &config.profiles {
+                let replaces = |server: &&ServerConfig, name: &String| {
+                    profile.includes(&server.name) && required_secrets(server).contains(name)
+                };
+                for (name, stored) in &profile.secrets {
+                    let servers = config.servers.iter().filter(|server| replaces(server, name));
+                    let labels = servers.map(|server| format!("{} (profile {})", server.name, profile.name));
+                    users.entry(stored.clone()).or_default().extend(labels);
                 }
             }
         }

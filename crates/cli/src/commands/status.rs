@@ -50,6 +50,16 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
             paint(DIM, printable(why))
         ));
     }
+    for profile in &status.profiles {
+        let servers: Vec<String> = profile.servers.iter().map(|server| printable(server)).collect();
+        text.push_str(&format!(
+            "  {} {:<16} {}  {}\n",
+            paint(DIM, "profile"),
+            printable(&profile.name),
+            paint(CYAN, format!("{endpoint}/{}", printable(&profile.name))),
+            paint(DIM, servers.join(", "))
+        ));
+    }
     for collision in &status.collisions {
         text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(collision)));
     }

@@ -2,16 +2,16 @@
 
 use hospes::transport::stdio_server::StdioServer;
 use hospes_host::UpstreamAccounts;
-use hospes_host::config::HostConfig;
+use hospes_host::config::{HostConfig, ServerConfig};
 
 use super::InterruptListener;
 use super::up::{request_state, require, start, stop};
 use crate::args::{HostOptions, StdioArgs};
-use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, explain_stdio};
 use crate::platform::attach;
 use crate::settings::{default_servers, load};
+use crate::{credentials, profiles};
 
 pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output carries the protocol, and there is no person to report to at the end.
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     if let Some(application) = &args.application
         && has_no_settings(&args.host)
     {
-        if let Some(attachment) = attach::attach(application).await {
+        if let Some(attachment) = attach::attach(application, args.profile.as_deref()).await? {
             tracing::info!(pid = attachment.pid, "attached to the running host");
             let ended = attachment.forward().await;
             return ended.map_err(|error| {
@@ -37,6 +37,9 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
         tracing::info!("no configuration found; starting the built-in servers");
         loaded.config.servers = default_servers();
     }
+    if let Some(name) = &args.profile {
+        narrow(&mut loaded.config, name)?;
+    }
     explain_stdio("`hospes up` serves the same over HTTP");
     let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "stdio has no sign-in", output);
@@ -47,13 +50,30 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
         return Ok(());
     };
     ready?;
-    let mut server = StdioServer::new(host.gateway());
+    let gateway = match &args.profile {
+        None => Some(host.gateway()),
+        Some(name) => host.gateway_of_profile(name),
+    };
+    let gateway = gateway.ok_or_else(|| CliError::usage("the host has no such profile"))?;
+    let mut server = StdioServer::new(gateway);
     if let Some(rounds) = request_state(&host)? {
         server = server.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
     }
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;
     served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").with_cause(&error))
+}
+
+/// Leaves only the servers of a profile, so that no other is started.
+fn narrow(config: &mut HostConfig, name: &str) -> CliResult {
+    let profile = profiles::find(name, &config.profiles)?.clone();
+    // A server with secrets of the profile takes the place of the one for everybody.
+    let is_shown =
+        |server: &ServerConfig| profile.includes(&server.name) && !profile.own_servers.contains(&server.name);
+    config.servers.retain(is_shown);
+    config.profile_servers.retain(|server| server.profile.as_deref() == Some(name));
+    config.profiles.retain(|profile| profile.name == name);
+    Ok(())
 }
 
 /// Returns true if no option is given that the running host might not have.

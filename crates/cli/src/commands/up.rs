@@ -1,6 +1,7 @@
 //! `hospes up`: serves all servers behind one endpoint.
 
 mod config_reload;
+mod endpoints;
 mod events;
 mod found_servers;
 mod server_line;
@@ -13,9 +14,10 @@ use std::time::Duration;
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
-use hospes_host::{Gateway, Host, RequestStateConfig, ServerChanges, UpstreamAccounts};
+use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
 
 use self::config_reload::ConfigReload;
+use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
 pub(crate) use self::server_line::{MARGIN, line};
 use self::startup_text::StartupText;
@@ -100,18 +102,14 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     ready?;
     let rounds = request_state(&host)?;
-    let build = |gateway, path: &str, sse| endpoint(gateway, rounds.clone(), (path, sse), &hosts, &origins);
-    let server = HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, true))
-        .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
-        .shutdown_timeout(args.shutdown_timeout.unwrap_or(SHUTDOWN_GRACE));
-    // Each server also has an endpoint of its own, for applications that confuse the tools of two servers.
-    let endpoints = server.others();
-    let serve_alone = |name: &str, label: &str| {
-        if let Some(gateway) = host.gateway_of(name) {
-            endpoints.insert(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false));
-        }
+    let build = |gateway, path: &str, servers: Option<HostServers>| {
+        endpoint(gateway, rounds.clone(), (path, servers), &hosts, &origins)
     };
-    host.labels().iter().for_each(|(name, label)| serve_alone(name, label));
+    let server =
+        HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, Some(host.servers())))
+            .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
+            .shutdown_timeout(args.shutdown_timeout.unwrap_or(SHUTDOWN_GRACE));
+    let endpoints = HostEndpoints::new(&host, server.others(), |gateway, path| build(gateway, path, None));
     // From the bound address, because a wildcard address is not loopback. Programs of this machine use `usable`.
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
     let may_attach = attach::is_allowed(authorization.is_some(), callers_rule);
@@ -138,7 +136,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             server.middleware(authorization.front)
         }
     };
-    let told = (usable.as_str(), args.host.policy.clone());
+    let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host));
     let console = console::serve(&host, place, decisions_from, told, output).await?;
     let startup = StartupText {
         url: &url,
@@ -159,17 +157,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     readiness::announce_ready();
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
-    let served_alone = |changes: &ServerChanges| {
-        let labels = host.labels();
-        let path = |label: &String| format!("{DEFAULT_PATH}/{label}");
-        let stays: Vec<String> = labels.iter().map(|(_, label)| path(label)).collect();
-        let gone = endpoints.paths().into_iter().filter(|path| !stays.contains(path));
-        for path in gone {
-            endpoints.remove(&path);
-        }
-        let is_new = |name: &String| changes.added.contains(name) || changes.replaced.contains(name);
-        labels.iter().filter(|(name, _)| is_new(name)).for_each(|(name, label)| serve_alone(name, label));
-    };
+    let changed = |changes: &ServerChanges| endpoints.follow(changes);
     // The reports never end by themselves; they are dropped when serving ends.
     let serve = async |shutdown| {
         tokio::select! {
@@ -179,7 +167,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             }) => served,
             never = attached(attaching.as_ref(), &host, rounds.as_ref()) => match never {},
             never = status_reports::report(&host, events) => match never {},
-            never = reload.follow(&host, &args.host, served_alone, events) => match never {},
+            never = reload.follow(&host, &args.host, changed, events) => match never {},
             never = waiting::report(&host, events) => match never {},
             never = new_servers::report(&host, begun, events) => match never {},
             never = policy::report(&host, output) => match never {},
@@ -194,11 +182,21 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     if !events.is_for_people() {
         events.event("stop", &[], String::new);
     }
-    drop((console, attaching));
+    drop((console, attaching, endpoints));
     stop(host, &mut ending, output).await;
     // Last, so that `hospes status` finds the host for as long as it runs.
     drop(noted);
     served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
+}
+
+/// Returns Hospes' own configuration file: the first that is named, or the default one. `None` if all that are named have
+/// the form of other applications.
+fn own_file(options: &HostOptions) -> Option<std::path::PathBuf> {
+    let named = &options.files.config;
+    if named.is_empty() {
+        return paths::new_config_path();
+    }
+    named.iter().find(|file| file.extension().is_some_and(|extension| extension == "toml")).cloned()
 }
 
 /// Acts on what the person asks for on the screen, if there is one. Never returns.
@@ -310,14 +308,18 @@ pub(crate) fn request_state(host: &Host) -> CliResult<Option<RequestStateConfig>
     host.request_state().map_err(wrong)
 }
 
+/// Creates an endpoint. The shared one also serves HTTP+SSE, and answers at unknown paths with what `servers` has.
 fn endpoint(
     gateway: Gateway,
     rounds: Option<RequestStateConfig>,
-    (path, sse): (&str, bool),
+    (path, servers): (&str, Option<HostServers>),
     hosts: &[String],
     origins: &[String],
 ) -> Endpoint {
-    let mut endpoint = Endpoint::builder(gateway).path(path).sse(sse);
+    let mut endpoint = Endpoint::builder(gateway).path(path).sse(servers.is_some());
+    if let Some(servers) = servers {
+        endpoint = endpoint.pages(move |parts| not_found(&servers, parts));
+    }
     if let Some(rounds) = rounds {
         endpoint = endpoint.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
     }

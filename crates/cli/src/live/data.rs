@@ -79,6 +79,7 @@ impl LiveSources {
             uptime: Duration::from_millis(status.uptime_ms),
             rules,
             notice,
+            profiles: status.profiles.into_iter().map(|profile| profile.name).collect(),
             problem: status.record_problem,
             waiting: waiting.iter().map(WaitingRow::of).collect(),
             servers: status.servers,
@@ -101,6 +102,8 @@ pub(crate) struct LiveData {
     pub(crate) rules: String,
     /// Lines for somebody who has just begun.
     pub(crate) notice: Vec<String>,
+    /// Names of the profiles, each with an endpoint of its own.
+    pub(crate) profiles: Vec<String>,
     /// Problem with the audit log.
     pub(crate) problem: Option<String>,
     pub(crate) waiting: Vec<WaitingRow>,

@@ -53,6 +53,7 @@ fn draw_small(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: R
 fn draw_full(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
     let width = usize::from(area.width);
     let mut top = vec![rows::header(data, state, width)];
+    top.extend(rows::profiles(data, width));
     top.extend(rows::waiting(data, width));
     if let Some(problem) = &data.problem {
         let style = bold().fg(Color::Red);

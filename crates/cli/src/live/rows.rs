@@ -70,6 +70,14 @@ fn spread(left: Vec<Span<'static>>, right: Vec<Span<'static>>, width: usize) -> 
     Line::from(spans)
 }
 
+/// Returns the line with the paths of the profiles' endpoints, if there are profiles.
+pub(super) fn profiles(data: &LiveData, width: usize) -> Option<Line<'static>> {
+    let path = |name: &String| format!("  /mcp/{}", text::line(name, 32));
+    let paths: String = data.profiles.iter().map(path).collect();
+    let spans = vec![Span::styled(" profiles", dim()), Span::styled(paths, Style::new().fg(Color::Cyan))];
+    (!data.profiles.is_empty()).then(|| fit(spans, width))
+}
+
 pub(super) fn header(data: &LiveData, state: &LiveState, width: usize) -> Line<'static> {
     let mut left = vec![
         Span::raw(" "),

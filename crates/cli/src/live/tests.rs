@@ -157,6 +157,15 @@ fn the_overview_says_what_waits_how_servers_are_and_what_is_called() {
 }
 
 #[test]
+fn the_endpoints_of_profiles_stand_below_the_header() {
+    let mut data = data();
+    data.profiles = vec!["home".to_owned(), "work".to_owned()];
+    let rows = screen(&data, &state(&data), (80, 24), PLAIN);
+    assert_eq!(rows[1].trim_end(), " profiles  /mcp/home  /mcp/work");
+    assert!(rows[2].contains("▲ 1 waits"), "{}", rows[2]);
+}
+
+#[test]
 fn a_wide_screen_has_three_panes_and_the_selected_row() {
     let data = data();
     let mut state = state(&data);

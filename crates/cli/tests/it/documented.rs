@@ -29,6 +29,7 @@ const LINES: &[(&str, Means)] = &[
     // Before the beginning that fits it, too.
     ("hospes upgrade", Means::Runs),
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
+    ("hospes stdio --profile", Means::IsParsed("its profile is not there; tests/profiles.rs runs it")),
     ("hospes stdio", Means::Runs),
     ("hospes status", Means::Runs),
     ("hospes doctor", Means::Runs),
@@ -50,7 +51,13 @@ const LINES: &[(&str, Means)] = &[
     ("hospes add", Means::IsParsed("it starts what others publish; tests/add.rs runs it")),
     ("hospes remove", Means::IsParsed("its server is not there; tests/add.rs runs it")),
     ("hospes import", Means::Runs),
+    (
+        "hospes connect cursor --profile",
+        Means::IsParsed("its profile is not there; tests/profiles.rs runs it"),
+    ),
     ("hospes connect", Means::Runs),
+    ("hospes profile show", Means::IsParsed("its profile is not there; tests/profiles.rs runs it")),
+    ("hospes profile list", Means::Runs),
     ("hospes disconnect", Means::Runs),
     ("hospes export", Means::Runs),
     ("hospes bundle", Means::Runs),
@@ -294,7 +301,10 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
                 "HOME" => Some(home.clone()),
                 _ => Some("0123456789abcdef0123456789abcdef".to_owned()),
             };
-            let read = ConfigLoader::new().variables(variables).load([&file]);
+            let read = ConfigLoader::new()
+                .variables(variables)
+                .secrets(|name| Ok(Some(name.to_owned())))
+                .load([&file]);
             assert!(read.is_ok(), "{}: {}", block.place, read.err().unwrap());
             settings += 1;
         }

@@ -30,6 +30,7 @@ mod notifications;
 mod pins;
 mod policy;
 mod processes;
+mod profiles;
 mod reload;
 mod roots;
 mod sampling;

@@ -7,6 +7,7 @@ mod definitions;
 mod events;
 mod home;
 mod models;
+mod profiles;
 mod rules;
 mod servers;
 mod sessions;
@@ -88,6 +89,9 @@ fn api() -> Router<Console> {
         .route("/home", get(home::home))
         .route("/calls", get(home::running))
         .route("/applications", get(home::applications))
+        .route("/profiles", get(profiles::list))
+        .route("/profiles/{name}", post(profiles::save))
+        .route("/profiles/{name}/remove", post(profiles::remove))
         .route("/servers", get(servers::list))
         .route("/servers/{name}", get(servers::show))
         .route("/servers/{name}/restart", post(servers::restart))

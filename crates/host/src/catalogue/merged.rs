@@ -40,8 +40,17 @@ pub(crate) struct MergedCatalogue {
 pub(crate) struct CatalogueSource<'a> {
     pub(crate) server: &'a str,
     pub(crate) filter: &'a ToolFilter,
+    /// Filter of a profile, which narrows the server's own.
+    pub(crate) narrowed: Option<&'a ToolFilter>,
     /// Listing of the server. `None` if it is not known yet.
     pub(crate) listing: Option<&'a UpstreamListing>,
+}
+
+impl CatalogueSource<'_> {
+    /// Returns true if a tool of the server is shown.
+    fn allows(&self, tool: &str) -> bool {
+        self.filter.allows(tool) && self.narrowed.is_none_or(|narrowed| narrowed.allows(tool))
+    }
 }
 
 impl MergedCatalogue {
@@ -56,8 +65,9 @@ impl MergedCatalogue {
     ) -> Self {
         let known: Vec<(usize, &CatalogueSource<'_>, &UpstreamListing)> =
             parts.iter().enumerate().filter_map(|(index, part)| Some((index, part, part.listing?))).collect();
+        // Of what is shown: another server of the name may run for a profile, or have been replaced.
         let positions: HashMap<&str, usize> =
-            parts.iter().enumerate().map(|(index, part)| (part.server, index)).collect();
+            known.iter().map(|(index, part, _)| (part.server, *index)).collect();
         let mut collisions = Vec::new();
 
         let uris = match only {
@@ -67,7 +77,7 @@ impl MergedCatalogue {
         let show = |server: &str, uri: &str| uris.show(server, uri, &template::matches);
 
         let tools = known.iter().flat_map(|(_, part, listing)| {
-            let shown = listing.tools.iter().filter(|tool| part.filter.allows(&tool.name));
+            let shown = listing.tools.iter().filter(|tool| part.allows(&tool.name));
             shown.map(|tool| (part.server, tool))
         });
         let tools: Vec<(&str, &Tool)> = tools.collect();
@@ -165,7 +175,7 @@ fn uris(
     prefixes: &ServerPrefixes,
     known: &[(usize, &CatalogueSource<'_>, &UpstreamListing)],
 ) -> ResourceUriMap {
-    let of = |part: &CatalogueSource<'_>, tool: &Tool| part.filter.allows(&tool.name);
+    let of = |part: &CatalogueSource<'_>, tool: &Tool| part.allows(&tool.name);
     let named = known.iter().flat_map(|(_, part, listing)| {
         // Most tools have no `_meta`, and need not be looked into.
         let tools = listing.tools.iter().filter(|tool| !tool.meta.is_empty() && of(part, tool));

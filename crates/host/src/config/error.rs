@@ -306,6 +306,38 @@ pub enum ConfigError {
         /// Location of the second occurrence.
         second: ConfigSource,
     },
+    /// Two files describe a profile of one name.
+    #[error("{second}: profile `{name}` is already described in {first}; rename or remove one")]
+    DuplicateProfile {
+        /// The profile.
+        name: String,
+        /// Location of the first occurrence.
+        first: ConfigSource,
+        /// Location of the second occurrence.
+        second: ConfigSource,
+    },
+    /// A profile would have the endpoint of a server.
+    #[error(
+        "{at}: profile `{name}` has the name of a server, whose own endpoint has the same path; rename the profile"
+    )]
+    ProfileIsServer {
+        /// Location of the profile.
+        at: ConfigSource,
+        /// Name of the profile.
+        name: String,
+    },
+    /// A profile replaces secrets of a server at which each user has an account.
+    #[error(
+        "{at}: profile `{name}` cannot replace secrets of the server `{server}`, at which each user has an account"
+    )]
+    ProfileSecrets {
+        /// Location of the profile.
+        at: ConfigSource,
+        /// Name of the profile.
+        name: String,
+        /// Name of the server.
+        server: String,
+    },
     /// Two files disagree about a setting there is only one of.
     #[error("{second}: `{setting}` is already set differently in {first}")]
     DuplicateSetting {

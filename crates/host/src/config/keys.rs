@@ -4,12 +4,14 @@
 //! unknown. `docs/configuration-keys.md` is rendered from the same rows.
 
 mod auth;
+mod profiles;
 mod reference;
 mod servers;
 #[cfg(test)]
 mod tests;
 
 pub(super) use auth::{AUTH, AUTH_CLIENT, AUTH_CLIENTS, AUTH_PROVIDER, AUTH_SIGN_IN};
+pub(super) use profiles::{PROFILE, PROFILE_TOOLS};
 pub use reference::config_reference;
 pub(super) use servers::{DEFAULTS, FOREIGN_IGNORED, SANDBOX, SANDBOX_FILES, SERVER, TOOLS};
 
@@ -120,7 +122,7 @@ use KeyType::{
 pub(super) use tests::record_read;
 
 /// All tables, in the order of the reference.
-const ALL: [&KeyTable; 18] = [
+const ALL: [&KeyTable; 20] = [
     &TOP,
     &ENDPOINT,
     &CONSOLE,
@@ -130,6 +132,8 @@ const ALL: [&KeyTable; 18] = [
     &SANDBOX,
     &SANDBOX_FILES,
     &DEFAULTS,
+    &PROFILE,
+    &PROFILE_TOOLS,
     &MODEL,
     &SAMPLING,
     &ALLOWANCE,
@@ -155,6 +159,7 @@ pub(super) const TOP: KeyTable = KeyTable {
         Key::new("sampling", Table, "", "What servers may spend on models."),
         Key::new("defaults", Table, "", "Defaults of the servers of this file."),
         Key::new("servers", Table, "", "The servers, each a table, a command line or a URL by its name."),
+        Key::new("profiles", Table, "", "Profiles: sets of servers and tools, each a table by its name."),
     ],
 };
 

@@ -1,5 +1,7 @@
 //! Loading of files to one configuration.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -10,12 +12,13 @@ use std::time::Duration;
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
 use super::document::{ConfigFormat, format, parse};
-use super::error::{ConfigError, ConfigErrors, ConfigSource};
+use super::error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning};
 use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
 use super::foreign::{dialect, is_foreign_toml, read_foreign, yaml_dialect};
-use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer};
+use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer, server_label};
 use super::native::read_native;
 use super::partial::{LocatedSetting, PartialConfig};
+use super::profiles::{ParsedProfile, ProfileConfig, check_profiles};
 use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
 
 /// Folders in which applications keep a project's settings; the project is the folder above.
@@ -108,11 +111,15 @@ impl<'a> ConfigLoader<'a> {
         files: impl IntoIterator<Item = P>,
     ) -> Result<HostConfig, ConfigErrors> {
         let mut merge = ConfigMerge::default();
+        let mut texts = Vec::new();
         for file in files {
             let file = file.as_ref();
             match read_bytes(file) {
                 Ok(bytes) => match std::str::from_utf8(&bytes) {
-                    Ok(text) => merge.add(self.part(file, text)),
+                    Ok(text) => {
+                        merge.add(self.part(file, text, None));
+                        texts.push((file.to_owned(), text.to_owned()));
+                    }
                     Err(error) => merge.errors.push(invalid_utf8_error(file, &bytes, &error)),
                 },
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -121,18 +128,97 @@ impl<'a> ConfigLoader<'a> {
                 Err(source) => merge.errors.push(ConfigError::Read { file: file.to_owned(), source }),
             }
         }
-        merge.finish(self.keep_going)
+        self.finish(merge, &texts)
     }
 
     /// Reads text as if it were the content of `file`, which gives it its format, its folder and its name in
     /// messages, and need not exist.
     pub fn parse(&self, file: impl AsRef<Path>, text: &str) -> Result<HostConfig, ConfigErrors> {
         let mut merge = ConfigMerge::default();
-        merge.add(self.part(file.as_ref(), text));
+        let file = file.as_ref();
+        merge.add(self.part(file, text, None));
+        self.finish(merge, &[(file.to_owned(), text.to_owned())])
+    }
+
+    /// Checks the profiles, which may name servers of all files, and ends the merge.
+    fn finish(&self, mut merge: ConfigMerge, files: &[FileText]) -> Result<HostConfig, ConfigErrors> {
+        let profiles = std::mem::take(&mut merge.profiles);
+        if self.keep_references {
+            merge.config.profiles = profiles.into_iter().map(|profile| profile.config).collect();
+            return merge.finish(self.keep_going);
+        }
+        let mut names: Vec<&str> = merge.names.iter().map(|(name, _)| name.as_str()).collect();
+        names.extend(merge.config.skipped.iter().map(|server| server.name.as_str()));
+        merge.config.profiles = check_profiles(profiles, &names, &mut merge.errors);
+        // Without the store of the secrets nothing is started, and a profile's servers are none but these.
+        if self.secrets.is_some() && merge.errors.is_empty() {
+            let mut profiles = std::mem::take(&mut merge.config.profiles);
+            for profile in profiles.iter_mut().filter(|profile| !profile.secrets.is_empty()) {
+                self.add_profile_servers(&mut merge, profile, files);
+            }
+            merge.config.profiles = profiles;
+        }
         merge.finish(self.keep_going)
     }
 
-    fn part(&self, file: &Path, text: &str) -> PartialConfig {
+    /// Reads the servers again with the secrets of a profile. Those that are then others run for the profile alone.
+    fn add_profile_servers(&self, merge: &mut ConfigMerge, profile: &mut ProfileConfig, files: &[FileText]) {
+        let used = RefCell::default();
+        for (file, text) in files {
+            let secrets = ReplacedSecrets { names: &profile.secrets, used: &used };
+            let part = self.part(file, text, Some(&secrets));
+            let errors = part.report.errors.into_iter();
+            merge.errors.extend(errors.map(|error| name_secret(error, &profile.secrets)));
+            for mut server in part.servers {
+                let usual = merge.config.server(&server.name);
+                let is_same = usual.is_some_and(|usual| usual.without_source() == server.without_source());
+                if is_same || server.disabled || !profile.includes(&server.name) {
+                    continue;
+                }
+                if server.is_per_user() {
+                    merge.errors.push(ConfigError::ProfileSecrets {
+                        at: profile.source.clone(),
+                        name: profile.name.clone(),
+                        server: server.name,
+                    });
+                    continue;
+                }
+                server.profile = Some(profile.name.clone());
+                profile.own_servers.push(server.name.clone());
+                merge.config.profile_servers.push(server);
+            }
+            // Also where the entry is rejected for everybody: one that runs from before must not stand in.
+            for rejected in part.rejected {
+                if !profile.includes(&rejected.name) {
+                    continue;
+                }
+                profile.own_servers.push(rejected.name.clone());
+                if merge.config.server(&rejected.name).is_some() {
+                    let errors = rejected.errors.into_inner().into_iter();
+                    let errors = errors.map(|error| name_secret(error, &profile.secrets)).collect();
+                    merge.config.rejected.push(RejectedServer {
+                        name: server_label(&rejected.name, Some(&profile.name)),
+                        source: rejected.source,
+                        errors: ConfigErrors::new(errors),
+                    });
+                }
+            }
+        }
+        let used = used.into_inner();
+        for name in profile.secrets.keys().filter(|name| !used.contains(*name)) {
+            merge.config.warnings.push(ConfigWarning {
+                at: profile.source.clone(),
+                server: None,
+                message: format!(
+                    "profile `{}`: the secret `{name}` is replaced, but no server refers to it",
+                    profile.name
+                ),
+            });
+        }
+    }
+
+    /// Reads one file, for a profile with the secrets of that profile.
+    fn part(&self, file: &Path, text: &str, replaced: Option<&ReplacedSecrets<'_>>) -> PartialConfig {
         // An import starts nothing, so that a required server is as good as any other.
         let mut part = PartialConfig { is_lenient: self.keep_references, ..PartialConfig::default() };
         let name: Arc<Path> = file.into();
@@ -149,6 +235,9 @@ impl<'a> ConfigLoader<'a> {
         let workspace = self.workspace.clone().unwrap_or_else(|| project_folder(folder).to_owned());
         let home = ["HOME", "USERPROFILE"].iter().find_map(|name| (self.variables)(name)).map(PathBuf::from);
         let own = format == ConfigFormat::Toml && !is_foreign_toml(&absolute, &root);
+        let look_up = self.secrets.as_ref().map(|look_up| {
+            move |name: &str| look_up(replaced.map_or(name, |replaced| replaced.stored_name(name)))
+        });
         let scope = ExpansionScope {
             dialect: match format {
                 ConfigFormat::Toml if own => ConfigDialect::Own,
@@ -162,7 +251,7 @@ impl<'a> ConfigLoader<'a> {
             folder,
             inputs: &[],
             allow_unset: self.allow_unset,
-            secret: self.secrets.as_ref().map(|look_up| &**look_up as &SecretLookup<'_>),
+            secret: look_up.as_ref().map(|look_up| look_up as &SecretLookup<'_>),
             keep: self.keep_references,
             asked: &[],
         };
@@ -186,6 +275,43 @@ impl fmt::Debug for ConfigLoader<'_> {
     }
 }
 
+/// A file and its text.
+type FileText = (PathBuf, String);
+
+/// Secrets of a profile that are used in place of others.
+struct ReplacedSecrets<'a> {
+    names: &'a BTreeMap<String, String>,
+    /// Names that were replaced.
+    used: &'a RefCell<BTreeSet<String>>,
+}
+
+impl<'a> ReplacedSecrets<'a> {
+    /// Returns the name of the stored secret that a reference with this name means.
+    fn stored_name<'n>(&self, name: &'n str) -> &'n str
+    where
+        'a: 'n,
+    {
+        let names: &'a BTreeMap<String, String> = self.names;
+        match names.get(name) {
+            Some(stored) => {
+                self.used.borrow_mut().insert(name.to_owned());
+                stored
+            }
+            None => name,
+        }
+    }
+}
+
+/// Makes an error about a secret name the stored one, which is the one that is missing.
+fn name_secret(mut error: ConfigError, replaced: &BTreeMap<String, String>) -> ConfigError {
+    if let ConfigError::Secret { name, .. } = &mut error
+        && let Some(stored) = replaced.get(name)
+    {
+        name.clone_from(stored);
+    }
+    error
+}
+
 fn project_folder(folder: &Path) -> &Path {
     let is_settings = |name: &std::ffi::OsStr| SETTINGS_FOLDERS.iter().any(|known| name == *known);
     match folder.parent() {
@@ -205,6 +331,7 @@ struct ConfigMerge {
     accounts: Option<LocatedSetting<AccountsConfig>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
     names: Vec<(String, ConfigSource)>,
+    profiles: Vec<ParsedProfile>,
     errors: Vec<ConfigError>,
 }
 
@@ -250,6 +377,7 @@ impl ConfigMerge {
                 None => self.names.push((name.clone(), source.clone())),
             }
         }
+        self.profiles.extend(part.profiles);
         self.config.servers.extend(part.servers);
         self.config.rejected.extend(part.rejected);
         self.config.skipped.extend(part.skipped);

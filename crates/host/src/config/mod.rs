@@ -20,9 +20,11 @@ mod models;
 mod native;
 mod nearest;
 mod own_file;
+mod own_profiles;
 mod own_text;
 mod partial;
 mod pins;
+mod profiles;
 mod remote;
 mod restart;
 mod sandbox;
@@ -51,13 +53,17 @@ pub use model::{
     HttpFlavour, HttpTransport, PackageOrigin, ParseTargetError, PreregisteredClient, RejectedServer,
     SandboxConfig, ServerConfig, ServerTimeouts, ServerTransport, SkippedServer, StdioTransport, ToolFilter,
 };
-pub(crate) use model::{is_exposed, is_loopback};
+pub(crate) use model::{is_exposed, is_loopback, server_label};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
 pub use own_file::{OwnFileError, add_servers, remove_server, servers_text};
+pub use own_profiles::{remove_profile, set_profile};
 pub use own_text::server_toml;
 pub use pins::PinMode;
+pub use profiles::{
+    MAX_PROFILE_NAME, MAX_PROFILES, PROFILE_NAME_FORM, ProfileConfig, is_profile_name, profile_hint,
+};
 pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY,

@@ -18,6 +18,7 @@ use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::models::ModelsConfig;
 use super::pins::PinMode;
+use super::profiles::ProfileConfig;
 use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
 
 /// Complete configuration of the host, from one or several files.
@@ -53,6 +54,10 @@ pub struct HostConfig {
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.
     pub servers: Vec<ServerConfig>,
+    /// Profiles: named sets of servers and tools, in the order of the files.
+    pub profiles: Vec<ProfileConfig>,
+    /// Servers of profiles with secrets of their own: each runs for its profile alone.
+    pub profile_servers: Vec<ServerConfig>,
     /// Servers with an invalid entry. Always empty unless the loader was told to continue after errors.
     pub rejected: Vec<RejectedServer>,
     /// Servers of other applications that Hospes cannot use. A warning names each of them, too.
@@ -115,6 +120,11 @@ pub enum ConsoleConfig {
 }
 
 impl HostConfig {
+    /// Returns the profile with this name.
+    pub fn profile(&self, name: &str) -> Option<&ProfileConfig> {
+        self.profiles.iter().find(|profile| profile.name == name)
+    }
+
     /// Returns the server with this name.
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name == name)
@@ -163,6 +173,8 @@ pub struct ServerConfig {
     pub roots: Option<Vec<PathBuf>>,
     /// Registry entry or package that it was added from. The host does not use it.
     pub origin: PackageOrigin,
+    /// Profile for which the server runs, with the secrets of that profile. None for everybody.
+    pub profile: Option<String>,
     /// Location of its entry.
     pub source: ConfigSource,
 }
@@ -196,8 +208,15 @@ impl ServerConfig {
             sandbox: SandboxConfig::default(),
             roots: None,
             origin: PackageOrigin::default(),
+            profile: None,
             source,
         }
+    }
+
+    /// Returns the name under which the server is listed: its name, and its profile if it runs for one.
+    #[must_use]
+    pub fn label(&self) -> String {
+        server_label(&self.name, self.profile.as_deref())
     }
 
     /// Returns the server without its place in a file, which changes with every line above it. Two of these are equal if
@@ -211,6 +230,14 @@ impl ServerConfig {
     #[must_use]
     pub fn is_per_user(&self) -> bool {
         matches!(&self.transport, ServerTransport::Http(http) if http.account == AccountChoice::PerUser)
+    }
+}
+
+/// Returns the name under which a server is listed that runs for a profile, or for everybody.
+pub(crate) fn server_label(name: &str, profile: Option<&str>) -> String {
+    match profile {
+        Some(profile) => format!("{name} (profile {profile})"),
+        None => name.to_owned(),
     }
 }
 

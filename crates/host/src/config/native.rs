@@ -15,6 +15,7 @@ use super::model::{AllowedCallers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
 use super::nearest::hint;
 use super::partial::{LocatedSetting, PartialConfig};
+use super::profiles::read_profiles;
 use super::server::{ServerDefaults, read_server};
 use super::settings::DEFAULT_HEALTH_CHECK;
 use super::table::{ConfigReport, SettingsTable};
@@ -25,6 +26,9 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
     let Some(mut table) = SettingsTable::new(root, None, &keys::TOP, "", report) else { return };
     if scope.keep {
         // The other tables are not for this host, and their references cannot be checked.
+        if let Some(profiles) = table.take("profiles", report) {
+            part.profiles = read_profiles(profiles, report);
+        }
         if let Some(servers) = table.take("servers", report) {
             read_servers(servers, scope, ServerDefaults::default(), part);
         }
@@ -107,6 +111,9 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         defaults.pins = table.pins(report);
         defaults.check_arguments = table.check_arguments(report);
         table.report_unknown_keys(report);
+    }
+    if let Some(profiles) = table.take("profiles", report) {
+        part.profiles = read_profiles(profiles, report);
     }
     let servers = table.take("servers", report);
     // Before the servers, so that unknown tables are reported even where there are none.

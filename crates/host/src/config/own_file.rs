@@ -2,13 +2,48 @@
 
 use std::path::Path;
 
-use toml_edit::{DocumentMut, Item, TomlError};
+use toml_edit::{DocumentMut, Item};
 
 use super::ConfigLoader;
 use super::model::{HostConfig, ServerConfig};
+use super::own_profiles::forget_server;
 use super::own_text::server_toml;
 
-/// Error of changing the servers of a file.
+/// The text of a file, in parts that can be changed.
+pub(super) struct OwnDocument {
+    pub(super) document: DocumentMut,
+    /// The text before, without the byte order mark and the line breaks of Windows, which the editor does not know.
+    plain: String,
+    mark: &'static str,
+    is_windows: bool,
+}
+
+impl OwnDocument {
+    /// Reads a text. Fails with the reason if it is not valid.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let (mark, plain) = match text.strip_prefix('\u{feff}') {
+            Some(plain) => ("\u{feff}", plain),
+            None => ("", text),
+        };
+        let is_windows = plain.contains("\r\n");
+        let plain = plain.replace("\r\n", "\n");
+        let document = plain.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
+        Ok(Self { document, plain, mark, is_windows })
+    }
+
+    /// Returns the text of the changed document.
+    pub(super) fn text(&self) -> String {
+        let mut after = self.document.to_string();
+        // One empty line at the end, that between the last table and the one before, goes with it.
+        while after.ends_with("\n\n") && !self.plain.ends_with("\n\n") {
+            after.pop();
+        }
+        let after = if self.is_windows { after.replace('\n', "\r\n") } else { after };
+        format!("{}{after}", self.mark)
+    }
+}
+
+/// Error of changing the servers or profiles of a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnFileError {
@@ -16,6 +51,12 @@ pub enum OwnFileError {
     #[error("servers cannot be added at the end of the file: {reason}")]
     NotAdded {
         /// Reason, from the reader of the file.
+        reason: String,
+    },
+    /// The profile cannot be written, or the file has a form in which it cannot be changed.
+    #[error("the profile cannot be written: {reason}")]
+    NotWritten {
+        /// Reason.
         reason: String,
     },
     /// The file has a form from which the entry cannot be taken, or is invalid.
@@ -87,34 +128,23 @@ fn check_addition(
     }
 }
 
-/// Returns the text of Hospes' own file without a server: its table, the tables below it, and the comment above. All
-/// else stays as it is.
+/// Returns the text of Hospes' own file without a server: its table, the tables below it, and the comment above. Profiles
+/// that name it do so no more. All else stays as it is.
 ///
 /// # Errors
 /// If the file has no such server or cannot be read, or if anything else would change with it.
 pub fn remove_server(file: &Path, text: &str, name: &str) -> Result<String, OwnFileError> {
     let failed = |reason: String| OwnFileError::NotRemoved { reason };
-    // The editor of the text knows neither byte order marks nor line breaks of Windows.
-    let (mark, plain) = match text.strip_prefix('\u{feff}') {
-        Some(plain) => ("\u{feff}", plain),
-        None => ("", text),
-    };
-    let is_windows = plain.contains("\r\n");
-    let plain = plain.replace("\r\n", "\n");
-    let mut document: DocumentMut = plain.parse().map_err(|error: TomlError| failed(error.to_string()))?;
+    let mut edited = OwnDocument::read(text).map_err(failed)?;
+    let document = &mut edited.document;
     let servers = document.get_mut("servers").and_then(Item::as_table_like_mut);
     let servers = servers.ok_or_else(|| failed("it has no table `servers`".to_owned()))?;
     servers.remove(name).ok_or_else(|| failed(format!("it has no server `{name}`")))?;
     if servers.is_empty() && servers.is_dotted() {
         document.remove("servers");
     }
-    let mut after = document.to_string();
-    // One empty line at the end, that between the last server and the one before, goes with it.
-    while after.ends_with("\n\n") && !plain.ends_with("\n\n") {
-        after.pop();
-    }
-    let after = if is_windows { after.replace('\n', "\r\n") } else { after };
-    let after = format!("{mark}{after}");
+    forget_server(document, name);
+    let after = edited.text();
     let loader = || ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
     let read = |text: &str| loader().parse(file, text).map_err(|errors| failed(errors.to_string()));
     let old = read(text)?;

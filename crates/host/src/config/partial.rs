@@ -10,6 +10,7 @@ use super::document::{ConfigEntry, ConfigValue};
 use super::error::{ConfigErrors, ConfigSource};
 use super::model::{AllowedCallers, ConfigInput, ConsoleConfig, RejectedServer, ServerConfig, SkippedServer};
 use super::models::ModelsConfig;
+use super::profiles::ParsedProfile;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
 
@@ -37,6 +38,7 @@ pub(super) struct PartialConfig {
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     pub(super) servers: Vec<ServerConfig>,
+    pub(super) profiles: Vec<ParsedProfile>,
     pub(super) rejected: Vec<RejectedServer>,
     pub(super) skipped: Vec<SkippedServer>,
     pub(super) inputs: Vec<ConfigInput>,

@@ -2,6 +2,7 @@
 
 mod auth;
 mod foreign;
+mod profiles;
 mod sandbox;
 
 use std::path::{Path, PathBuf};

@@ -81,6 +81,7 @@ impl Gateway {
         let known = accounts.status(user).await.map_err(|error| RpcError::internal(error.to_string()))?;
         let known: Vec<serde_json::Value> = known
             .iter()
+            .filter(|account| self.position(&account.server).is_some())
             .map(|account| {
                 json!({
                     "server": &*account.server,

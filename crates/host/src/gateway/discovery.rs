@@ -7,7 +7,7 @@ use hospes_model::{
 };
 use hospes_store::pins::ItemKind;
 
-use super::gateway_state::{CatalogueView, ViewLease};
+use super::gateway_state::ViewLease;
 use super::handle::Gateway;
 use crate::catalogue::MergedCatalogue;
 use crate::server::{ListKinds, implementation};
@@ -37,16 +37,17 @@ impl Gateway {
         let versions = Revision::ALL.iter().map(|revision| revision.as_str().to_owned()).collect();
         let mut result = DiscoverResult::new(versions, capabilities);
         result.meta = result.meta.with(hospes_model::meta_key::SERVER_INFO, &implementation());
-        result.instructions = self.instructions(&using.view);
+        result.instructions = self.instructions(using);
         Outcome::Complete(result.into())
     }
 
     /// Returns the instructions of the servers, each under the server's name.
-    fn instructions(&self, view: &CatalogueView) -> Option<String> {
+    fn instructions(&self, using: &ViewLease) -> Option<String> {
+        let view = &using.view;
         let mut text = String::new();
         let prefixes = self.shared.upstreams.prefixes();
         for (server, slot) in self.shared.upstreams.current() {
-            if !view.sees(server) {
+            if !using.sees(server) {
                 continue;
             }
             let Some(upstream) = slot.of(view.user.as_ref()) else { continue };
@@ -62,7 +63,7 @@ impl Gateway {
             else {
                 continue;
             };
-            if view.only.is_some() {
+            if self.is_single() {
                 return Some(said.to_owned());
             }
             let Some(prefix) = prefixes.of(&upstream.server.name) else { continue };

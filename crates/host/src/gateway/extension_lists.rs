@@ -50,7 +50,7 @@ impl Gateway {
         let (_, extension, member) = LISTS.into_iter().find(|(method, ..)| *method == name)?;
         let seen = self.in_view(using);
         // The pages and cursors of a single server pass as they are; only a merged list needs some of its own.
-        if using.view.only.is_some() || seen.len() < 2 {
+        if self.is_single() || seen.len() < 2 {
             return None;
         }
         let has_list = |live: &ReadyConnection| declared(live).any(|(identifier, _)| identifier == extension);

@@ -35,7 +35,7 @@ impl Gateway {
     /// Returns the connected servers that this application sees, with their connections.
     pub(super) fn in_view(&self, using: &ViewLease) -> Vec<(usize, Arc<ReadyConnection>)> {
         let (user, abilities) = (using.view.user.as_ref(), using.view.abilities);
-        let seen = self.shared.upstreams.current().filter(|(server, _)| using.view.sees(*server));
+        let seen = self.shared.upstreams.current().filter(|(server, _)| using.sees(*server));
         let live = seen.filter_map(|(server, slot)| {
             // Of what nobody has accepted, no word is passed on.
             if slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some()) {
@@ -64,7 +64,7 @@ impl Gateway {
         for (server, slot) in self.shared.upstreams.current() {
             let is_withheld =
                 || slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some());
-            let is_missing = using.view.sees(server) && seen.iter().all(|(other, _)| *other != server);
+            let is_missing = using.sees(server) && seen.iter().all(|(other, _)| *other != server);
             let Some(definition) = slot.server.definition.as_ref().filter(|_| is_missing && !is_withheld())
             else {
                 continue;
@@ -121,7 +121,7 @@ impl Gateway {
         let call = Call::new(method, params, context);
         let name = call.method.name();
         let peer = call.context.peer();
-        let Ok(using) = self.shared.view(peer, self.only) else { return };
+        let Ok(using) = self.shared.view(peer, self.scope) else { return };
         if !is_method_name(name) || call.params.view().repeated.is_some() {
             tracing::debug!("notification dropped: ambiguous name or params");
             return;
@@ -229,13 +229,13 @@ impl Gateway {
             }
         }
         if let Some(shown) = view.name.as_deref()
-            && let Some((server, own)) = self.named_server(shown, using, catalogue)
+            && let Some((server, own)) = self.named_server(shown, catalogue)
         {
             return Ok(Some((server, rewrite::with_text(params, "name", &own).map_err(wrong)?)));
         }
         if let Some(shown) = view.task_id.as_deref()
             && let Ok((server, own)) = self.resolve_task(shown, &call.context)
-            && using.view.sees(server)
+            && using.sees(server)
         {
             return Ok(Some((server, rewrite::with_text(params, "taskId", &own).map_err(wrong)?)));
         }
@@ -243,19 +243,14 @@ impl Gateway {
     }
 
     /// Returns the server of a labelled name, and the server's own name for the item.
-    fn named_server(
-        &self,
-        shown: &str,
-        using: &ViewLease,
-        catalogue: &MergedCatalogue,
-    ) -> Option<(usize, String)> {
+    fn named_server(&self, shown: &str, catalogue: &MergedCatalogue) -> Option<(usize, String)> {
         let known = [NamedItemKind::Tool, NamedItemKind::Prompt]
             .into_iter()
             .find_map(|kind| locate_item(catalogue, kind, shown));
         if let Some(known) = known {
             return Some((known.server, known.name.to_string()));
         }
-        let (prefix, own) = shown.split_once(SEPARATOR).filter(|_| using.view.only.is_none())?;
+        let (prefix, own) = shown.split_once(SEPARATOR).filter(|_| !self.is_single())?;
         Some((self.position(self.shared.upstreams.prefixes().server(prefix)?)?, own.to_owned()))
     }
 

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, sleep_until};
 
 use super::host_status::HostStatus;
+use super::profile_table::{GatewayScope, ProfileTable};
 use super::result_checks::CatalogueToolNames;
 use super::server_table::ServerTable;
 use super::task_owners::TaskOwners;
@@ -20,8 +21,7 @@ use super::{listing_differences, propose_plan, sign_in_tool};
 use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
 use crate::catalogue::names::ServerPrefixes;
 use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, status_resource};
-use crate::config::HostSettings;
-use crate::config::ToolFilter;
+use crate::config::{HostSettings, ToolFilter};
 use crate::guard::PolicyEnforcer;
 use crate::sampling::Sampler;
 use crate::server::{CapabilitySet, ListKinds, UpstreamEpoch, UpstreamListing};
@@ -37,6 +37,7 @@ const MAX_OWN_CATALOGUES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct GatewayState {
     pub(crate) upstreams: ServerTable,
+    pub(crate) profiles: ProfileTable,
     pub(crate) settings: HostSettings,
     pub(crate) memory: Arc<ServerMemory>,
     pub(crate) epoch: Arc<UpstreamEpoch>,
@@ -66,8 +67,7 @@ pub(crate) struct GatewayState {
 struct CatalogueViewKey {
     user: Option<Arc<str>>,
     abilities: CapabilitySet,
-    /// The position of the one server that is shown, where it is not all of them.
-    only: Option<usize>,
+    scope: GatewayScope,
 }
 
 /// Catalogue that applications with the same key see.
@@ -76,20 +76,12 @@ pub(crate) struct CatalogueView {
     /// User of the view, if some server has an account for each user.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) abilities: CapabilitySet,
-    /// The position of the one server that is shown, where it is not all of them.
-    pub(crate) only: Option<usize>,
+    pub(crate) scope: GatewayScope,
     built: Mutex<Option<BuiltCatalogue>>,
     /// Number of calls and streams of changes that use the view.
     users: AtomicUsize,
     /// Time of last use, in milliseconds since the start.
     used: AtomicU64,
-}
-
-impl CatalogueView {
-    /// Returns whether the server at this position is shown.
-    pub(crate) fn sees(&self, server: usize) -> bool {
-        self.only.is_none_or(|only| only == server)
-    }
 }
 
 #[derive(Debug)]
@@ -127,6 +119,11 @@ pub(crate) struct ViewLease {
 }
 
 impl ViewLease {
+    /// Returns true if the application sees the server at this position.
+    pub(crate) fn sees(&self, server: usize) -> bool {
+        self.shared.sees(self.view.scope, server)
+    }
+
     /// Returns everything that the application currently sees.
     pub(crate) fn catalogue(&self) -> Arc<MergedCatalogue> {
         self.shared.catalogue(&self.view, &self.application)
@@ -160,6 +157,7 @@ impl GatewayState {
         let has_users = upstreams.iter().any(UpstreamEntry::is_per_user);
         Self {
             upstreams: ServerTable::new(upstreams, prefixes),
+            profiles: ProfileTable::default(),
             settings,
             memory,
             epoch,
@@ -222,19 +220,20 @@ impl GatewayState {
     pub(crate) fn view(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
-        only: Option<usize>,
+        scope: GatewayScope,
     ) -> Result<ViewLease, RpcError> {
-        self.view_of(peer, CapabilitySet::of(&peer.capabilities).and(self.own_abilities()), only)
+        self.check_scope(scope)?;
+        self.view_of(peer, CapabilitySet::of(&peer.capabilities).and(self.own_abilities()), scope)
     }
 
     fn view_of(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
         abilities: CapabilitySet,
-        only: Option<usize>,
+        scope: GatewayScope,
     ) -> Result<ViewLease, RpcError> {
         let user = peer.principal.clone().filter(|name| self.has_users && is_user(name));
-        let viewer = CatalogueViewKey { user, abilities, only };
+        let viewer = CatalogueViewKey { user, abilities, scope };
         {
             // For reading first, since nearly every call finds its view.
             let views = self.views.read();
@@ -245,7 +244,7 @@ impl GatewayState {
         }
         let mut views = self.views.write();
         let max = self.settings.max_views;
-        let is_like = |other: &&CatalogueViewKey| other.user == viewer.user && other.only == viewer.only;
+        let is_like = |other: &&CatalogueViewKey| other.user == viewer.user && other.scope == viewer.scope;
         let of_user = || views.keys().filter(is_like).count();
         // Another call may have added it between the two locks.
         if !views.contains_key(&viewer) {
@@ -254,7 +253,7 @@ impl GatewayState {
                 tracing::warn!(max, limit = "max_views", "application served without its extensions");
                 // The lock is not reentrant, and `view_of` takes it again.
                 drop(views);
-                return self.view_of(peer, abilities.without_extensions(), only);
+                return self.view_of(peer, abilities.without_extensions(), scope);
             }
             if known >= max {
                 return Err(RpcError::internal(format!(
@@ -274,7 +273,7 @@ impl GatewayState {
             Arc::new(CatalogueView {
                 user: viewer.user,
                 abilities,
-                only,
+                scope,
                 built: Mutex::new(None),
                 users: AtomicUsize::new(0),
                 used: AtomicU64::new(0),
@@ -313,7 +312,7 @@ impl GatewayState {
         // Held over the build, so that calls that come together do not build the same catalogue several times.
         let mut cache = self.own.lock();
         let key =
-            (CatalogueViewKey { user: view.user.clone(), abilities: view.abilities, only: view.only }, ids);
+            (CatalogueViewKey { user: view.user.clone(), abilities: view.abilities, scope: view.scope }, ids);
         if let Some(built) = cache.get(&key).filter(|built| built.is_of(age)) {
             return Arc::clone(&built.catalogue);
         }
@@ -346,7 +345,7 @@ impl GatewayState {
         application: &ApplicationIdentity,
     ) -> Vec<Option<Arc<SupervisedConnection>>> {
         let own = |(server, slot): (usize, &UpstreamEntry)| {
-            let upstream = view.sees(server).then(|| slot.of(view.user.as_ref()))??;
+            let upstream = self.sees(view.scope, server).then(|| slot.of(view.user.as_ref()))??;
             upstream.own(application, view.abilities)
         };
         self.upstreams.iter().map(own).collect()
@@ -364,7 +363,7 @@ impl GatewayState {
             .upstreams
             .iter()
             .map(|(server, slot)| {
-                if !view.sees(server) {
+                if !self.sees(view.scope, server) {
                     return ViewOffer::Nothing;
                 }
                 // Until it is connected, one's own offers what the common one does.
@@ -393,6 +392,7 @@ impl GatewayState {
                 _ => None,
             })
             .collect();
+        let profile = self.profile(view.scope);
         let parts: Vec<CatalogueSource<'_>> = self
             .upstreams
             .iter()
@@ -404,10 +404,13 @@ impl GatewayState {
                     ViewOffer::Entrance => (&entrance.0, Some(&entrance.1)),
                     ViewOffer::Nothing => (&slot.filter, None),
                 };
-                CatalogueSource { server: &slot.server.name, filter, listing }
+                let narrowed = profile.as_deref().and_then(|profile| profile.tools.get(&*slot.server.name));
+                let narrowed = narrowed.filter(|_| matches!(offer, ViewOffer::Live(_)));
+                CatalogueSource { server: &slot.server.name, filter, narrowed, listing }
             })
             .collect();
-        let only = view.only.and_then(|server| self.upstreams.get(server)).map(|slot| &*slot.server.name);
+        let only = view.scope.server().and_then(|server| self.upstreams.get(server));
+        let only = only.map(|slot| &*slot.server.name);
         let mut own = if only.is_none() { vec![status_resource()] } else { Vec::new() };
         if only.is_none() && self.accounts.is_some() && user.is_some() {
             own.push(accounts_resource());
@@ -444,7 +447,7 @@ impl GatewayState {
                 .phase()
             {
                 phase @ UpstreamPhase::Starting { since, .. }
-                    if phase.is_first_start() && view.sees(server) =>
+                    if phase.is_first_start() && self.sees(view.scope, server) =>
                 {
                     Some(*since + limit(slot))
                 }
@@ -462,18 +465,29 @@ impl GatewayState {
 
     /// Reads lists again that an application asks for again, of the servers that do not announce changes.
     pub(super) async fn freshen(&self, view: &CatalogueView, wanted: ListKinds) {
-        let seen = self.upstreams.current().filter(|(server, _)| view.sees(*server));
+        let seen = self.upstreams.current().filter(|(server, _)| self.sees(view.scope, *server));
         let lines = seen.filter_map(|(_, slot)| Some(slot.of(view.user.as_ref())?.line(view.abilities)));
         futures::future::join_all(lines.map(|line| async move { line.freshen(wanted).await })).await;
     }
 
-    /// Returns the status of the host and all servers.
-    pub(crate) fn status(&self) -> HostStatus {
+    /// Returns the status of the host and its servers, or of what a profile shows.
+    pub(crate) fn status(&self, scope: GatewayScope) -> HostStatus {
+        let profile = self.profile(scope);
+        let is_shown = |server: usize| match scope {
+            // Also those of profiles: this is the status of the whole host.
+            GatewayScope::Everything => true,
+            _ => self.sees(scope, server),
+        };
         // Read once, since servers may be added and removed meanwhile.
-        let servers: Vec<(usize, &UpstreamEntry)> = self.upstreams.current().collect();
+        let servers: Vec<(usize, &UpstreamEntry)> =
+            self.upstreams.current().filter(|(server, _)| is_shown(*server)).collect();
         let mut status = HostStatus::new(servers.iter().map(|(_, slot)| slot.status()).collect());
         status.uptime_ms = self.millis();
-        status.left_out.extend(self.left_out.read().iter().cloned());
+        let left_out = self.left_out.read();
+        let is_named = |name: &str| profile.as_ref().is_none_or(|profile| profile.includes(name));
+        status.left_out.extend(left_out.iter().filter(|(name, _)| is_named(name)).cloned());
+        drop(left_out);
+        status.profiles = self.profile_statuses(scope);
         status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
         let policy = self.guard.as_ref().and_then(|guard| guard.policy());
         status.without_policy = policy.is_none();
@@ -481,13 +495,19 @@ impl GatewayState {
         // Copied, so that building the catalogues keeps no new application from its view.
         let views: Vec<Arc<CatalogueView>> = {
             let views = self.views.read();
-            views.values().cloned().collect()
+            let is_shown = |view: &&Arc<CatalogueView>| profile.is_none() || view.scope == scope;
+            views.values().filter(is_shown).cloned().collect()
         };
         for view in &views {
             let catalogue = self.common_catalogue(view, self.age());
             status.collisions.extend_from_slice(&catalogue.collisions);
             for ((position, slot), server) in servers.iter().zip(&mut status.servers) {
-                let found = listing_differences::differences(slot, *position, view, &catalogue);
+                if !self.sees(view.scope, *position) {
+                    continue;
+                }
+                let narrowed = self.profile(view.scope);
+                let narrowed = narrowed.as_ref().and_then(|profile| profile.tools.get(&*slot.server.name));
+                let found = listing_differences::differences((slot, narrowed), *position, view, &catalogue);
                 server.warnings.extend(found.filter(|_| server.state == UpstreamState::Ready));
             }
         }

@@ -3,28 +3,29 @@
 use std::sync::Arc;
 
 use super::gateway_state::GatewayState;
+use super::profile_table::GatewayScope;
 
 /// All servers as one service. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     pub(super) shared: Arc<GatewayState>,
-    /// Position of the single server that this gateway shows, under that server's own names. Without it, all servers
-    /// are shown.
-    pub(super) only: Option<usize>,
+    /// Servers that this gateway shows.
+    pub(super) scope: GatewayScope,
 }
 
 impl Gateway {
-    pub(crate) fn new(shared: Arc<GatewayState>) -> Self {
-        Self { shared, only: None }
+    pub(crate) fn new(shared: Arc<GatewayState>, scope: GatewayScope) -> Self {
+        Self { shared, scope }
     }
 
-    /// The gateway of one server alone, at this position.
-    pub(crate) fn only(shared: Arc<GatewayState>, server: usize) -> Self {
-        Self { shared, only: Some(server) }
-    }
-
-    /// Returns the position of the server of this name.
+    /// Returns the position of the server of this name, if the gateway shows it. Every name and URI of an application
+    /// is resolved here, so that none leads to another server.
     pub(super) fn position(&self, server: &str) -> Option<usize> {
-        self.shared.upstreams.position(server)
+        self.shared.upstreams.position_where(server, |position| self.shared.sees(self.scope, position))
+    }
+
+    /// Returns true if the gateway shows the server's own names, because it shows no other server.
+    pub(super) fn is_single(&self) -> bool {
+        self.scope.server().is_some()
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::gateway_state::GatewayState;
 use super::host_status::HostStatus;
+use super::profile_table::GatewayScope;
+use crate::config::ProfileConfig;
 use crate::server::UpstreamListing;
 
 /// There is no server of that name.
@@ -25,7 +27,7 @@ impl HostServers {
     /// Returns the status of the servers.
     #[must_use]
     pub fn status(&self) -> HostStatus {
-        self.0.status()
+        self.0.status(GatewayScope::Everything)
     }
 
     /// Waits until the servers may have changed since `seen` was returned. Returns the value for the next call.
@@ -57,10 +59,19 @@ impl HostServers {
         Ok(())
     }
 
+    /// Returns the configured profiles, in alphabetical order.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<Arc<ProfileConfig>> {
+        let mut profiles: Vec<_> = self.0.profiles.current().map(|(_, profile)| profile).collect();
+        profiles.sort_by(|one, two| one.name.cmp(&two.name));
+        profiles
+    }
+
     /// Returns the last segment of the path of a server's own endpoint. `None` if it has no such endpoint.
     #[must_use]
     pub fn label(&self, server: &str) -> Option<String> {
-        let slot = self.slot(server).ok().filter(|slot| !slot.is_per_user())?;
+        let slot =
+            self.slot(server).ok().filter(|slot| !slot.is_per_user() && slot.server.profile.is_none())?;
         self.0.upstreams.prefixes().of(&slot.server.name).map(|label| label.as_str().to_owned())
     }
 
@@ -70,7 +81,7 @@ impl HostServers {
     }
 
     pub(super) fn position(&self, server: &str) -> Result<usize, UnknownServerError> {
-        let found = self.0.upstreams.position(server);
+        let found = self.0.upstreams.labelled(server);
         found.ok_or_else(|| UnknownServerError(server.to_owned()))
     }
 

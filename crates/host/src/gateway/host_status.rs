@@ -5,6 +5,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::upstream::{UpstreamState, UpstreamStatus};
 
+/// A profile and the servers that it shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ProfileStatus {
+    /// Name of the profile, the last segment of its endpoint's path.
+    pub name: String,
+    /// Title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Names of its servers, in the order of the configuration.
+    pub servers: Vec<String>,
+}
+
 /// Status of the host and all its servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,6 +32,9 @@ pub struct HostStatus {
     pub uptime_ms: u64,
     /// The servers, in the order of the configuration.
     pub servers: Vec<UpstreamStatus>,
+    /// Profiles, in alphabetical order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<ProfileStatus>,
     /// Servers that were not started, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<(String, String)>,
@@ -42,6 +59,7 @@ impl HostStatus {
             pid: std::process::id(),
             uptime_ms: 0,
             servers,
+            profiles: Vec::new(),
             left_out: Vec::new(),
             collisions: Vec::new(),
             record_problem: None,

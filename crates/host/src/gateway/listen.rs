@@ -73,7 +73,7 @@ impl Gateway {
         // What nobody has now is followed as soon as somebody does: its server may be about to start.
         let mut honoured = wanted.clone();
         let mut waiting = wanted.resource_subscriptions.clone();
-        let is_own = |uri: &String| uri == STATUS_URI && using.view.only.is_none();
+        let is_own = |uri: &String| uri == STATUS_URI && !self.is_single();
         let status = waiting.iter().any(is_own);
         waiting.retain(|uri| !is_own(uri));
         // Before anything is waited for, because receivers only get what is sent after they subscribed.
@@ -116,6 +116,7 @@ impl Gateway {
             }
             let now = using.catalogue();
             notify_list_changes(&wanted, (&known, &now), context);
+            self.shared.check_scope(self.scope)?;
             if status {
                 context.notify(Notification::ResourceUpdated(ResourceUpdatedParams::new(STATUS_URI)));
             }
@@ -129,7 +130,7 @@ impl Gateway {
     /// and the receiver.
     fn subscribe_to_logs(&self, using: &ViewLease) -> Vec<(usize, (u64, Receiver<Notification>))> {
         let line = |slot: &UpstreamEntry| Some(slot.of(using.view.user.as_ref())?.line(using.view.abilities));
-        let seen = self.shared.upstreams.current().filter(|(server, _)| using.view.sees(*server));
+        let seen = self.shared.upstreams.current().filter(|(server, _)| using.sees(*server));
         let lines = seen.filter_map(|(server, slot)| Some((server, line(slot)?)));
         lines.map(|(server, line)| (server, (line.id, line.told()))).collect()
     }
@@ -139,7 +140,7 @@ impl Gateway {
         &'a self,
         using: &'a ViewLease,
     ) -> impl Iterator<Item = (usize, Arc<SupervisedConnection>)> + 'a {
-        let seen = self.shared.upstreams.current().filter(|(server, _)| using.view.sees(*server));
+        let seen = self.shared.upstreams.current().filter(|(server, _)| using.sees(*server));
         seen.filter_map(|(server, slot)| {
             let upstream = slot.of(using.view.user.as_ref())?;
             Some((server, upstream.own(&using.application, using.view.abilities)?))
@@ -158,7 +159,7 @@ impl Gateway {
             self.recall_task(id).await;
             // Somebody else's is not followed, and the acknowledgement says so.
             let Ok((server, original)) = self.resolve_task(id, context) else { continue };
-            if !using.view.sees(server) || !self.follows_task(server, (id, &original), context).await {
+            if !using.sees(server) || !self.follows_task(server, (id, &original), context).await {
                 continue;
             }
             let tasks = &mut by_server.entry(server).or_default().tasks;
@@ -236,13 +237,10 @@ impl Gateway {
         let Some(upstream) = self.shared.upstreams[server].of(using.view.user.as_ref()) else { return };
         let mut starting = Some(starting);
         loop {
-            // Nothing is asked of what nobody has accepted, and no word of it is passed on.
-            if self.shared.upstreams[server]
-                .server
-                .gate
-                .as_ref()
-                .is_some_and(|gate| gate.server_block_reason().is_some())
-            {
+            // Nothing is asked of what nobody has accepted, and no word of it is passed on. The same holds for what the
+            // profile of the application shows no more.
+            let gate = self.shared.upstreams[server].server.gate.as_ref();
+            if !using.sees(server) || gate.is_some_and(|gate| gate.server_block_reason().is_some()) {
                 sleep(REOPEN_DELAY).await;
                 continue;
             }
@@ -312,6 +310,8 @@ impl Gateway {
             match told.recv().await {
                 // Another application makes its calls there, and this may be about them.
                 Ok(_) if upstream.is_anothers(line, &using.application) => {}
+                // The profile of the application may show it no more.
+                Ok(_) if !using.sees(server) => {}
                 // Nobody has accepted a word of it.
                 Ok(_)
                     if slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some()) => {
@@ -420,8 +420,8 @@ impl Gateway {
         uris: &[(String, String)],
     ) {
         let ServerStream { server, line, using, told, .. } = *stream;
-        // The rules may have changed since it was followed.
-        if !self.may_be_told(server, &params.uri, told) {
+        // The rules and the profile may have changed since it was followed.
+        if !using.sees(server) || !self.may_be_told(server, &params.uri, told) {
             return;
         }
         params.uri = match uris.iter().find(|(original, _)| *original == params.uri) {

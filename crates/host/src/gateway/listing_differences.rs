@@ -2,12 +2,13 @@
 
 use super::gateway_state::CatalogueView;
 use crate::catalogue::MergedCatalogue;
+use crate::config::ToolFilter;
 use crate::upstream::{UpstreamEntry, UpstreamState, UpstreamStatus};
 
 /// Describes each difference between a server's offers and what applications of a view see of it. Returns nothing for a
 /// server with an account for each user, whose connections are private to the users.
 pub(super) fn differences(
-    slot: &UpstreamEntry,
+    (slot, narrowed): (&UpstreamEntry, Option<&ToolFilter>),
     position: usize,
     view: &CatalogueView,
     catalogue: &MergedCatalogue,
@@ -32,7 +33,10 @@ pub(super) fn differences(
             )
         });
         let live = upstream.offers(view.abilities)?;
-        let offered = live.listing.tools.iter().filter(|tool| slot.filter.allows(&tool.name)).count();
+        let offered = live.listing.tools.iter().filter(|tool| {
+            slot.filter.allows(&tool.name) && narrowed.is_none_or(|narrowed| narrowed.allows(&tool.name))
+        });
+        let offered = offered.count();
         let listed = catalogue.tools.items().iter();
         let origins = listed.filter_map(|tool| catalogue.tools.origin(&tool.name));
         let listed = origins.filter(|place| place.server == position).count();

@@ -27,6 +27,7 @@ mod listing_differences;
 mod local_answers;
 mod person_call;
 mod pin_checks;
+mod profile_table;
 mod propose_plan;
 mod reach;
 mod resources;
@@ -51,8 +52,9 @@ use hospes_model::{Method, Notification, RawJson, RpcError};
 pub(crate) use gateway_state::GatewayState;
 pub use handle::Gateway;
 pub use host_servers::{HostServers, UnknownServerError};
-pub use host_status::HostStatus;
+pub use host_status::{HostStatus, ProfileStatus};
 pub use person_call::{PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent};
+pub(crate) use profile_table::GatewayScope;
 use route::NamedItemKind;
 
 impl Service for Gateway {
@@ -84,7 +86,7 @@ impl Gateway {
     /// Answers a call that needs no sign-in, or whose user has signed in.
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
         person_call::check_name(&call)?;
-        let using = self.shared.view(call.context.peer(), self.only)?;
+        let using = self.shared.view(call.context.peer(), self.scope)?;
         match call.method {
             Method::ToolsCall => self.call_named_item(call, &using, NamedItemKind::Tool).await,
             Method::PromptsGet => self.call_named_item(call, &using, NamedItemKind::Prompt).await,

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::handle::Gateway;
 use super::host_servers::{HostServers, UnknownServerError};
+use super::profile_table::GatewayScope;
 use crate::server::decoded;
 
 /// Application name of a person who calls a tool at the console. Rules can name it.
@@ -127,7 +128,7 @@ impl HostServers {
         let params = ToolCallParams { name: tool, arguments };
         let params =
             RawJson::from_serialize(&params).map_err(|error| PersonCallError::Params(error.to_string()))?;
-        let gateway = Gateway::only(Arc::clone(self.shared()), position);
+        let gateway = Gateway::new(Arc::clone(self.shared()), GatewayScope::Server(position));
         let call = Call::new(Method::ToolsCall, params, context);
         Ok(PersonCall(Exchange::new(BoxService::new(gateway), call)))
     }

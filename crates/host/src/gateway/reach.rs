@@ -52,6 +52,10 @@ impl Gateway {
         using: &ViewLease,
     ) -> Result<ReachedUpstream, ReachError> {
         let slot = &self.shared.upstreams[server];
+        // The last check before a connection: what a profile does not show is not reached, however it was found.
+        if !using.sees(server) {
+            return Err("unknown server".to_owned().into());
+        }
         let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
         let name = &slot.server.name;
         let Some(upstream) = slot.of(using.view.user.as_ref()) else {
@@ -118,7 +122,7 @@ impl Gateway {
 
     /// Returns the server that a name belongs to, if the server is starting and worth waiting for.
     pub(super) fn starting_owner(&self, name: &str, using: &ViewLease) -> Option<usize> {
-        let server = match self.only {
+        let server = match self.scope.server() {
             Some(server) => server,
             None => {
                 let (prefix, _) = name.split_once(crate::catalogue::names::SEPARATOR)?;

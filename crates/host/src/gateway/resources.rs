@@ -26,8 +26,8 @@ impl Gateway {
         };
         match uri {
             // The endpoint of one server shows nothing of the host's own: the status would name all the others.
-            _ if self.only.is_some() => {}
-            STATUS_URI => return own_resource(STATUS_URI, &self.shared.status()),
+            _ if self.is_single() => {}
+            STATUS_URI => return own_resource(STATUS_URI, &self.shared.status(self.scope)),
             ACCOUNTS_URI => return self.read_accounts(using).await,
             _ => {}
         }
@@ -69,9 +69,13 @@ impl Gateway {
             CompletionReference::Resource { uri, .. } => {
                 let target =
                     catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
-                let (server, original) = (self.position(target.server), target.uri.into_owned());
+                let Some(server) = self.position(target.server) else {
+                    let error = RouteError::Unknown { uri: uri.clone() };
+                    return Err(unknown_resource(uri, &error));
+                };
+                let original = target.uri.into_owned();
                 *uri = original;
-                server.ok_or_else(|| RpcError::internal("the server is not known to the gateway"))?
+                server
             }
             _ => {
                 return Err(RpcError::invalid_params(

@@ -45,14 +45,14 @@ impl Gateway {
             return Err(RpcError::invalid_params("invalid params at name: expected a string"));
         };
         if kind == NamedItemKind::Tool
-            && self.only.is_none()
+            && !self.is_single()
             && let Some(server) = self.find_sign_in_tool(name, using)
         {
             return self.connect_account(server, using).await;
         }
         if kind == NamedItemKind::Tool
             && name == PROPOSE_PLAN
-            && self.only.is_none()
+            && !self.is_single()
             && let Some(guard) = self.shared.guard.as_ref().filter(|guard| guard.allows_plans())
         {
             // Boxed, because plans are rare and other calls need not carry this future.

@@ -53,9 +53,24 @@ impl ServerTable {
         self.entries.get(position)
     }
 
-    /// Returns the position of the current server of this name.
+    /// Returns the position of the current server of this name that runs for everybody.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.current().find(|(_, entry)| *entry.server.name == *name).map(|(position, _)| position)
+        self.position_where(name, |position| self[position].server.profile.is_none())
+    }
+
+    /// Returns the position of the current server of this name that fits. There are several of a name if profiles have
+    /// secrets of their own.
+    pub(crate) fn position_where(&self, name: &str, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut named = self.current().filter(|(_, entry)| *entry.server.name == *name);
+        named.find(|(position, _)| fits(*position)).map(|(position, _)| position)
+    }
+
+    /// Returns the position of the current server with this label, as the status names it.
+    pub(crate) fn labelled(&self, label: &str) -> Option<usize> {
+        let is_labelled = |(_, entry): &(usize, &UpstreamEntry)| {
+            entry.server.profile.is_some() && entry.server.label() == label
+        };
+        self.position(label).or_else(|| self.current().find(is_labelled).map(|(position, _)| position))
     }
 }
 

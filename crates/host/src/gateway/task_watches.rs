@@ -108,6 +108,10 @@ impl Gateway {
         using: &ViewLease,
         told: &SubscriptionSink<'_>,
     ) {
+        // The profile may have changed since it was followed.
+        if !using.sees(server) {
+            return;
+        }
         let id = &found.task.task_id;
         let Some(position) = tasks.iter().position(|task| task.original == *id) else { return };
         let task = &mut tasks[position];

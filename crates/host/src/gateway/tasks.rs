@@ -22,6 +22,8 @@ use crate::catalogue::names::SEPARATOR;
 use crate::guard::{PendingAuditEntry, TaskEndReason, TaskOrigin};
 use crate::server::decoded;
 
+/// Character before the profile in the shown id of a task, if its server runs for that profile. No prefix has it.
+const PROFILE_MARK: char = '@';
 /// Time limit for a server to cancel a task that has to end.
 const END_WAIT: Duration = Duration::from_secs(10);
 
@@ -41,7 +43,7 @@ impl Gateway {
         };
         self.recall_task(&shown).await;
         let (server, original) = self.resolve_task(&shown, &call.context)?;
-        if !using.view.sees(server) {
+        if !using.sees(server) {
             return Err(RpcError::invalid_params("unknown or expired task"));
         }
         let mut note = self.note_of_task(server, &shown, &call.context).await?;
@@ -249,7 +251,7 @@ impl Gateway {
         // In the background: the refusal does not wait for the server, and cancelling outlives the request.
         tokio::spawn(async move {
             let ending = async {
-                let using = gateway.shared.view(&peer, gateway.only).ok()?;
+                let using = gateway.shared.view(&peer, gateway.scope).ok()?;
                 let mut reached = gateway.reach(server, &using).await.ok()?;
                 let params = RawJson::from_serialize(&TaskParams::new(&original)).ok()?;
                 let cancel = Call::new(Method::TasksCancel, params, Context::new(peer));
@@ -280,7 +282,10 @@ impl Gateway {
         let Some(prefix) = prefixes.of(&server.name) else {
             return RpcError::internal("the server is not known to the gateway").into();
         };
-        made.task.task_id = format!("{prefix}{SEPARATOR}{}", made.task.task_id);
+        made.task.task_id = match &server.profile {
+            None => format!("{prefix}{SEPARATOR}{}", made.task.task_id),
+            Some(profile) => format!("{prefix}{PROFILE_MARK}{profile}{SEPARATOR}{}", made.task.task_id),
+        };
         let id = &made.task.task_id;
         self.shared.task_owners.note(id, context, origin);
         // Before whoever waits for it has its id.
@@ -298,9 +303,7 @@ impl Gateway {
         let Some(tasks) = self.shared.tasks.as_ref().filter(|_| !self.shared.task_owners.knows(shown)) else {
             return;
         };
-        let prefixes = self.shared.upstreams.prefixes();
-        let prefix = shown.split_once(SEPARATOR).and_then(|(prefix, _)| prefixes.server(prefix));
-        let Some(server) = prefix.and_then(|server| self.position(server)) else { return };
+        let Some((server, _)) = self.task_server(shown) else { return };
         match tasks.find(shown.to_owned()).await {
             Ok(Some(kept)) => {
                 let target = &self.shared.upstreams[server].server.target;
@@ -311,11 +314,24 @@ impl Gateway {
         }
     }
 
+    /// Returns the server that the shown id of a task names, if the gateway shows it, and the id at that server.
+    fn task_server<'i>(&self, shown: &'i str) -> Option<(usize, &'i str)> {
+        let (label, id) = shown.split_once(SEPARATOR)?;
+        let (prefix, profile) = match label.split_once(PROFILE_MARK) {
+            Some((prefix, profile)) => (prefix, Some(profile)),
+            None => (label, None),
+        };
+        let (prefixes, upstreams) = (self.shared.upstreams.prefixes(), &self.shared.upstreams);
+        let fits = |position: usize| {
+            upstreams[position].server.profile.as_deref() == profile && self.shared.sees(self.scope, position)
+        };
+        Some((upstreams.position_where(prefixes.server(prefix)?, fits)?, id))
+    }
+
     /// Returns the server of a task and the task's id there.
     pub(super) fn resolve_task(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
         let place = || {
-            let (prefix, id) = shown.split_once(SEPARATOR)?;
-            let server = self.position(self.shared.upstreams.prefixes().server(prefix)?)?;
+            let (server, id) = self.task_server(shown)?;
             // Where calls are judged, a task whose call was not is none.
             let guard = self.shared.guard.as_ref();
             let is_known = self.shared.task_owners.origin(shown).is_some()

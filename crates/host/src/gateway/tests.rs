@@ -43,6 +43,7 @@ mod planned;
 mod poisoned;
 mod preset;
 mod private;
+mod profiles;
 mod restarted;
 mod sampled;
 mod tainted;
@@ -127,6 +128,8 @@ struct House {
     memory: Option<std::path::PathBuf>,
     /// Command lines under which servers are configured. They are not run.
     command_lines: Vec<(String, &'static str)>,
+    /// Profiles, as in a configuration file.
+    profiles: &'static str,
 }
 
 impl House {
@@ -185,6 +188,12 @@ impl House {
         self
     }
 
+    /// Configures profiles, as in a configuration file.
+    fn profiles(mut self, text: &'static str) -> Self {
+        self.profiles = text;
+        self
+    }
+
     fn guarded(mut self, guard: &Arc<PolicyEnforcer>) -> Self {
         self.guard = Some(Arc::clone(guard));
         self
@@ -212,7 +221,8 @@ impl House {
     }
 
     fn start(self) -> Host {
-        let mut config = HostConfig::default();
+        let mut config = profiles::config(self.servers.iter().map(|(name, _)| &**name), self.profiles);
+        config.servers.clear();
         for (name, _) in &self.servers {
             let source = ConfigSource::unwritten("a test");
             // What is part of the program is not pinned.
@@ -227,7 +237,9 @@ impl House {
         }
         let servers = self.servers;
         let find = move |config: &ServerConfig, settings: &HostSettings| -> Arc<dyn UpstreamConnector> {
-            let (_, found) = servers.iter().find(|(name, _)| *name == config.name).unwrap();
+            // A server of a profile may be another than the one for everybody.
+            let found = servers.iter().find(|(name, _)| *name == config.label());
+            let (_, found) = found.or_else(|| servers.iter().find(|(name, _)| *name == config.name)).unwrap();
             Arc::new(InMemory { settings: settings.clone(), ..InMemory::clone(found) })
         };
         let mut builder = Host::builder(config).settings(self.settings).connectors(find);

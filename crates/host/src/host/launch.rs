@@ -87,6 +87,7 @@ impl ServerLauncher {
         let launches = audit.map(|audit| LaunchRecorder::new(audit, &name, &config.source, &target, &shown));
         UpstreamServer {
             name,
+            profile: config.profile.as_deref().map(Arc::from),
             user: None,
             gate: gate.map(|gate| gate as _),
             shown,

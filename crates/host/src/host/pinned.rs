@@ -1,6 +1,6 @@
 //! Pins of the servers that a host starts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hospes_store::AuditLog;
@@ -39,11 +39,19 @@ impl HostPins {
         PinMember::of(server, self.mode, &self.store)
     }
 
+    /// Returns what is pinned of a server of the host.
+    pub(super) fn current(&self, server: &str) -> Option<PinMember> {
+        self.members.current().iter().find(|member| member.server() == server).cloned()
+    }
+
     /// Sets the servers of the host. New ones come with what [`HostPins::member`] created; of the others, what was there
     /// stays.
     pub(super) fn set(&self, servers: &[ServerConfig], mut new: HashMap<String, Option<PinMember>>) {
         let before = self.members.current();
-        let members = servers.iter().filter_map(|server| match new.remove(&server.name) {
+        // Servers of profiles are pinned with those of the same name.
+        let mut set = HashSet::new();
+        let servers_once = servers.iter().filter(|server| set.insert(server.name.as_str()));
+        let members = servers_once.filter_map(|server| match new.remove(&server.name) {
             Some(member) => member,
             None => before.iter().find(|member| member.server() == server.name).cloned(),
         });

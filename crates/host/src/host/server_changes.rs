@@ -6,9 +6,9 @@ use tokio::task::JoinHandle;
 
 use super::launch::ServerLauncher;
 use super::pinned::{self, HostPins};
-use super::{Host, HostStartError, split_servers};
+use super::{Host, HostStartError, check_profile_names, split_servers};
 use crate::catalogue::names::ServerPrefixes;
-use crate::config::{HostConfig, ServerConfig};
+use crate::config::{HostConfig, ProfileConfig, ServerConfig};
 
 /// Result of [`Host::update_servers`]: names of servers, in alphabetical order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,12 @@ pub struct ServerChanges {
     pub replaced: Vec<String>,
     /// Servers with an account for each user, whose changes take effect when the host starts again.
     pub deferred: Vec<String>,
+    /// Profiles that are new.
+    pub added_profiles: Vec<String>,
+    /// Profiles that are no longer configured. Their applications get errors.
+    pub removed_profiles: Vec<String>,
+    /// Profiles that show other servers or tools than before, or have another title or description.
+    pub changed_profiles: Vec<String>,
 }
 
 impl ServerChanges {
@@ -30,14 +36,37 @@ impl ServerChanges {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns true if profiles have changed.
+    #[must_use]
+    pub fn has_profiles(&self) -> bool {
+        ![&self.added_profiles, &self.removed_profiles, &self.changed_profiles].into_iter().all(Vec::is_empty)
+    }
+
+    fn compare_profiles(
+        &mut self,
+        before: &BTreeMap<String, ProfileConfig>,
+        now: &BTreeMap<String, ProfileConfig>,
+    ) {
+        self.removed_profiles.extend(before.keys().filter(|name| !now.contains_key(*name)).cloned());
+        for (name, profile) in now {
+            match before.get(name) {
+                None => self.added_profiles.push(name.clone()),
+                Some(known) if known != profile => self.changed_profiles.push(name.clone()),
+                Some(_) => {}
+            }
+        }
+    }
 }
 
 /// The servers that a host was last told to run, and what starts more of them.
 pub(super) struct ConfiguredServers {
     pub(super) launcher: ServerLauncher,
     pub(super) pins: Option<HostPins>,
-    /// By name, without their places in the files, which change with every line above them.
+    /// By label, without their places in the files, which change with every line above them.
     servers: BTreeMap<String, ServerConfig>,
+    /// By name, without their places in the files.
+    profiles: BTreeMap<String, ProfileConfig>,
     /// Servers that are being stopped.
     ending: Vec<JoinHandle<()>>,
 }
@@ -49,29 +78,40 @@ impl std::fmt::Debug for ConfiguredServers {
 }
 
 impl ConfiguredServers {
-    pub(super) fn new(launcher: ServerLauncher, pins: Option<HostPins>, servers: &[ServerConfig]) -> Self {
-        let servers = servers.iter().map(|server| (server.name.clone(), server.without_source())).collect();
-        Self { launcher, pins, servers, ending: Vec::new() }
+    pub(super) fn new(
+        launcher: ServerLauncher,
+        pins: Option<HostPins>,
+        servers: &[ServerConfig],
+        profiles: &[ProfileConfig],
+    ) -> Self {
+        let servers = servers.iter().map(|server| (server.label(), server.without_source())).collect();
+        Self { launcher, pins, servers, profiles: by_name(profiles), ending: Vec::new() }
     }
 }
 
+fn by_name(profiles: &[ProfileConfig]) -> BTreeMap<String, ProfileConfig> {
+    profiles.iter().map(|profile| (profile.name.clone(), profile.without_source())).collect()
+}
+
 impl Host {
-    /// Makes the host run the servers of another configuration. New ones are started, those that are gone are stopped,
+    /// Makes the host run the servers and serve the profiles of another configuration. New ones are started, those that are gone are stopped,
     /// and those that changed are started again with their new configuration; running calls to these end with an error.
-    /// A server whose entry has become invalid goes on as it was. All other settings of the configuration are ignored.
+    /// A server whose entry has become invalid goes on as it was. Sessions of a removed profile get errors. All other settings of the configuration are ignored.
     /// Applications are told of changed lists.
     ///
     /// # Errors
-    /// If two servers would be shown under one name. Nothing has changed then.
+    /// If two servers would be shown under one name, or a profile has the name of a server. Nothing has changed then.
     pub async fn update_servers(&self, mut config: HostConfig) -> Result<ServerChanges, HostStartError> {
         let invalid: HashSet<String> = config.rejected.iter().map(|rejected| rejected.name.clone()).collect();
         let (mut wanted, left_out) = split_servers(&mut config);
+        let profiles = std::mem::take(&mut config.profiles);
         let mut configured = self.configured.lock().await;
         let mut changes = ServerChanges::default();
         // A server that is in use is not stopped for a typing mistake.
-        wanted.extend(configured.servers.values().filter(|server| invalid.contains(&server.name)).cloned());
+        wanted
+            .extend(configured.servers.values().filter(|server| invalid.contains(&server.label())).cloned());
         let is_deferred = |server: &ServerConfig| {
-            let known = configured.servers.get(&server.name);
+            let known = configured.servers.get(&server.label());
             let is_new = known.is_none_or(|known| *known != server.without_source());
             is_new && (server.is_per_user() || known.is_some_and(ServerConfig::is_per_user))
         };
@@ -91,44 +131,64 @@ impl Host {
             wanted.push(known);
         }
         let prefixes = ServerPrefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
+        check_profile_names(&profiles, &prefixes)?;
+        // Those for everybody first, because the servers of profiles are pinned with them.
+        wanted.sort_by_key(|server| server.profile.is_some());
 
         let mut new: Vec<&ServerConfig> = Vec::new();
         for server in &wanted {
-            match configured.servers.get(&server.name) {
-                None => changes.added.push(server.name.clone()),
-                Some(known) if *known == server.without_source() => continue,
-                Some(_) => changes.replaced.push(server.name.clone()),
+            // What is accepted of a server is held by its running connections, so all of one name start together.
+            let shares_pins = new.iter().any(|one| one.name == server.name);
+            match configured.servers.get(&server.label()) {
+                None => changes.added.push(server.label()),
+                Some(known) if *known == server.without_source() && !shares_pins => continue,
+                Some(_) => changes.replaced.push(server.label()),
             }
             new.push(server);
         }
-        let is_wanted = |name: &String| wanted.iter().any(|server| server.name == *name);
+        let is_wanted = |label: &String| wanted.iter().any(|server| server.label() == *label);
         changes.removed.extend(configured.servers.keys().filter(|name| !is_wanted(name)).cloned());
         [&mut changes.added, &mut changes.replaced, &mut changes.deferred]
             .into_iter()
             .for_each(|list| list.sort());
         *self.shared.left_out.write() = left_out;
-        if new.is_empty() && changes.removed.is_empty() {
+        let now = by_name(&profiles);
+        changes.compare_profiles(&configured.profiles, &now);
+        let has_new_servers = !(new.is_empty() && changes.removed.is_empty());
+        if !has_new_servers && !changes.has_profiles() {
+            return Ok(changes);
+        }
+        // A profile that shrinks does so before servers change; one that grows shows only what is there.
+        self.shared.profiles.set(&profiles);
+        configured.profiles = now;
+        if !has_new_servers {
+            self.shared.epoch.bump();
             return Ok(changes);
         }
 
         let table = &self.shared.upstreams;
         let mut over = Vec::new();
         for name in changes.removed.iter().chain(&changes.replaced) {
-            let entry = table.position(name).and_then(|position| table.get(position));
+            let entry = table.labelled(name).and_then(|position| table.get(position));
             over.extend(entry.into_iter().flat_map(|entry| entry.remove()));
         }
         table.set_prefixes(prefixes);
         let mut members = HashMap::new();
         for server in &new {
-            let member = configured.pins.as_ref().and_then(|pins| pins.member(server));
+            let member = members.entry(server.name.clone()).or_insert_with(|| {
+                let pins = configured.pins.as_ref()?;
+                // A server that starts for a profile shares what is pinned of the one that runs.
+                match configured.servers.contains_key(&server.name) && server.profile.is_some() {
+                    true => pins.current(&server.name),
+                    false => pins.member(server),
+                }
+            });
             table.push(configured.launcher.launch((*server).clone(), pinned::gate(member.as_ref())));
-            members.insert(server.name.clone(), member);
         }
         if let Some(pins) = &configured.pins {
             pins.set(&wanted, members);
         }
-        configured.servers =
-            wanted.iter().map(|server| (server.name.clone(), server.without_source())).collect();
+        configured.servers = wanted.iter().map(|server| (server.label(), server.without_source())).collect();
         self.shared.epoch.bump();
         // In the background, since a server may take a while to end.
         configured.ending.retain(|ending| !ending.is_finished());

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::definition_gate::DefinitionGate;
 use super::launch_recorder::LaunchRecorder;
-use crate::config::{ArgumentCheck, BackoffPolicy};
+use crate::config::{ArgumentCheck, BackoffPolicy, server_label};
 
 /// Package that a server runs, if there are built-in labels for it.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct ServerPackage {
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamServer {
     pub(crate) name: Arc<str>,
+    /// Profile for which the server runs, with the secrets of that profile; none for everybody.
+    pub(crate) profile: Option<Arc<str>>,
     /// Whose account is used there, where each user has one.
     pub(crate) user: Option<Arc<str>>,
     /// Accepted definition of the server; none if nothing is pinned.
@@ -58,6 +60,11 @@ pub(crate) struct UpstreamServer {
 }
 
 impl UpstreamServer {
+    /// Returns the name under which the server is listed.
+    pub(crate) fn label(&self) -> String {
+        server_label(&self.name, self.profile.as_deref())
+    }
+
     /// Returns what is known about a tool without the policy file. The built-in labels may lower labels if a person has
     /// accepted the definition of the tool, with the command line that names the package.
     pub(crate) fn known_labels(&self, tool: Option<&str>) -> KnownLabels {

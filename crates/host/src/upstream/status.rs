@@ -113,7 +113,7 @@ impl UpstreamStatus {
 
     pub(crate) fn of(server: &UpstreamServer, phase: &UpstreamPhase) -> Self {
         let mut status = Self {
-            name: server.name.to_string(),
+            name: server.label(),
             target: server.shown.clone(),
             transport: server.transport.to_owned(),
             state: UpstreamState::Stopped,

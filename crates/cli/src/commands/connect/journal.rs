@@ -32,6 +32,9 @@ pub(super) struct ConnectionRecord {
     /// Folders that were created for the file, the innermost first.
     pub(super) new_folders: Vec<PathBuf>,
     pub(super) splice: EntrySplice,
+    /// Profile that the entry names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) profile: Option<String>,
     before_sha256: String,
     after_sha256: String,
     time: String,
@@ -53,6 +56,7 @@ impl ConnectionRecord {
             is_new,
             new_folders: if is_new { folders.map(Path::to_owned).collect() } else { Vec::new() },
             splice,
+            profile: None,
             before_sha256: sha256(before),
             after_sha256: sha256(after),
             time: jiff::Timestamp::now().to_string(),

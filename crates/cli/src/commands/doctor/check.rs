@@ -35,6 +35,7 @@ codes! {
     A02 = "A02", "parsed", "its syntax";
     A03 = "A03", "entry", "an entry of Hospes in it";
     A04 = "A04", "program", "the program that the entry starts";
+    A05 = "A05", "profile", "the profile that the entry names";
     C01 = "C01", "entry", "the entry of the configuration: keys, variables and secrets";
     C02 = "C02", "command", "the program, in PATH or at its path";
     C03 = "C03", "executable", "its permission to be executed, and the interpreter that it names";

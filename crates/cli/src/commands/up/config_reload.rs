@@ -73,6 +73,9 @@ impl ConfigReload {
                         ("replaced", list(&changes.replaced)),
                         ("removed", list(&changes.removed)),
                         ("deferred", list(&changes.deferred)),
+                        ("profiles_added", list(&changes.added_profiles)),
+                        ("profiles_changed", list(&changes.changed_profiles)),
+                        ("profiles_removed", list(&changes.removed_profiles)),
                     ];
                     events.event("reload", &fields, || format!("  {}", line(&changes)));
                     changed(&changes);
@@ -113,6 +116,9 @@ fn line(changes: &ServerChanges) -> String {
         (YELLOW, "~", &changes.replaced, ""),
         (RED, "−", &changes.removed, ""),
         (YELLOW, "~", &changes.deferred, " (when the host starts again)"),
+        (GREEN, "+", &changes.added_profiles, " (profile)"),
+        (YELLOW, "~", &changes.changed_profiles, " (profile)"),
+        (RED, "−", &changes.removed_profiles, " (profile)"),
     ];
     let parts = all.into_iter().flat_map(|(style, sign, names, note)| {
         names.iter().map(move |name| {

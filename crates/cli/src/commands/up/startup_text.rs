@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::events::EventWriter;
 use super::found_servers::{FoundApplications, found_line};
-use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable};
 use crate::paths;
 
 /// Consequence of having no policy file, as `up` and `status` print it.
@@ -73,6 +73,12 @@ impl StartupText<'_> {
         if !status.left_out.is_empty() {
             value["leftOut"] = json!(status.left_out);
         }
+        let profiles = host.profiles();
+        if !profiles.is_empty() {
+            let endpoint = |name: &str| (name.to_owned(), format!("{}/{name}", self.url).into());
+            let endpoints = profiles.iter().map(|profile| endpoint(&profile.name));
+            value["profiles"] = serde_json::Value::Object(endpoints.collect());
+        }
         if let Some(console) = console {
             value["console"] = console.link().url().into();
         }
@@ -87,6 +93,15 @@ impl StartupText<'_> {
         let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
         // Writing into a string cannot fail.
         let _ = writeln!(text, "  {}  {}\n", paint(DIM, "endpoint"), paint(CYAN, self.url));
+        for (index, profile) in host.profiles().iter().enumerate() {
+            let what = if index == 0 { "profiles" } else { "        " };
+            let url = paint(CYAN, format!("{}/{}", self.url, profile.name));
+            let title = profile.title.as_deref().map(|title| format!("  {}", paint(DIM, printable(title))));
+            let _ = writeln!(text, "  {}  {url}{}", paint(DIM, what), title.unwrap_or_default());
+        }
+        if !host.profiles().is_empty() {
+            text.push('\n');
+        }
         if let Some(console) = console {
             let link = console.link();
             let minutes = link.lifetime.as_secs() / 60;

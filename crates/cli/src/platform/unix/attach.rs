@@ -14,21 +14,25 @@ use std::time::Duration;
 use hospes::transport::stdio_server::StdioServer;
 use hospes_host::callers::{CallerLookupError, LocalCaller};
 use hospes_host::config::AllowedCallers;
-use hospes_host::{Host, RequestStateConfig};
+use hospes_host::{Host, HostGateways, RequestStateConfig};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 use crate::args;
+use crate::exit::CliResult;
 use crate::paths;
+use crate::profiles::unknown_profile;
 
-/// First line of a client, before the name of the application.
+/// First line of a client, before the name of the application and that of a profile.
 const GREETING: &str = "hospes-attach 1";
 /// First line of the host.
 const ACCEPTED: &str = "accepted";
-/// Maximum length of a first line, in bytes.
-const MAX_GREETING: u64 = 128;
+/// Begin of the first line of a host that has no such profile. The names of its profiles follow.
+const UNKNOWN_PROFILE: &str = "unknown profile";
+/// Maximum length of a first line, in bytes. The names of all profiles fit.
+const MAX_GREETING: u64 = 4096;
 /// Time for the first lines.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, which would otherwise be repeated at once.
@@ -83,12 +87,9 @@ impl AttachSocket {
                     continue;
                 }
             };
-            let mut server = StdioServer::new(host.gateway());
-            if let Some(rounds) = rounds {
-                server = server.state_keys(rounds.keys.clone()).state_lifetime(rounds.lifetime);
-            }
+            let (gateways, rounds) = (host.gateways(), rounds.cloned());
             attached.spawn(async move {
-                if let Err(error) = serve_one(stream, server).await {
+                if let Err(error) = serve_one(stream, &gateways, rounds).await {
                     tracing::debug!(%error, "attached program was not served");
                 }
             });
@@ -102,7 +103,11 @@ impl Drop for AttachSocket {
     }
 }
 
-async fn serve_one(stream: UnixStream, server: StdioServer) -> io::Result<()> {
+async fn serve_one(
+    stream: UnixStream,
+    gateways: &HostGateways,
+    rounds: Option<RequestStateConfig>,
+) -> io::Result<()> {
     let denied = |reason: &str| io::Error::new(io::ErrorKind::PermissionDenied, reason.to_owned());
     let peer = stream.peer_cred()?;
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
@@ -119,14 +124,37 @@ async fn serve_one(stream: UnixStream, server: StdioServer) -> io::Result<()> {
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
     let line = first_line(&mut input).await?;
-    let name = match line.strip_prefix(GREETING).map(|rest| rest.strip_prefix(' ').unwrap_or(rest)) {
-        Some(name) => args::application_name(name).map_err(io::Error::other)?,
-        None => return Err(io::Error::new(io::ErrorKind::InvalidData, "unknown first line")),
+    let names = line.strip_prefix(GREETING).and_then(|rest| rest.strip_prefix(' '));
+    let names = names.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unknown first line"))?;
+    let (name, profile) = match names.split_once(' ') {
+        Some((name, profile)) => (name, Some(profile)),
+        None => (names, None),
+    };
+    let name = args::application_name(name).map_err(io::Error::other)?;
+    let gateway = match profile {
+        None => Some(gateways.everything()),
+        Some(profile) => gateways.profile(profile),
+    };
+    let Some(gateway) = gateway else {
+        let profiles = gateways.profiles();
+        let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
+        output.write_all(format!("{UNKNOWN_PROFILE} {}\n", known.join(" ")).as_bytes()).await?;
+        return Err(denied("unknown profile"));
     };
     output.write_all(format!("{ACCEPTED}\n").as_bytes()).await?;
-    tracing::info!(application = %name, %caller, "application attached");
+    tracing::info!(application = %name, profile, %caller, "application attached");
+    let mut server = StdioServer::new(gateway);
+    if let Some(rounds) = rounds {
+        server = server.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    }
     // The name is what the program says of itself; the process is what the system says.
-    server.caller(format!("{name}: {caller}")).serve_io(input, output).await
+    let served = server.caller(format!("{name}: {caller}")).serve_io(input, output);
+    // A profile that is removed has no more to say: the application sees its server end, and learns why when it
+    // starts the server again.
+    tokio::select! {
+        served = served => served,
+        () = gateways.wait_for_removal(profile) => Err(denied("the profile was removed")),
+    }
 }
 
 /// Reads the first line, without its end.
@@ -146,29 +174,43 @@ pub(crate) struct Attachment {
     pub(crate) pid: u32,
 }
 
-/// Attaches to the most recently started host that accepts. `None` if there is none.
-pub(crate) async fn attach(application: &str) -> Option<Attachment> {
+/// Attaches to the most recently started host that accepts, to one of its profiles if one is named. `None` if there is
+/// none.
+///
+/// # Errors
+/// If the host has no such profile.
+pub(crate) async fn attach(application: &str, profile: Option<&str>) -> CliResult<Option<Attachment>> {
     for (_, note) in paths::list_host_notes() {
-        let path = attach_socket(note.pid)?;
-        match greet(&path, application).await {
-            Ok((input, output)) => return Some(Attachment { input, output, pid: note.pid }),
+        let Some(path) = attach_socket(note.pid) else { return Ok(None) };
+        let greeted = greet(&path, application, profile).await;
+        match greeted {
+            Ok((line, input, output)) if line == ACCEPTED => {
+                return Ok(Some(Attachment { input, output, pid: note.pid }));
+            }
+            Ok((line, ..)) => match (line.strip_prefix(UNKNOWN_PROFILE), profile) {
+                (Some(known), Some(profile)) => {
+                    let known: Vec<&str> = known.split_whitespace().collect();
+                    return Err(unknown_profile(profile, &known));
+                }
+                _ => tracing::debug!(pid = note.pid, "recorded host answers otherwise"),
+            },
             Err(error) => tracing::debug!(pid = note.pid, %error, "recorded host does not accept"),
         }
     }
-    None
+    Ok(None)
 }
 
+/// Sends the first line, and returns that of the host.
 async fn greet(
     path: &std::path::Path,
     application: &str,
-) -> io::Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
+    profile: Option<&str>,
+) -> io::Result<(String, BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
     let (input, mut output) = UnixStream::connect(path).await?.into_split();
-    output.write_all(format!("{GREETING} {application}\n").as_bytes()).await?;
+    let profile = profile.map(|profile| format!(" {profile}")).unwrap_or_default();
+    output.write_all(format!("{GREETING} {application}{profile}\n").as_bytes()).await?;
     let mut input = BufReader::new(input);
-    match first_line(&mut input).await?.as_str() {
-        ACCEPTED => Ok((input, output)),
-        _ => Err(io::ErrorKind::InvalidData.into()),
-    }
+    Ok((first_line(&mut input).await?, input, output))
 }
 
 impl Attachment {
@@ -185,11 +227,12 @@ impl Attachment {
             tokio::io::copy(&mut tokio::io::stdin(), &mut output).await?;
             output.shutdown().await
         };
-        // The host ends first only if it ends altogether; nothing that is sent later would be answered.
+        // The host ends first if it ends altogether, or if the profile is removed; nothing that is sent later would be
+        // answered.
         tokio::select! {
             ended = &mut received => {
                 ended?;
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the running host has ended"));
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the running host ends, or no longer has the profile"));
             }
             sent = sent => sent?,
         }

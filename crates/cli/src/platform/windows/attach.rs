@@ -7,6 +7,8 @@ use std::io;
 use hospes_host::config::AllowedCallers;
 use hospes_host::{Host, RequestStateConfig};
 
+use crate::exit::CliResult;
+
 /// Returns true if programs of the user may attach without a token. Never on this system.
 pub(crate) fn is_allowed(_has_sign_in: bool, _callers: Option<AllowedCallers>) -> bool {
     false
@@ -34,9 +36,12 @@ pub(crate) struct Attachment {
 }
 
 /// Returns `None`: no host accepts it.
+///
+/// # Errors
+/// Never.
 #[expect(clippy::unused_async, reason = "the same function as on other systems")]
-pub(crate) async fn attach(_application: &str) -> Option<Attachment> {
-    None
+pub(crate) async fn attach(_application: &str, _profile: Option<&str>) -> CliResult<Option<Attachment>> {
+    Ok(None)
 }
 
 impl Attachment {

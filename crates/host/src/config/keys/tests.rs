@@ -45,7 +45,9 @@ fn read_everything() {
         [servers.remote]
         url = 'https://a.example'
         [servers.part]
-        builtin = 'time'";
+        builtin = 'time'
+        [profiles.work]
+        [profiles.work.tools.part]";
     let loader = ConfigLoader::new().variables(|_| None);
     // Some of the tables contradict each other; the reader reads all of them before it says so.
     assert!(loader.parse("h.toml", own).is_err());
