@@ -14,6 +14,7 @@ import { sessions } from "./sessions.js";
 import { add, connect } from "./add.js";
 import { newRule } from "./rules.js";
 import { tryTool } from "./try.js";
+import { welcome } from "./welcome.js";
 
 /**
  * A page: `name`, `path` and `icon` for the list of pages; `match(path)` says whether an address is its, and what stands in
@@ -23,7 +24,7 @@ import { tryTool } from "./try.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, tryTool, newRule];
+const inner = [add, connect, welcome, tryTool, newRule];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");

@@ -46,6 +46,8 @@ pub(crate) enum ApiError {
     #[error("{0}")]
     RuleFile(String),
     #[error("{0}")]
+    Setup(String),
+    #[error("{0}")]
     PerUser(String),
     #[error("the request timed out")]
     Late,
@@ -80,6 +82,7 @@ impl ApiError {
             Self::Unconfirmed(_) => (StatusCode::CONFLICT, "unconfirmed"),
             Self::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
             Self::RuleFile(_) => (StatusCode::CONFLICT, "rule-file"),
+            Self::Setup(_) => (StatusCode::CONFLICT, "setup"),
             Self::PerUser(_) => (StatusCode::CONFLICT, "per-user"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Self::Undecided(why) => match why {

@@ -25,6 +25,8 @@
 //! | `browser_auth`, `sessions` | one-time links, cookies and keys; checks of host and origin |
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
+//! | `file_on_disk` | the file that a call would replace, as far as its server can reach it |
+//! | `setup` | the onboarding: commands that the program carries out, and its progress |
 //! | `events` | notifications that something has changed |
 //! | `pages` | the pages, which are part of the program |
 //! | `client` | a program that asks a console over its socket |
@@ -37,11 +39,13 @@ mod client;
 mod console;
 mod environment;
 mod events;
+mod file_on_disk;
 mod new_rule;
 mod pages;
 mod rule_undo;
 mod serve;
 mod sessions;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -52,3 +56,4 @@ pub use environment::{
 };
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
+pub use setup::{SetupCommand, SetupCommands, SetupOutcome};

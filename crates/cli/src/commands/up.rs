@@ -138,7 +138,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             server.middleware(authorization.front)
         }
     };
-    let told = (usable.as_str(), args.host.policy.clone());
+    let told = (usable.as_str(), args.host.policy.clone(), files.first().cloned());
     let console = console::serve(&host, place, decisions_from, told, output).await?;
     let startup = StartupText {
         url: &url,

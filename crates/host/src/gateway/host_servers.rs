@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::gateway_state::GatewayState;
 use super::host_status::HostStatus;
-use crate::server::UpstreamListing;
+use crate::server::{ServerFolders, UpstreamListing};
 
 /// There is no server of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +62,12 @@ impl HostServers {
     pub fn label(&self, server: &str) -> Option<String> {
         let slot = self.slot(server).ok().filter(|slot| !slot.is_per_user())?;
         self.0.upstreams.prefixes().of(&slot.server.name).map(|label| label.as_str().to_owned())
+    }
+
+    /// Returns the folders of this machine that a server can reach, or none if there is no such server.
+    #[must_use]
+    pub fn folders(&self, server: &str) -> ServerFolders {
+        self.slot(server).map(|slot| slot.server.folders.clone()).unwrap_or_default()
     }
 
     pub(super) fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {
