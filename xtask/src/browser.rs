@@ -84,6 +84,7 @@ fn variables() -> Result<Vec<(&'static str, String)>> {
     for (name, path) in [
         ("HOSPES_NODE", node.program()),
         ("HOSPES_OPENID_PROVIDER", script),
+        ("HOSPES_AXE", node.modules.join("axe-core/axe.min.js")),
         ("HOSPES_PROGRAM", paths::program("hospes")?),
     ] {
         variables.push((name, path.to_string_lossy().into_owned()));

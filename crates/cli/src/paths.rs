@@ -57,6 +57,20 @@ pub(crate) fn state_file() -> Option<PathBuf> {
     Some(folder(FolderKind::State)?.join("state.db"))
 }
 
+/// Returns the folders in which this program keeps its own files.
+pub(crate) fn own_folders() -> impl Iterator<Item = PathBuf> {
+    let folders =
+        [("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"), ("XDG_CACHE_HOME", ".cache")];
+    folders
+        .into_iter()
+        .filter_map(|(variable, below_home)| Some(folder(variable, below_home)?.join("hospes")))
+}
+
+/// Returns the file that keeps how far the user is with the first steps in the console.
+pub(crate) fn onboarding_file() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/onboarding.json"))
+}
+
 /// Returns the folder of the log files.
 pub(crate) fn log_folder() -> Option<PathBuf> {
     Some(folder(FolderKind::State)?.join("logs"))

@@ -3,9 +3,8 @@
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { many } from "./format.js";
-import { copyButton, head, inside } from "./parts.js";
-
-const command = (text, label) => h("p", { class: "command" }, h("code", null, text), copyButton(text, label ?? `Copy “${text}”`));
+import { application, command } from "./connections.js";
+import { head, inside } from "./parts.js";
 
 export const add = {
   name: "Add a server",
@@ -26,13 +25,11 @@ export const add = {
       command("hospes list https://server.example/mcp"), command("hospes list -- program argument")),
     h("section", { class: "card", key: "import", id: "import" }, h("h2", null, "What other applications know"),
       h("p", null, "Finds the servers of your applications and shows what would be imported. Nothing is changed without a yes."),
-      command("hospes import")),
+      command("hospes import"), h("p", null, inside("/welcome?step=1", {}, "Import on a page"))),
     h("p", { class: "soft small", key: "after" }, "The pages here show a new server as soon as the host knows it. ", inside("/servers", {}, "Servers")),
   ],
   keys: (_, __, app) => [{ keys: ["Escape"], show: "Esc", does: "back to Home", run: () => app.go("/") }],
 };
-
-const STATES = { connected: ["connected", "ready"], "not-connected": ["not connected", "stopped"], changed: ["has another entry `hospes`", "retrying"], gone: ["the entry is gone", "retrying"], unreadable: ["cannot be read", "failed"] };
 
 export const connect = {
   name: "Connect an application",
@@ -43,26 +40,16 @@ export const connect = {
   match: (at) => (at === "/connect" ? {} : null),
   title: ({ applications }) => `${many((applications ?? []).filter((one) => one.state === "connected").length, "application")} connected`,
   async load(_, signal) {
-    const [{ applications }, { endpoint }] = await Promise.all([get("applications", signal), get("home", signal)]);
-    return { applications, endpoint };
+    const [{ applications }, { endpoint }, { hasCommands }] = await Promise.all([get("applications", signal), get("home", signal), get("setup", signal)]);
+    return { applications, endpoint, hasCommands };
   },
-  view: ({ applications, endpoint }) => [
+  view: ({ applications, endpoint, hasCommands }, _, app) => [
     h("p", { class: "crumb", key: "crumb" }, inside("/", null, "Home")),
     head("Connect an application", applications?.length > 0 && h("span", { class: "soft" }, `${applications.filter((one) => one.state === "connected").length} of ${applications.length} connected`)),
-    applications?.length > 0 && h("ul", { class: "cards", key: "found" }, applications.map(application)),
+    applications?.length > 0 && h("ul", { class: "cards", key: "found" }, applications.map((one) => application(one, hasCommands, app))),
     !(applications?.length > 0) && h("div", { class: "empty", key: "none" }, h("p", null, "No application with a known configuration file was found."), h("p", { class: "small" }, "Any application can use the endpoint below.")),
     endpoint && h("section", { class: "card", key: "other" }, h("h2", null, "Any other application"),
       h("p", null, "Give it this address, or the command where it starts programs itself:"), command(endpoint, "Copy the endpoint"), command("hospes stdio")),
   ],
   keys: (_, __, app) => [{ keys: ["Escape"], show: "Esc", does: "back to Home", run: () => app.go("/") }],
 };
-
-function application(one) {
-  const [words, kind] = STATES[one.state] ?? [one.state, "stopped"];
-  return h("li", { class: "card", key: one.id, "data-row": true, "data-application": one.id },
-    h("div", { class: "card-head" }, h("h2", null, one.name), h("span", { class: `state ${kind}` }, words)),
-    h("p", { class: "target" }, one.file),
-    one.problem && h("p", { class: "warn" }, one.problem),
-    one.state === "connected" ? h("details", { key: "undo" }, h("summary", { class: "soft small", "data-focus": true }, "Undo"), command(`hospes disconnect ${one.id}`))
-      : h("div", { key: "do" }, h("p", { class: "soft small" }, "Shows the change of the file, and undoes it exactly with ", h("code", null, "hospes disconnect"), "."), command(`hospes connect ${one.id}`)));
-}

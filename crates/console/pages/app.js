@@ -15,6 +15,7 @@ import { add, connect } from "./add.js";
 import { newRule } from "./rules.js";
 import { profiles } from "./profiles.js";
 import { tryTool } from "./try.js";
+import { welcome } from "./welcome.js";
 
 /**
  * A page: `name`, `path` and `icon` for the list of pages; `match(path)` says whether an address is its, and what stands in
@@ -24,7 +25,7 @@ import { tryTool } from "./try.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, tryTool, newRule, profiles];
+const inner = [add, connect, welcome, tryTool, newRule, profiles];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");

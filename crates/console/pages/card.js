@@ -1,6 +1,7 @@
 // What a person decides about: one card, by its kind.
 
 import { escapeHidden, escapeHiddenJson, h, unescapeHidden } from "./dom.js";
+import { contentView, isLoading } from "./content.js";
 import { count, many } from "./format.js";
 import { clone, parse, stringify } from "./json.js";
 import { isEqual, objectDiff } from "./diff.js";
@@ -87,15 +88,17 @@ function facts({ principal, application, server }, ...more) {
 
 function call(card, matter, draft, change) {
   return [
-    values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments, card.guard?.values),
+    values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments, card.guard?.values, matter),
     findings(card),
-    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), card.guard && card.guard.because !== card.because && fact("And because", card.guard.because),
-      matter.session && fact("Session", matter.session), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
+    card.guard && card.guard.because !== card.because && h("p", { class: "small", key: "and" }, h("span", { class: "soft" }, "And because: "), card.guard.because),
+    (card.data_flow || card.destinations.length > 0 || card.guard?.targets.length > 1 || (card.what === "tool" && card.effects)) && h("dl", { class: "facts", key: "found" },
+      card.data_flow && fact("Take care", dataFlow(card.data_flow)),
       card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one)))),
       card.guard?.targets.length > 1 && fact("To be remembered", h("span", { class: "chips" }, card.guard.targets.map((one) => h("span", { class: "chip mono wide" }, one)))),
       card.what === "tool" && card.effects && fact("Annotations", h("span", { class: "chips" }, effects({
         readOnlyHint: card.effects.read_only, destructiveHint: card.effects.destructive, openWorldHint: card.effects.open_world, idempotentHint: card.effects.idempotent,
       }, card.effects.trusted), h("span", { class: "chip" }, card.effects.trusted ? "trusted server" : "untrusted server: these annotations are not relied on")))),
+    h("details", { key: "details", class: "call-details" }, h("summary", null, "Server, tool and session"), facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), matter.session && fact("Session", matter.session))),
     (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "The server’s description"),
       card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
     card.input_schema && h("details", { key: "schema", class: "schema-of" }, h("summary", null, "Schema of the arguments"), fields(card.input_schema)),
@@ -103,13 +106,13 @@ function call(card, matter, draft, change) {
 }
 
 /** Values to be looked at, as fields, as JSON, and beside those of the last time. */
-function values(name, schema, base, draft, change, last, marks) {
+function values(name, schema, base, draft, change, last, marks, matter) {
   const now = draft.value ?? base;
   const isEdited = draft.value !== undefined && !isEqual(draft.value, base);
   const changed = last && objectDiff(last, now);
   const tabs = [["form", name], ["raw", "JSON"], last && ["diff", "Compared with the last call"]].filter(Boolean);
   const tab = tabs.some(([one]) => one === draft.tab) ? draft.tab : "form";
-  return h("section", { class: "values", key: "values", "data-see": draft.region },
+  return h("section", { class: "values", key: "values", "data-see": isLoading(matter, draft) ? null : draft.region },
     h("div", { class: "bar" },
       h("div", { class: "tabs", role: "group", "aria-label": name }, tabs.map(([one, words]) => h("button", {
         type: "button", key: one, "aria-pressed": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
@@ -118,7 +121,7 @@ function values(name, schema, base, draft, change, last, marks) {
       draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? clone(base) }) }) },
         draft.isEditing ? "Done" : "Edit"),
       isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "Reset")),
-    tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now, marks)),
+    tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : contentView(matter, now, schema, draft, change, marks) ?? view(schema, now, marks)),
     tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, shownJson(now, (marks ?? []).map((one) => one.value)))),
     tab === "diff" && (changed ?? h("p", { class: "soft" }, "The same as the last time that it was approved.")),
     isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "Your changes"), objectDiff(base, now)));

@@ -44,15 +44,18 @@ export function callHeading({ card }) {
     more > 0 && h("span", { class: "soft" }, ` and ${more} more`)];
 }
 
-/** What is unusual, with the sources of the values that are. */
-export function firstLook({ card, server, application }) {
+/** What is unusual, with the sources of the values that are, and why it is asked. `signs` are what earlier calls show. */
+export function firstLook({ card, server, application }, signs = []) {
   const values = card.guard?.values ?? [];
   const withSource = values.filter((one) => one.source);
   const shown = withSource.slice(0, MAX_SOURCES);
   const more = withSource.length - shown.length;
+  const { unusual } = card.summary ?? {};
   return h("section", { class: "first-look", key: "first-look", "aria-label": "Why you are asked" },
-    h("p", { class: "unusual", "data-unusual": true }, card.summary?.unusual || ["A rule asks about it: ", card.because]),
+    unusual && h("p", { class: "unusual", "data-unusual": true, key: "unusual" }, unusual),
+    signs.length > 0 && h("ul", { class: "signs", key: "signs", "data-signs": true }, signs.map((sign) => h("li", { key: sign }, sign))),
     shown.map((one) => source(one)),
+    h("p", { class: "because", key: "because" }, h("span", { class: "soft" }, "Asked because: "), card.because),
     h("p", { class: "soft small by", key: "by" }, h("code", null, card.name), ` of ${server}, asked by ${application ?? "an unnamed application"}`, application && " (name not verified)",
       more > 0 && `. ${more} more ${more === 1 ? "value" : "values"} below.`));
 }

@@ -5,6 +5,7 @@ import { h, toast } from "./dom.js";
 import { stringify } from "./json.js";
 import { ago, many, moment, span } from "./format.js";
 import { head, inside } from "./parts.js";
+import { proposals } from "./proposals.js";
 
 let search = "";
 
@@ -15,10 +16,10 @@ export const grants = {
   topics: ["grants", "rules"],
   match: (at) => (at === "/grants" ? {} : null),
   load: async (_, signal) => {
-    const [{ grants: all }, rules] = await Promise.all([get("grants", signal), get("rules", signal)]);
-    return { all, rules };
+    const [{ grants: all }, rules, proposed] = await Promise.all([get("grants", signal), get("rules", signal), get("rules/proposals", signal)]);
+    return { all, rules, proposed };
   },
-  view({ all, rules }, _, app) {
+  view({ all, rules, proposed }, _, app) {
     const shown = all.filter((one) => `${one.server} ${one.name} ${one.application ?? ""} ${one.principal ?? ""} ${(one.values ?? []).join(" ")}`.toLowerCase().includes(search.toLowerCase()));
     return [
       head("Grants and rules", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
@@ -27,6 +28,7 @@ export const grants = {
       shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No matching grants." : "No lasting grants."),
       group("Known targets and values", "You approved these. The guard does not ask because they are new.", shown.filter((one) => one.effect === "known"), app),
       group("Permissions and blocks", null, shown.filter((one) => one.effect !== "known"), app),
+      proposals(proposed, app),
       h("section", { key: "rules" }, h("div", { class: "section-head" }, h("h2", null, "Rules"), h("span", { class: "end" }, inside("/rules/new", { class: "button-link", "data-new-rule": true }, "New rule"))), written(rules)),
     ];
   },

@@ -1,12 +1,12 @@
 // The first page: what needs a person, what runs between applications and servers, and what went wrong today.
 
 import { get, path, query } from "./api.js";
-import { title } from "./card.js";
 import { h } from "./dom.js";
 import { ago, count, many, time } from "./format.js";
-import { gist } from "./gist.js";
 import { applicationName, isChosen, map } from "./map.js";
 import { copyButton, head, inside, recordProblem } from "./parts.js";
+import { sentenceHeading } from "./sentence.js";
+import { welcomeLine } from "./welcome.js";
 
 /** Maximum number of waiting calls that are shown here; the others are on their page. */
 const MAX_WAITING = 4;
@@ -35,9 +35,9 @@ export const home = {
   match: (at) => (at === "/" ? {} : null),
   title: (data) => (needs(data).length > 0 ? `${many(needs(data).length, "thing needs", "things need")} you` : "Home"),
   async load(_, signal) {
-    const [about, approvals, status, calls] = await Promise.all([get(`home${query({ since: midnight() })}`, signal), get("approvals", signal), get("servers", signal), get("calls", signal)]);
+    const [about, approvals, status, calls, setup] = await Promise.all([get(`home${query({ since: midnight() })}`, signal), get("approvals", signal), get("servers", signal), get("calls", signal), get("setup", signal)]);
     running = calls.calls;
-    return { ...about, approvals, status };
+    return { ...about, approvals, status, setup };
   },
   view,
   /** Running calls come and go: they are fetched by themselves, and nothing else is. */
@@ -82,6 +82,7 @@ function view(data, _, app) {
       h("span", { class: "soft" }, data.preset ? ` · ${PRESETS[data.preset] ?? ""}` : data.rules === null ? " · every call is allowed" : ""),
       data.rules > 0 && h("span", { class: "soft" }, ` · ${many(data.rules, "rule")} before that`), " ", inside("/grants", {}, "Change")),
     recordProblem(data.status),
+    welcomeLine(data.setup, app),
     h("section", { key: "needs", class: "needs", "aria-labelledby": "needs-title" },
       h("h2", { id: "needs-title" }, "Needs you", waiting.length > 0 && h("span", { class: "badge" }, count(waiting.length))),
       h("div", { "aria-live": "polite" }, waiting.length === 0
@@ -111,9 +112,8 @@ function view(data, _, app) {
 
 function need([kind, one]) {
   if (kind === "call") {
-    const [what, server] = title(one);
     return h("li", { key: one.id, "data-row": true }, inside(`/approvals/${path(one.id)}`, { class: "need", "data-focus": true, "data-need": "call" },
-      h("span", { class: "need-what" }, h("strong", null, one.application ?? "An application"), " waits: ", h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` of ${server}`), gist(one) && h("span", { class: "soft mono small need-gist" }, gist(one))),
+      h("span", { class: "need-what" }, sentenceHeading(one), one.sentence.origin && h("span", { class: "soft mono small need-gist" }, one.sentence.origin)),
       h("span", { class: "until", "data-until": one.expires_at }, ""), h("span", { class: "need-do" }, "Decide")));
   }
   if (kind === "record") return h("li", { key: "record", class: "need plain" }, h("span", { class: "need-what" }, "The audit record has a problem; see above."));

@@ -18,10 +18,11 @@ const keyOf = (server, item) => `${server} ${item.kind} ${item.name}`;
 const regionOf = (server, item) => `pin ${keyOf(server, item)} ${item.hash}`;
 /** What has to be shown before a server is accepted: what it is started with. */
 const serverRegion = ({ server, hash }) => `pin ${server} ${hash}`;
+const mustShow = (item) => item.state !== "accepted";
 const isWaiting = (item) => item.state === "changed" || item.state === "new";
 const isConspicuous = (item) => item.lints?.length > 0;
 /** What "accept" of the whole server would accept beside what was accepted already. */
-const wouldAccept = ({ items }) => items.filter((item) => item.state !== "accepted");
+const wouldAccept = ({ items }) => items.filter(mustShow);
 let redraw = () => {};
 
 onSeen(() => redraw());
@@ -83,7 +84,10 @@ export function waits(pinned) {
   return waiting > 0 ? `${many(waiting, "definition")} waiting for you to accept: until then withheld.` : null;
 }
 
-/** `1 changed tool: send_email`, `3 new tools`: what accepting a server is about, named where it is few. */
+const sum = (items) => items.reduce((all, item) => all + (item.lints?.length ?? 0), 0);
+const warned = (warnings) => (warnings > 0 ? ` with ${many(warnings, "warning")}` : "");
+
+/** `1 changed tool with 2 warnings: send_email`, `3 new tools`: what accepting a server is about, named where it is few. */
 function accepts(pinned) {
   const groups = new Map();
   for (const item of wouldAccept(pinned)) {
@@ -92,18 +96,19 @@ function accepts(pinned) {
   }
   const parts = [...groups.values()].map((items) => {
     const [{ state, kind }] = items;
-    if (kind === "instructions") return `its ${state} instructions`;
+    if (kind === "instructions") return `its ${state} instructions${warned(sum(items))}`;
     const names = items.length <= 2 ? `: ${items.map((item) => visible(item.name)).join(", ")}` : "";
-    return `${many(items.length, `${state} ${KINDS[kind] ?? kind}`)}${names}`;
+    return `${many(items.length, `${state} ${KINDS[kind] ?? kind}`)}${warned(sum(items))}${names}`;
   });
   const isServerNew = pinned.state === "new" || pinned.state === "rejected" || pinned.before;
-  return [isServerNew && "the server", ...parts].filter(Boolean).join(" and ") || "the server";
+  return [isServerNew && `the server${warned(pinned.lints?.length ?? 0)}`, ...parts].filter(Boolean).join(" and ") || "the server";
 }
 
 /** The page of what was accepted of a server. */
 export function trust(pinned, app) {
   const { server, fingerprint, before } = pinned;
-  const order = (item) => ORDER.indexOf(item.state) * 2 + (isConspicuous(item) ? 0 : 1);
+  // What waits and has a sign comes first, whatever its state.
+  const order = (item) => (mustShow(item) && isConspicuous(item) ? 0 : 10) + ORDER.indexOf(item.state) * 2 + (isConspicuous(item) ? 0 : 1);
   const items = [...pinned.items].sort((a, b) => order(a) - order(b));
   if (pinned.isBuiltin) return h("p", { class: "empty", key: "builtin" }, "It is part of Hospes and needs no acceptance.");
   redraw = () => app.render();
@@ -134,8 +139,8 @@ function decision(pinned, app) {
     isWhole && left.length > 0 && h("p", { class: "small", key: "left", role: "status" }, `Not yet shown: ${left.length} of ${keys.length}. `,
       h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext(ordered(keys)) }, "Show the next")),
     h("div", { class: "buttons even" },
-      pinned.state !== "rejected" && h("button", { type: "button", class: "no", "data-reject": "server", onclick: () => decide(server, "reject", {}, app) }, "Reject the server"),
-      isWhole && h("button", { type: "button", class: "yes", "data-accept": "server", disabled: left.length > 0,
+      pinned.state !== "rejected" && h("button", { type: "button", "data-reject": "server", onclick: () => decide(server, "reject", {}, app) }, "Reject the server"),
+      isWhole && h("button", { type: "button", "data-accept": "server", disabled: left.length > 0,
         onclick: () => left.length === 0 && decide(server, "accept", { hash: pinned.hash, seen: all.map((item) => item.hash) }, app) }, `Accept ${accepts(pinned)}`)));
 }
 
@@ -149,14 +154,14 @@ function one(pinned, item, app) {
   const { server } = pinned;
   const of = opened.get(regionOf(server, item));
   const about = { kind: item.kind, name: item.name };
-  const mustShow = item.state !== "accepted";
+  const isOwed = mustShow(item);
   const region = regionOf(server, item);
   const isShown = isSeen(region);
-  if (mustShow || isConspicuous(item)) look(server, item, app);
+  if (isOwed || isConspicuous(item)) look(server, item, app);
   return h("li", { class: "definition", key: keyOf(server, item), "data-row": true },
-    h("details", { key: "d", open: mustShow || isConspicuous(item), ontoggle: (event) => { if (event.target.open) look(server, item, app); lookSoon(); } },
+    h("details", { key: "d", open: isOwed || isConspicuous(item), ontoggle: (event) => { if (event.target.open) look(server, item, app); lookSoon(); } },
       h("summary", { "data-focus": true }, stand(item.state), h("span", { class: "mono name" }, item.name || "instructions"), h("span", { class: "soft small" }, KINDS[item.kind] ?? item.kind),
-        h("span", { class: "chips" }, mustShow && !isShown && h("span", { class: "chip" }, "not yet shown"), item.lints?.length > 0 && h("span", { class: "chip wide" }, many(item.lints.length, "warning")))),
+        h("span", { class: "chips" }, isOwed && !isShown && h("span", { class: "chip" }, "not yet shown"), item.lints?.length > 0 && h("span", { class: "chip wide" }, many(item.lints.length, "warning")))),
       // The region is there only once its content is.
       of?.difference && h("div", { class: "region", key: "region", "data-see": region },
         lints(item.lints),
@@ -170,8 +175,8 @@ function one(pinned, item, app) {
           h("p", { class: "soft small" }, `first seen ${ago(fromMicros(version.seen_at))}, ${version.state}${version.decided_by ? ` by ${version.decided_by}` : ""}${version.is_current ? ", offered now" : ""}`),
           version.definition && h("pre", { class: "code" }, pretty(version.definition)))))),
       h("div", { class: "buttons even", key: "buttons" },
-        item.state !== "rejected" && h("button", { type: "button", class: "no", "data-reject": item.name, onclick: () => decide(server, "reject", { item: about }, app) }, "Reject"),
-        mustShow && h("button", { type: "button", class: "yes", "data-accept": item.name, disabled: !isShown,
+        item.state !== "rejected" && h("button", { type: "button", "data-reject": item.name, onclick: () => decide(server, "reject", { item: about }, app) }, "Reject"),
+        isOwed && h("button", { type: "button", "data-accept": item.name, disabled: !isShown,
           onclick: () => isSeen(region) && decide(server, "accept", { hash: item.hash, item: about, seen: [item.hash] }, app) },
         `Accept ${item.name ? visible(item.name) : "the instructions"} as it is now`))));
 }

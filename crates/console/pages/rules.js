@@ -4,6 +4,7 @@ import { get, post, query } from "./api.js";
 import { announce, escapeHidden, h, toast, unescapeHidden } from "./dom.js";
 import { count, many, time } from "./format.js";
 import { head, inside } from "./parts.js";
+import { words } from "./rule_effect.js";
 
 const DECISIONS = [["ask", "ask me"], ["allow", "allow it"], ["deny", "deny it"]];
 const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "matches"]];
@@ -87,16 +88,6 @@ let lastAddress;
 const text = (name, label, list, more = {}) => h("span", { class: "sentence-part", key: name }, h("label", { for: `rule-${name}`, class: "soft" }, label),
   h("input", { id: `rule-${name}`, list: list && `rule-${name}-list`, value: escapeHidden(draft[name]), autocomplete: "off", spellcheck: "false", "data-rule": name, oninput: (event) => change({ [name]: unescapeHidden(event.target.value) }), ...more }),
   list && h("datalist", { id: `rule-${name}-list` }, list.map((one) => h("option", { value: one, key: one }))));
-
-function words(effect) {
-  const parts = [
-    effect.asked > 0 && `would have asked ${count(effect.asked)} (allowed ${count(effect.askedAllowed)}, denied ${count(effect.askedDenied)})`,
-    effect.allowed > 0 && `would have allowed ${count(effect.allowed)}`,
-    effect.denied > 0 && `would have denied ${count(effect.denied)}`,
-    `${count(effect.unchanged)} unchanged`,
-  ];
-  return parts.filter(Boolean).join(", ");
-}
 
 function view({ servers, tools, applications }, _, page) {
   app = page;

@@ -8,6 +8,9 @@ let isPlanned = false;
 /** Whether the region of this key was seen from its first to its last line. */
 export const isSeen = (key) => starts.has(key) && ends.has(key);
 
+/** Whether the first line of the region of this key was seen. */
+export const isBegun = (key) => starts.has(key);
+
 /** Forgets a region, so that it has to be shown again. */
 export function forgetSeen(key) {
   starts.delete(key);
@@ -32,11 +35,12 @@ function measure() {
   for (const node of document.querySelectorAll("[data-see]")) {
     const key = node.dataset.see;
     if (isSeen(key) || node.getClientRects().length === 0) continue;
+    const wasBegun = isBegun(key);
     const box = node.getBoundingClientRect();
     // Half a line of tolerance: a fraction of a pixel must not make a region unreachable.
     if (box.top >= -8 && box.top < bottom) starts.add(key);
     if (box.bottom > 0 && box.bottom <= bottom + 8) ends.add(key);
-    isNew ||= isSeen(key);
+    isNew ||= isSeen(key) || isBegun(key) !== wasBegun;
   }
   if (isNew) for (const listener of listeners) listener();
 }

@@ -4,7 +4,7 @@ import { escapeHidden, escapeHiddenJson, h, unescapeHidden, visible } from "./do
 import { clone, kindOf, numeral, parse, stringify } from "./json.js";
 import { isEqual, textDiff } from "./diff.js";
 import { highlighted, marksOf } from "./first_look.js";
-import { editPair, isEdit } from "./gist.js";
+import { editPair, isEdit } from "./edits.js";
 import { typeOf } from "./schema.js";
 
 /** An edit of a text: what goes and what comes, and the other members beside it. */

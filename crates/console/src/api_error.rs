@@ -48,6 +48,8 @@ pub(crate) enum ApiError {
     #[error("{0}")]
     RuleFile(String),
     #[error("{0}")]
+    Setup(String),
+    #[error("{0}")]
     PerUser(String),
     #[error("the request timed out")]
     Late,
@@ -83,6 +85,7 @@ impl ApiError {
             Self::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
             Self::Profile(_) => (StatusCode::BAD_REQUEST, "profile"),
             Self::RuleFile(_) => (StatusCode::CONFLICT, "rule-file"),
+            Self::Setup(_) => (StatusCode::CONFLICT, "setup"),
             Self::PerUser(_) => (StatusCode::CONFLICT, "per-user"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Self::Undecided(why) => match why {

@@ -10,6 +10,7 @@ use hospes_policy::PolicyEnvironment;
 use serde::Serialize;
 
 use crate::config_file::ConfigFile;
+use crate::setup::{OnboardingFile, SetupCommands};
 
 /// Finds the applications of this user. It reads files, so it may block.
 pub type ApplicationFinder = Arc<dyn Fn() -> Vec<ConnectedApplication> + Send + Sync>;
@@ -89,6 +90,9 @@ pub struct ConsoleEnvironment {
     pub(crate) policy: Option<PolicyFile>,
     pub(crate) config: Option<ConfigFile>,
     pub(crate) applications: Option<ApplicationFinder>,
+    pub(crate) private_folders: Vec<PathBuf>,
+    pub(crate) setup: Option<Arc<dyn SetupCommands>>,
+    pub(crate) onboarding: Option<OnboardingFile>,
 }
 
 impl ConsoleEnvironment {
@@ -110,6 +114,27 @@ impl ConsoleEnvironment {
     #[must_use]
     pub fn config(mut self, file: ConfigFile) -> Self {
         self.config = Some(file);
+        self
+    }
+
+    /// Sets the folders of the program itself, from which no file is shown: keys, decisions, the audit log.
+    #[must_use]
+    pub fn private_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.private_folders = folders.into_iter().collect();
+        self
+    }
+
+    /// Sets the commands with which pages change files of the user. Without them, pages show the commands to type.
+    #[must_use]
+    pub fn setup(mut self, commands: Arc<dyn SetupCommands>) -> Self {
+        self.setup = Some(commands);
+        self
+    }
+
+    /// Sets the file that keeps the progress of the onboarding. Without it, there is no onboarding.
+    #[must_use]
+    pub fn onboarding(mut self, file: impl Into<PathBuf>) -> Self {
+        self.onboarding = Some(OnboardingFile(file.into()));
         self
     }
 

@@ -26,6 +26,8 @@
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
 //! | `config_file` | Hospes' own configuration file, in which profiles are saved |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
+//! | `file_on_disk` | the file that a call would replace, as far as its server can reach it |
+//! | `setup` | the onboarding: commands that the program carries out, and its progress |
 //! | `events` | notifications that something has changed |
 //! | `pages` | the pages, which are part of the program |
 //! | `client` | a program that asks a console over its socket |
@@ -39,12 +41,14 @@ mod config_file;
 mod console;
 mod environment;
 mod events;
+mod file_on_disk;
 mod new_rule;
 mod pages;
 mod platform;
 mod rule_undo;
 mod serve;
 mod sessions;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -56,3 +60,4 @@ pub use environment::{
 };
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
+pub use setup::{SetupCommand, SetupCommands, SetupOutcome};

@@ -3,34 +3,34 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A rule as the editor has it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewRule {
     /// Decision: `allow`, `ask` or `deny`.
-    decide: RuleDecision,
+    pub(crate) decide: RuleDecision,
     #[serde(default)]
-    name: String,
+    pub(crate) name: String,
     /// Names or patterns; empty ones are no condition.
     #[serde(default)]
-    application: String,
+    pub(crate) application: String,
     #[serde(default)]
-    server: String,
+    pub(crate) server: String,
     #[serde(default)]
-    tool: String,
+    pub(crate) tool: String,
     /// Conditions on arguments, by their names.
     #[serde(default)]
     pub(crate) arguments: BTreeMap<String, ArgumentRule>,
     /// Reason that the model is told.
     #[serde(default)]
-    reason: String,
+    pub(crate) reason: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum RuleDecision {
+pub(crate) enum RuleDecision {
     Allow,
     #[default]
     Ask,
@@ -38,15 +38,46 @@ enum RuleDecision {
 }
 
 /// Condition on an argument. The key names its kind.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ArgumentRule {
-    /// Exactly this text.
-    Is(String),
+    /// Exactly this text, number or truth value.
+    Is(ScalarValue),
     /// A path in this folder.
     Under(String),
     /// A text that matches this pattern.
     Like(String),
+    /// One of these texts, none of which has characters of a pattern.
+    #[serde(rename = "one_of")]
+    OneOf(Vec<String>),
+    /// Whether the argument is given at all.
+    Present(bool),
+}
+
+/// A value of an argument that can be written in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum ScalarValue {
+    Text(String),
+    Bool(bool),
+    Integer(i64),
+}
+
+impl ArgumentRule {
+    fn to_toml(&self) -> String {
+        match self {
+            Self::Is(ScalarValue::Text(text)) => format!("{{ is = {} }}", toml_text(text)),
+            Self::Is(ScalarValue::Bool(is)) => format!("{{ is = {is} }}"),
+            Self::Is(ScalarValue::Integer(number)) => format!("{{ is = {number} }}"),
+            Self::Under(folder) => format!("{{ under = {} }}", toml_text(folder)),
+            Self::Like(pattern) => format!("{{ like = {} }}", toml_text(pattern)),
+            Self::OneOf(texts) => {
+                let texts: Vec<String> = texts.iter().map(|text| toml_text(text)).collect();
+                format!("[{}]", texts.join(", "))
+            }
+            Self::Present(is) => format!("{{ present = {is} }}"),
+        }
+    }
 }
 
 /// Place of a new rule. The first rule that fits a call decides.
@@ -82,14 +113,10 @@ impl NewRule {
         line("tool", &self.tool);
         line("reason", &self.reason);
         if !self.arguments.is_empty() {
-            let conditions = self.arguments.iter().map(|(name, condition)| {
-                let (kind, value) = match condition {
-                    ArgumentRule::Is(value) => ("is", value),
-                    ArgumentRule::Under(value) => ("under", value),
-                    ArgumentRule::Like(value) => ("like", value),
-                };
-                format!("{} = {{ {kind} = {} }}", toml_text(name), toml_text(value))
-            });
+            let conditions = self
+                .arguments
+                .iter()
+                .map(|(name, condition)| format!("{} = {}", toml_text(name), condition.to_toml()));
             let _ = writeln!(text, "arguments = {{ {} }}", conditions.collect::<Vec<_>>().join(", "));
         }
         text
@@ -115,6 +142,35 @@ impl NewRule {
             }
         }
     }
+}
+
+/// Returns the text of the file with this preset. Everything else stays byte for byte.
+pub(crate) fn set_preset(before: &str, preset: &str) -> String {
+    let mut at = 0;
+    for line in before.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        // Keys before the first table are those of the file itself.
+        if trimmed.starts_with('[') {
+            break;
+        }
+        if let Some(rest) = trimmed.strip_prefix("preset")
+            && let Some(value) = rest.trim_start().strip_prefix('=')
+        {
+            let value = value.trim_start();
+            let start = at + line.len() - value.len();
+            let length = match value.chars().next() {
+                Some(quote @ ('"' | '\'')) => value[1..].find(quote).map(|end| end + 2),
+                _ => None,
+            };
+            // What is no simple text is left to the person: the result is read again and differs.
+            let Some(length) = length else { return before.to_owned() };
+            return format!("{}{}{}", &before[..start], toml_text(preset), &before[start + length..]);
+        }
+        at += line.len();
+    }
+    let newline = if before.contains("\r\n") { "\r\n" } else { "\n" };
+    let gap = if before.trim().is_empty() { "" } else { newline };
+    format!("preset = {}{newline}{gap}{before}", toml_text(preset))
 }
 
 /// Returns the position of the first rule, with the comment directly above it. A position within a text of several lines
@@ -167,12 +223,30 @@ mod tests {
         let hard = "a\"b\\c\u{202e}\u{7f}\n ü";
         let written = rule(serde_json::json!({
             "decide": "allow", "name": hard, "application": "Cursor", "server": "files", "tool": "write_*",
-            "arguments": { "path": { "is": hard }, "a b": { "like": "x*" } }, "reason": ""
+            "arguments": { "path": { "is": hard }, "a b": { "like": "x*" }, "to": { "one_of": [hard, "b"] }, "count": { "is": 7 },
+                "urgent": { "is": false }, "cc": { "present": false } }, "reason": ""
         }))
         .to_toml();
         assert!(!written.contains('\u{202e}') && !written.contains("reason"), "{written}");
         let policy = Policy::read(&written, &PolicyEnvironment::default()).unwrap();
         assert_eq!(policy.rules()[0].name(), Some(hard));
+    }
+
+    #[test]
+    fn a_preset_is_changed_in_place_or_put_at_the_top() {
+        for (before, after) in [
+            ("", "preset = \"open\"\n"),
+            (
+                "# mine\npreset = 'balanced' # really\n[[rule]]\n",
+                "# mine\npreset = \"open\" # really\n[[rule]]\n",
+            ),
+            ("[[rule]]\ndecide = 'ask'\n", "preset = \"open\"\n\n[[rule]]\ndecide = 'ask'\n"),
+            ("trusted = []\r\n", "preset = \"open\"\r\n\r\ntrusted = []\r\n"),
+            ("[x]\npreset = 'balanced'\n", "preset = \"open\"\n\n[x]\npreset = 'balanced'\n"),
+            ("preset = 7\n", "preset = 7\n"),
+        ] {
+            assert_eq!(set_preset(before, "open"), after);
+        }
     }
 
     #[test]

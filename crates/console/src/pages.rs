@@ -28,16 +28,19 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// JavaScript modules of the pages.
-const MODULES: [(&str, &str, &str); 33] = modules! {
+const MODULES: [(&str, &str, &str); 44] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
-    "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "gist.js"
+    "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "edits.js" "sentence.js"
+    "content.js" "file_diff.js" "approval_card.js" "approval_rows.js" "suggestion.js" "proposals.js" "connections.js" "imports.js"
+    "welcome.js" "rule_effect.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js" "home.js" "map.js"
     "add.js" "form.js" "try.js" "result.js" "rules.js" "profiles.js"
 };
 
 /// Other files that pages load.
-const ASSETS: [(&str, &str, &str); 5] = [
+const ASSETS: [(&str, &str, &str); 6] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
+    ("approvals.css", "text/css; charset=utf-8", include_str!("../pages/approvals.css")),
     ("home.css", "text/css; charset=utf-8", include_str!("../pages/home.css")),
     ("try.css", "text/css; charset=utf-8", include_str!("../pages/try.css")),
     ("profiles.css", "text/css; charset=utf-8", include_str!("../pages/profiles.css")),
@@ -45,7 +48,7 @@ const ASSETS: [(&str, &str, &str); 5] = [
 ];
 
 /// Paths at which the HTML is served; each page has a URL that can be bookmarked.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "/",
     "/approvals",
     "/approvals/{id}",
@@ -60,6 +63,7 @@ const PAGES: [&str; 15] = [
     "/sessions",
     "/add",
     "/connect",
+    "/welcome",
     "/rules/new",
 ];
 

@@ -296,7 +296,7 @@ impl TestBrowser {
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    async fn devtools(&self, command: &str, params: serde_json::Value) {
+    pub(crate) async fn devtools(&self, command: &str, params: serde_json::Value) {
         let session = self.driver.session_id().to_string();
         let body = serde_json::json!({ "cmd": command, "params": params });
         let url = format!("{}session/{session}/goog/cdp/execute", self.driver.server_url());

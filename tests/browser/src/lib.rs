@@ -4,6 +4,7 @@
 //! crate. Without these variables the tests print that they are skipped. A [`TestBrowser`] is Chromium behind its driver,
 //! with a profile of its own that knows only this machine.
 
+mod axe;
 mod browser;
 mod programs;
 mod web;

@@ -14,6 +14,7 @@ use hospes_host::config::ConsoleConfig;
 use hospes_host::deciders::DecisionSource;
 use serde::Deserialize;
 
+use super::console_setup::ProgramCommands;
 use super::serve::listen_error;
 use super::{connect, file_replace};
 use crate::args;
@@ -81,8 +82,14 @@ pub(super) async fn serve(
             .warn("any program of this user can decide approvals: `console.decisions_from` is \"programs\"");
     }
     let deciders = DeciderSettings::new(from).with_tokens(deciders::tokens());
-    let mut environment =
-        ConsoleEnvironment::default().endpoint(endpoint).applications(Arc::new(connect::found_applications));
+    let mut environment = ConsoleEnvironment::default()
+        .endpoint(endpoint)
+        .applications(Arc::new(connect::found_applications))
+        .private_folders(paths::own_folders())
+        .setup(Arc::new(ProgramCommands { config: config.clone() }));
+    if let Some(file) = paths::onboarding_file() {
+        environment = environment.onboarding(file);
+    }
     if let Some(file) = policy.or_else(paths::policy_file) {
         environment = environment.policy(PolicyFile::new(
             file,

@@ -10,6 +10,7 @@ pub(crate) mod completions;
 mod config_target;
 pub(crate) mod connect;
 pub(crate) mod console;
+mod console_setup;
 pub(crate) mod doctor;
 pub(crate) mod export;
 mod file_replace;

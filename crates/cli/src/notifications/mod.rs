@@ -11,6 +11,7 @@ mod desktop;
 mod notification_plan;
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use hospes_console::ConsoleServer;
 use hospes_host::Host;
@@ -18,8 +19,11 @@ use hospes_host::approvals::{Approval, ApprovalState};
 use jiff::Timestamp;
 
 use self::desktop::Desktop;
-use self::notification_plan::{NotificationPlan, NotificationStep};
+use self::notification_plan::{Notification, NotificationPlan, NotificationStep};
 use crate::commands::console::open_in_browser;
+
+/// Time for which a test notification is shown.
+const TEST_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Shows, replaces and closes the notification about what waits. Never returns.
 pub(crate) async fn show(host: &Host, is_enabled: bool, console: Option<&ConsoleServer>) -> Infallible {
@@ -61,6 +65,16 @@ pub(crate) async fn show(host: &Host, is_enabled: bool, console: Option<&Console
             }
         }
     }
+}
+
+/// Shows a notification that a person has asked for, to see whether the desktop shows any.
+pub(crate) async fn show_test() {
+    let notification = Notification {
+        summary: "Hospes: a test notification".to_owned(),
+        body: "When a call waits for you, it looks like this.".to_owned(),
+        lifetime: TEST_LIFETIME,
+    };
+    Desktop::default().show(&notification, false).await;
 }
 
 /// Returns the time of the last decision of a person.

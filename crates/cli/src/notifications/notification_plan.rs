@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hospes_host::approvals::{Approval, ApprovalCard};
+use hospes_host::approvals::{Approval, ApprovalSentence};
 use jiff::Timestamp;
 
 /// Time for a person who is already looking to decide without a notification.
@@ -116,19 +116,10 @@ fn compose(now: Timestamp, pending: &[Approval]) -> Notification {
     Notification { summary, body: lines.join("\n"), lifetime }
 }
 
-/// Describes an approval by names only.
+/// Describes an approval in the words of its card: who does what to which thing. Of a path only the last part is named.
 fn describe(approval: &Approval) -> String {
-    let what = match &approval.card {
-        ApprovalCard::Call(card) => format!("call {}", clean(&card.name)),
-        ApprovalCard::Result(card) => format!("see the result of {}", clean(&card.name)),
-        ApprovalCard::SamplingRequest(_) | ApprovalCard::SamplingResult(_) => "use a model".to_owned(),
-        ApprovalCard::Form(_) => "fill in a form".to_owned(),
-        ApprovalCard::Url(_) => "open a URL".to_owned(),
-        ApprovalCard::Plan(_) => "carry out a plan".to_owned(),
-        _ => "decide something".to_owned(),
-    };
-    let who = approval.application.as_deref().map_or_else(|| "An application".to_owned(), clean);
-    format!("{who}: {what} ({})", clean(&approval.server))
+    let sentence = ApprovalSentence::of(approval);
+    format!("{}: {} ({})", clean(&sentence.who), sentence.render_brief(clean), clean(&approval.server))
 }
 
 /// Makes hidden characters visible and cuts a name, so that it can neither imitate nor push out other text.
@@ -211,7 +202,7 @@ mod tests {
         let NotificationStep::Show(shown) = plan.next(at(10), &pending, None) else { panic!("not shown") };
         assert_eq!(shown.summary, "Hospes: 5 calls wait for you");
         let lines: Vec<&str> = shown.body.lines().collect();
-        assert_eq!(lines, [&["Cursor: open a URL (mail)"; 3][..], &["and 2 more"]].concat());
+        assert_eq!(lines, [&["mail: open a page · secret.example (mail)"; 3][..], &["and 2 more"]].concat());
         assert_eq!(shown.lifetime, Duration::from_secs(90));
     }
 

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::approval_view::ApprovalView;
 use super::body::{EmptyBody, JsonBody};
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
@@ -33,9 +34,9 @@ pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, Api
 #[derive(Serialize)]
 pub(super) struct ApprovalsResponse {
     /// Pending approvals, oldest first.
-    open: Vec<Approval>,
+    open: Vec<ApprovalView>,
     /// Closed approvals, newest first.
-    recent: Vec<Approval>,
+    recent: Vec<ApprovalView>,
     /// Time of the host, on which countdowns are based.
     now: Timestamp,
 }
@@ -46,11 +47,12 @@ pub(super) async fn list(State(console): State<Console>) -> Json<ApprovalsRespon
         (open, recent) = (queue.pending(), queue.recent());
         recent.truncate(MAX_RECENT);
     }
-    Json(ApprovalsResponse { open, recent, now: Timestamp::now() })
+    let views = |list: Vec<Approval>| list.into_iter().map(ApprovalView::from).collect();
+    Json(ApprovalsResponse { open: views(open), recent: views(recent), now: Timestamp::now() })
 }
 
-pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<Approval> {
-    Ok(Json(require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?))
+pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<ApprovalView> {
+    Ok(Json(require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?.into()))
 }
 
 /// Calls of the last days that a suggested permission would have decided.
@@ -111,8 +113,8 @@ pub(super) async fn decide(
     AuthorizedDecider(by): AuthorizedDecider,
     Path(id): Path<String>,
     JsonBody(decision): JsonBody<ApprovalDecision>,
-) -> ApiResult<Approval> {
-    Ok(Json(require_approvals(&console)?.decide(&id, decision, &by).await?))
+) -> ApiResult<ApprovalView> {
+    Ok(Json(require_approvals(&console)?.decide(&id, decision, &by).await?.into()))
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! Routes of the console: pages for browsers, JSON for browsers and programs.
 
 mod activity;
+mod approval_view;
 mod approvals;
 mod body;
 mod definitions;
@@ -8,9 +9,13 @@ mod events;
 mod home;
 mod models;
 mod profiles;
+mod rule_effect;
+mod rule_proposals;
+mod rule_saving;
 mod rules;
 mod servers;
 mod sessions;
+mod setup;
 mod summary;
 mod tool_calls;
 
@@ -39,6 +44,13 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .route("/sessions/end", post(sessions::sign_out))
         // For browsers only: a program that calls tools is an application, and not the person.
         .route("/servers/{name}/call", post(tool_calls::call))
+        .route("/setup", get(setup::show))
+        .route("/setup/progress", post(setup::set_progress))
+        .route("/setup/servers", post(setup::find_servers))
+        .route("/setup/import", post(setup::import_servers))
+        .route("/setup/connections/{application}/{action}", post(setup::connection))
+        .route("/setup/notification", post(setup::test_notification))
+        .route("/setup/preset", post(setup::choose_preset))
         .layer(middleware::from_fn_with_state(console.clone(), browser_auth::authenticate_browser))
         // After the layer, which covers only the routes before it: a link is opened without a session.
         .route("/open", post(sessions::open));
@@ -74,11 +86,14 @@ fn api() -> Router<Console> {
         .route("/approvals", get(approvals::list))
         .route("/approvals/{id}", get(approvals::show).post(approvals::decide))
         .route("/approvals/{id}/repeated", get(approvals::repeated))
+        .route("/approvals/{id}/file", get(approval_view::file))
+        .route("/approvals/{id}/signs", get(approval_view::signs))
         .route("/grants", get(approvals::grants))
         .route("/grants/{id}/revoke", post(approvals::revoke))
-        .route("/rules", get(approvals::rules).post(rules::save))
+        .route("/rules", get(approvals::rules).post(rule_saving::save))
         .route("/rules/preview", post(rules::preview))
-        .route("/rules/undo", post(rules::undo))
+        .route("/rules/undo", post(rule_saving::undo))
+        .route("/rules/proposals", get(rule_proposals::proposals))
         .route("/definitions", get(definitions::list))
         .route("/definitions/{server}", get(definitions::show))
         .route("/definitions/{server}/difference", get(definitions::difference))

@@ -4,6 +4,7 @@
 //! that asked decides; the first decision counts. No decision in time, or a requester that disconnects, means denied.
 
 mod approval;
+mod call_content;
 mod decision;
 mod decision_records;
 mod grant;
@@ -19,6 +20,7 @@ mod queued_approval;
 mod redeem;
 mod registrations;
 mod repeated;
+mod sentence;
 mod session;
 mod state_sync;
 mod submit;
@@ -31,6 +33,7 @@ pub use approval::{
     DeclaredEffects, FormCard, GuardCard, GuardFinding, GuardSource, GuardValue, ResultCard,
     SamplingRequestCard, SamplingResultCard, UrlCard,
 };
+pub use call_content::CallContent;
 pub(crate) use decision::ApprovalOutcome;
 pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
 pub use grant::{
@@ -50,6 +53,7 @@ pub(crate) use queued_approval::{BindingDigest, EditCheck, StoredEditCheck, gene
 pub(crate) use registrations::ConsoleUrl;
 pub use registrations::{ConsoleRegistration, ViewerRegistration};
 pub use repeated::RepeatedAnswers;
+pub use sentence::ApprovalSentence;
 pub(crate) use session::GrantSession;
 pub use session::SESSION_LIFETIME;
 pub(crate) use submit::NewApproval;

@@ -6,7 +6,7 @@ use super::gateway_state::GatewayState;
 use super::host_status::HostStatus;
 use super::profile_table::GatewayScope;
 use crate::config::ProfileConfig;
-use crate::server::UpstreamListing;
+use crate::server::{ServerFolders, UpstreamListing};
 
 /// There is no server of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +73,12 @@ impl HostServers {
         let slot =
             self.slot(server).ok().filter(|slot| !slot.is_per_user() && slot.server.profile.is_none())?;
         self.0.upstreams.prefixes().of(&slot.server.name).map(|label| label.as_str().to_owned())
+    }
+
+    /// Returns the folders of this machine that a server can reach, or none if there is no such server.
+    #[must_use]
+    pub fn folders(&self, server: &str) -> ServerFolders {
+        self.slot(server).map(|slot| slot.server.folders.clone()).unwrap_or_default()
     }
 
     pub(super) fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {

@@ -10,7 +10,7 @@ use crate::accounts::UpstreamAccounts;
 use crate::config::{BuiltinTransport, ExpandedText, HostSettings, ServerConfig, ServerTransport};
 use crate::guard::PolicyEnforcer;
 use crate::pins::{PinGate, target};
-use crate::server::{LaunchRecorder, UpstreamConnector, UpstreamEpoch, UpstreamServer};
+use crate::server::{LaunchRecorder, ServerFolders, UpstreamConnector, UpstreamEpoch, UpstreamServer};
 use crate::upstream::{
     RootsPolicy, RootsRules, ServerMemory, Upstream, UpstreamEntry, client_connector, definition,
 };
@@ -96,6 +96,7 @@ impl ServerLauncher {
             known: builtin::labels(&config.transport),
             package: builtin::package(&config.transport),
             check_arguments: config.check_arguments,
+            folders: ServerFolders::of(config),
             transport: config.transport.kind(),
             // With an era in the configuration there is nothing to find out or to remember.
             definition: definition(&config.transport).filter(|_| config.era.is_none()),

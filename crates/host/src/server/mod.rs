@@ -17,6 +17,7 @@ mod launch_recorder;
 mod listing;
 mod process;
 mod replies;
+mod server_folders;
 mod upstream_server;
 
 pub(crate) use block_reason::BlockReason;
@@ -37,4 +38,5 @@ pub(crate) use launch_recorder::LaunchRecorder;
 pub use listing::{ListKinds, ListProblem, UpstreamListing};
 pub use process::ServerProcess;
 pub(crate) use replies::{complete, decoded};
+pub use server_folders::ServerFolders;
 pub(crate) use upstream_server::{ServerPackage, UpstreamServer};

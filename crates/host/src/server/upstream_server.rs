@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::definition_gate::DefinitionGate;
 use super::launch_recorder::LaunchRecorder;
+use super::server_folders::ServerFolders;
 use crate::config::{ArgumentCheck, BackoffPolicy, server_label};
 
 /// Package that a server runs, if there are built-in labels for it.
@@ -42,6 +43,8 @@ pub(crate) struct UpstreamServer {
     pub(crate) package: Option<ServerPackage>,
     /// Strictness with which arguments of its tools are checked.
     pub(crate) check_arguments: ArgumentCheck,
+    /// Folders of this machine that the server can reach.
+    pub(crate) folders: ServerFolders,
     /// Transport: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.

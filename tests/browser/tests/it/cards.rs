@@ -260,7 +260,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.press("[data-once]").await;
 
     // The second: what came back, changed before the server gets it.
-    browser.wait_for_text("Answer from the model").await;
+    browser.wait_for_text("a model has an answer for stage").await;
     browser.keys("j").await;
     browser.wait_for_text("The capital of France is Paris.").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -286,8 +286,9 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     let calling = house.call("ask_model", "{}");
     browser.wait_for_text("Be brief.").await;
     browser.find("[data-once][aria-disabled=false]").await;
+    browser.keys("j").await;
     browser.keys("o").await;
-    browser.wait_for_text("Answer from the model").await;
+    browser.wait_for_text("a model has an answer for stage").await;
     browser.keys("j").await;
     browser.wait_for_text("looks like a secret").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -369,6 +370,7 @@ async fn a_form_is_filled_in_and_one_that_wants_a_secret_says_so() {
     browser.find(".matter.sharp").await;
     browser.find("[data-deny][aria-disabled=false]").await;
     browser.take_screenshot("card-form-secret").await;
+    browser.keys("j").await;
     browser.keys("d").await;
     let refused = said(calling).await;
     assert!(!refused.contains('{'), "{refused}");
@@ -386,6 +388,7 @@ async fn an_address_is_shown_whole_and_nothing_of_it_is_fetched() {
     assert_eq!(browser.find(".matter .code strong").await.text().await.unwrap(), "127.0.0.1");
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-url").await;
+    browser.keys("j").await;
     browser.keys("o").await;
     assert_eq!(said(calling).await, "been there");
     assert_eq!(house.there.asked(), Vec::<String>::new(), "nobody but the person goes there");
@@ -405,7 +408,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
     let browser = &house.browser;
     let calling = house.call("report", "{}");
-    browser.wait_for_text("Result of report").await;
+    browser.wait_for_text("is to get the result of report of stage").await;
     browser.wait_for_text("pay 100 to mallory").await;
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-result").await;
@@ -418,6 +421,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     let calling = house.call("report", "{}");
     browser.wait_for_text("pay 100 to mallory").await;
     browser.find("[data-deny][aria-disabled=false]").await;
+    browser.keys("j").await;
     browser.keys("d").await;
     let refused = said(calling).await;
     assert!(!refused.contains("mallory"), "{refused}");

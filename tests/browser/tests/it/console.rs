@@ -175,6 +175,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     browser.find("[data-always][aria-disabled=false]").await;
     browser.keys("v").await;
     browser.wait_for_text("\"Asia/Tokyo\"").await;
+    browser.keys("j").await;
     browser.keys("A").await;
     browser.wait_for_text("From now on").await;
     browser.take_screenshot("console-rule").await;
@@ -192,6 +193,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     browser.wait_for_text("waiting").await;
     browser.keys("1").await;
     browser.find("[data-session][aria-disabled=false]").await;
+    browser.keys("j").await;
     browser.keys("s").await;
     assert_eq!(calling.await.unwrap().code, Some(0));
     browser.wait_for_text("for this session").await;
@@ -213,9 +215,11 @@ async fn silence_is_a_no_and_several_wait_in_order() {
     // What is looked at stays where it is.
     let text = browser.wait_for_text("1 of 2").await;
     // Rows show the main argument of each call; below the number is the card alone.
-    let card = text.split_once("1 of 2").unwrap().1;
+    let card = text.split_once("1 of 2").unwrap().1.split_once("Deny").unwrap().0;
     assert!(card.contains("Asia/Tokyo") && !card.contains("Europe/Rome"), "{text}");
     browser.take_screenshot("console-queue").await;
+    browser.keys("j").await;
+    browser.find(".matter.chosen").await;
     browser.keys("j").await;
     browser.wait_for_text("2 of 2").await;
     for calling in [first, second] {

@@ -140,7 +140,7 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
         assert_eq!(first, "send_email", "what changed comes first");
         assert_eq!(browser.run("return document.querySelector('.definition details').open").await, true);
         let button = browser.find("[data-accept=server]").await.text().await.unwrap();
-        assert_eq!(button, "Accept 1 changed tool: send_email");
+        assert_eq!(button, "Accept 1 changed tool with 1 warning: send_email");
         assert!(!house.is_enabled("[data-accept=server]").await, "nothing of it was shown");
         assert!(!house.is_enabled("[data-accept=send_email]").await);
         browser.take_screenshot("trust-unshown").await;
@@ -187,16 +187,26 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         let third = house.call("edit_file", &json!({ "path": "/etc/hosts", "edits": [] }));
         let page = browser.wait_for_text("1 of 3").await;
         // The rows tell them apart.
-        for words in ["to: ann@example.com", "to: bob@example.com", "path: /etc/hosts"] {
+        for words in ["· send a message", "ann@example.com", "bob@example.com", "· write", "hosts"] {
             assert!(page.contains(words), "{words}: {page}");
         }
+        // A key decides only about a card that the person chose.
+        browser.show_all().await;
+        browser.find("[data-once][aria-disabled=false]").await;
+        browser.keys("o").await;
+        browser.wait_for_text("Choose this card first").await;
+        assert!(!first.is_finished());
+        browser.keys("j").await;
+        browser.find(".matter.chosen").await;
         browser.take_screenshot(&format!("queue-rows-{width}")).await;
         browser.resize_window(width, height).await;
         browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         assert!(said(first).await.contains("ann@example.com"));
-        browser.wait_for_text("choose the next one").await;
+        // Its neighbour comes up, and nobody has chosen it.
+        browser.wait_for_text("1 of 2").await;
+        browser.find(".matter:not(.chosen)").await;
         browser.take_screenshot(&format!("queue-choose-{width}")).await;
         browser.resize_window(width, height).await;
         // By the page's clock, long after a card would have been armed.
@@ -213,9 +223,11 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         assert!(said(second).await.contains("bob@example.com"));
-        browser.wait_for_text("choose the next one").await;
+        browser.wait_for_text("1 of 1").await;
         assert!(!third.is_finished());
-        browser.press(".queued").await;
+        browser.press(".matter-head").await;
+        browser.find(".matter.chosen").await;
+        browser.show_all().await;
         browser.find("[data-deny][aria-disabled=false]").await;
         browser.keys("d").await;
         assert!(!said(third).await.contains("hosts"));
@@ -226,7 +238,6 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
-        browser.wait_for_text("Choose this card first").await;
         assert!(!fourth.is_finished());
         browser.press("[data-once]").await;
         assert_eq!(said(fourth).await, "none");
@@ -321,6 +332,7 @@ async fn an_edit_of_a_file_is_shown_as_a_difference() {
         browser.take_screenshot(&format!("edit-diff-{width}")).await;
         browser.resize_window(width, height).await;
         browser.find("[data-deny][aria-disabled=false]").await;
+        browser.keys("j").await;
         browser.keys("d").await;
         said(calling).await;
     }
@@ -343,7 +355,7 @@ async fn what_was_missed_is_listed_for_whoever_looks_later() {
         browser.wait_for_text("Nothing waits for you").await;
         browser.keys("1").await;
         let page = browser.wait_for_text("Missed").await;
-        assert!(page.contains("send_email") && page.contains("ann@example.com"), "{page}");
+        assert!(page.contains("send a message") && page.contains("ann@example.com"), "{page}");
         browser.take_screenshot(&format!("missed-{width}")).await;
     }
 }

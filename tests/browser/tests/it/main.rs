@@ -1,14 +1,17 @@
 //! The pages in Chromium: one binary, so that it is linked once.
 
+mod accessibility;
 mod accounts;
 mod answers;
 mod attacks;
+mod card_content;
 mod cards;
 mod console;
 mod deciding;
 mod home;
 mod newcomer;
 mod nodes;
+mod onboarding;
 mod rules;
 mod sign_in;
 mod site;

@@ -100,7 +100,7 @@ async fn a_newcomer_understands_one_question_and_denies_it() {
 
     // The effect and the target, in words that are not the server's.
     let heading = day.texts("#matter-title").await.join("");
-    assert_eq!(heading, format!("SEND A MESSAGE to {COLLECTOR}"));
+    assert_eq!(heading, format!("hospes wants to send a message to {COLLECTOR}: 14 characters"));
     assert_eq!(day.texts(".final-mark").await, ["Cannot be undone"]);
     // What is unusual.
     let unusual = day.texts("[data-unusual]").await.join("");
@@ -112,7 +112,8 @@ async fn a_newcomer_understands_one_question_and_denies_it() {
     }
     assert_eq!(day.texts(".origin mark").await, [COLLECTOR]);
     assert_eq!(day.texts(".values mark").await, [COLLECTOR]);
-    // All of that is in view without scrolling, on a desk and on a phone, and comes before the arguments.
+    // All of that is in view without scrolling, on a desk and on a phone: before the arguments where they are below each
+    // other.
     for (width, height) in [(1280, 900), (390, 844)] {
         browser.resize_window(width, height).await;
         let places = browser
@@ -121,7 +122,11 @@ async fn a_newcomer_understands_one_question_and_denies_it() {
         let places: Vec<f64> = serde_json::from_value(places).unwrap();
         let foot =
             browser.run("return document.querySelector('.matter-foot').getBoundingClientRect().top").await;
-        assert!(places.is_sorted() && places[2] < foot.as_f64().unwrap(), "{width}: {places:?} {foot}");
+        let is_above = width > 1000 || places.is_sorted();
+        assert!(
+            is_above && places[..3].iter().all(|top| *top < foot.as_f64().unwrap()),
+            "{width}: {places:?} {foot}"
+        );
     }
     // The choices weigh the same, the weakest is not offered, and "no" is at hand.
     let buttons = day.texts(".choices button").await;
@@ -155,6 +160,7 @@ async fn no_key_decides_within_a_second() {
     let sending = day.call("send_message", &json!({ "to": "anna@corp.example", "body": "Hello" }));
     browser.wait_for_text("1 of 1").await;
     browser.show_all().await;
+    browser.keys("j").await;
     for key in ["o", "d", "t"] {
         browser.keys(key).await;
     }
@@ -187,7 +193,10 @@ async fn a_plan_shows_each_of_its_calls_and_can_be_revoked() {
     let (anna, collector) = (message("anna@corp.example", "Hello"), message(COLLECTOR, "Here they are."));
     let hijacked = propose(&[anna.clone(), collector]);
     browser.wait_for_text("1 of 1").await;
-    assert_eq!(day.texts("#matter-title").await, ["2 calls as one plan, for 10 minutes, in this order"]);
+    assert_eq!(
+        day.texts("#matter-title").await,
+        ["hospes wants to make 2 calls as one plan at notes: for 10 minutes, in this order"]
+    );
     let groups = day.texts(".plan-groups li").await;
     assert_eq!(groups.len(), 1, "{groups:?}");
     for words in ["1–2. 2 × notes: SEND A MESSAGE to anna@corp.example", COLLECTOR, "cannot be undone"] {

@@ -82,3 +82,60 @@ async fn a_rule_that_cannot_be_saved_says_why() {
     browser.find(".rule-editor .problem").await;
     assert_eq!(std::fs::read_to_string(&policy).unwrap(), format!("{RULES}oops"));
 }
+
+/// Three like answers become a rule for exactly these values: added and undone by keyboard.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_is_proposed_from_like_answers_added_and_undone() {
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
+    let policy = hospes.path("policy.toml");
+    std::fs::write(&policy, RULES).unwrap();
+    let up = hospes.start_gateway_with(
+        "[servers.time]\nbuiltin = 'time'\n",
+        &["--policy", policy.to_str().unwrap(), "--audit-arguments"],
+    );
+    browser.open(&hospes.console().await).await;
+    browser.wait_for_text("Nothing waits for you").await;
+    let agent = std::sync::Arc::new(Client::connect(up.url.as_str()).await.unwrap());
+    let call = |zone: &str| {
+        let (agent, zone) = (std::sync::Arc::clone(&agent), zone.to_owned());
+        tokio::spawn(async move {
+            Client::call(&agent, "time__now", serde_json::json!({ "timezone": zone })).await.unwrap()
+        })
+    };
+    browser.keys("4").await;
+    browser.wait_for_text("the time is precious").await;
+    assert!(!browser.text().await.contains("Proposed rules"));
+    browser.keys("1").await;
+    for (zone, button) in [("UTC", "once"), ("Asia/Tokyo", "deny"), ("UTC", "once"), ("UTC", "once")] {
+        let calling = call(zone);
+        browser.wait_for_text("1 of 1").await;
+        browser.show_all().await;
+        browser.find(&format!("[data-{button}][aria-disabled=false]")).await;
+        browser.press(&format!("[data-{button}]")).await;
+        assert_eq!(calling.await.unwrap().has_failed(), button == "deny");
+        browser.wait_for_text("No pending approvals.").await;
+    }
+    browser.keys("4").await;
+    let page = browser.wait_for_text("asked 4 times, allowed 3").await;
+    for words in ["All of these had the values below", "would have allowed 3, 1 unchanged", "UTC"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(!page.contains("Tokyo"), "{page}");
+    browser.take_screenshot("rule-proposed").await;
+    browser.keys("j").await;
+    browser.keys("\u{e007}").await;
+    browser.find("[data-undo]").await;
+    let text = std::fs::read_to_string(&policy).unwrap();
+    assert!(text.contains("{ is = \"UTC\" }") && text.contains("'the time is precious' # very"), "{text}");
+    browser.take_screenshot("rule-added").await;
+    // Not asked any more, and another value still is.
+    while call("UTC").await.unwrap().has_failed() {}
+    let other = call("Asia/Tokyo");
+    browser.wait_for_text("1 new approval").await;
+    assert!(!other.is_finished());
+    other.abort();
+    browser.press("[data-undo]").await;
+    browser.wait_for_text("The rule is removed again").await;
+    assert_eq!(std::fs::read_to_string(&policy).unwrap(), RULES);
+    browser.wait_for_text("asked").await;
+}

@@ -1,7 +1,7 @@
 //! The card of a call: what it does and to whom, what is unusual, where the values come from, then the rest.
 
 use hospes_host::approvals::{
-    Approval, ApprovalCallKind, CallCard, GuardCard, GuardFinding, GuardSource, GuardValue,
+    Approval, ApprovalCallKind, ApprovalSentence, CallCard, GuardCard, GuardFinding, GuardSource, GuardValue,
 };
 use hospes_host::pins::PinnedServer;
 use hospes_policy::visible_line;
@@ -10,7 +10,6 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::page::{CardPage, NAMES, label};
-use super::plan::reach;
 use super::{bad, bold, dim};
 use crate::approve::draft::ApprovalDraft;
 use crate::approve::text;
@@ -26,7 +25,7 @@ impl CardPage {
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.first_look(card);
+        self.first_look(card, approval);
         let verb = match card.what {
             ApprovalCallKind::Tool => "call the tool",
             ApprovalCallKind::Prompt => "fetch the prompt",
@@ -72,7 +71,7 @@ impl CardPage {
     }
 
     /// Adds the head of the card. Its words are Hospes' own, except for targets, values and excerpts.
-    fn first_look(&mut self, card: &CallCard) {
+    fn first_look(&mut self, card: &CallCard, approval: &Approval) {
         let summary = &card.summary;
         let is_final = summary.irreversible;
         if is_final {
@@ -81,7 +80,8 @@ impl CardPage {
         }
         if !summary.verb.is_empty() {
             let style = if is_final { bad() } else { bold() };
-            for line in text::lines(&reach(summary), self.width) {
+            let said = ApprovalSentence::of(approval).render(visible_line);
+            for line in text::lines(&said, self.width) {
                 self.lines.push(Line::styled(line, style));
             }
         }

@@ -1,0 +1,110 @@
+//! An approval as pages show it: with its sentence, and with the file that it would change.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallContent, DecideError};
+use hospes_policy::visible_line;
+use hospes_store::{AuditEntryKind, AuditOutcome, AuditQuery};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::approvals::require_approvals;
+use crate::api_error::{ApiError, ApiResult};
+use crate::console::Console;
+use crate::file_on_disk::{FileOnDisk, FileReader};
+
+/// An approval with what the host says about it.
+#[derive(Serialize)]
+pub(super) struct ApprovalView {
+    #[serde(flatten)]
+    approval: Approval,
+    sentence: ApprovalSentence,
+    /// Kind of content of a call, with the names of its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<CallContent>,
+}
+
+impl From<Approval> for ApprovalView {
+    fn from(approval: Approval) -> Self {
+        let content = match &approval.card {
+            ApprovalCard::Call(card) => match card.arguments.decode::<Value>() {
+                Ok(Value::Object(arguments)) => Some(CallContent::of(&arguments)),
+                _ => None,
+            },
+            _ => None,
+        };
+        Self { sentence: ApprovalSentence::of(&approval), content, approval }
+    }
+}
+
+/// The file that a call would replace.
+pub(super) async fn file(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<FileOnDisk> {
+    let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
+    let path = match &approval.card {
+        ApprovalCard::Call(card) => written_path(&card.arguments.decode::<Value>().unwrap_or_default()),
+        _ => None,
+    };
+    let path = path.ok_or_else(|| ApiError::Nothing("this call writes no file".to_owned()))?;
+    let private = console.environment().private_folders.clone();
+    let reader = FileReader::new(console.servers().folders(&approval.server), private);
+    let read = tokio::task::spawn_blocking(move || reader.read(&path)).await;
+    Ok(Json(read.unwrap_or_else(|_| FileOnDisk::unreadable("reading it failed"))))
+}
+
+/// What earlier calls and the configuration say about a call, as sentences.
+#[derive(Default, Serialize)]
+pub(super) struct SignsResponse {
+    signs: Vec<String>,
+}
+
+/// Maximum number of recorded calls that are looked at for an earlier one.
+const MAX_EARLIER: usize = 20;
+
+pub(super) async fn signs(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+) -> ApiResult<SignsResponse> {
+    let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
+    let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(SignsResponse::default())) };
+    let mut signs = Vec::new();
+    if is_first_call(&console, &approval, &card.name).await? {
+        signs.push(format!(
+            "First call of {} of {}",
+            visible_line(&card.name),
+            visible_line(&approval.server)
+        ));
+    }
+    let folders = console.servers().folders(&approval.server).reachable;
+    let is_outside = |target: &&String| {
+        let path = std::path::Path::new(target.as_str());
+        path.is_absolute() && !folders.iter().any(|folder| path.starts_with(folder))
+    };
+    if !folders.is_empty()
+        && let Some(outside) = card.summary.targets.iter().find(is_outside)
+    {
+        signs.push(format!("{} is outside the known folders of this server", visible_line(outside)));
+    }
+    Ok(Json(SignsResponse { signs }))
+}
+
+/// Returns true if no earlier call of the tool was carried out, as far as calls are recorded.
+async fn is_first_call(console: &Console, approval: &Approval, name: &str) -> Result<bool, ApiError> {
+    let Some(audit) = console.audit() else { return Ok(false) };
+    let mut query = AuditQuery::new()
+        .with_kind(AuditEntryKind::Call)
+        .with_server(&*approval.server)
+        .with_limit(MAX_EARLIER);
+    query.subject = Some(name.to_owned());
+    let found = audit.search(query).await?;
+    let is_done = |ending: Option<AuditOutcome>| {
+        !matches!(ending, None | Some(AuditOutcome::Asked | AuditOutcome::Refused))
+    };
+    Ok(!found.iter().any(|recorded| is_done(recorded.entry.ending)))
+}
+
+/// Returns the path of the file whose whole text the arguments contain.
+fn written_path(arguments: &Value) -> Option<String> {
+    let arguments = arguments.as_object()?;
+    let CallContent::Write { path, .. } = CallContent::of(arguments) else { return None };
+    arguments.get(&path)?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,251 @@
+//! The effect of a rule on recorded calls.
+
+use std::collections::HashMap;
+
+use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, StoreError};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::home::application_name;
+use crate::console::Console;
+
+/// An earlier rule that decides calls which the new rule is about.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct RuleConflict {
+    pub(super) number: usize,
+    line: usize,
+    name: Option<String>,
+    pub(super) decide: String,
+    /// Number of the last calls that it decides instead of the new rule.
+    calls: u64,
+}
+
+/// Effect of a rule on the last calls.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RuleEffect {
+    /// Number of calls looked at.
+    of: usize,
+    /// Calls that a person would be asked about, and how they ended at the time.
+    asked: u64,
+    asked_allowed: u64,
+    asked_denied: u64,
+    /// Calls that would be allowed or denied without a question.
+    allowed: u64,
+    denied: u64,
+    /// Calls that the rule is not about.
+    unchanged: u64,
+    /// True if the arguments of all calls are known, where the rule has conditions for them.
+    pub(super) is_exact: bool,
+    /// The calls that the rule would decide, the newest first.
+    calls: Vec<AffectedCall>,
+}
+
+/// A call that a rule would decide.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct AffectedCall {
+    seq: u64,
+    at: Timestamp,
+    application: Option<String>,
+    server: String,
+    subject: String,
+    /// Outcome: `allowed`, `asked, allowed`, `asked, denied`, `missed`, `denied`.
+    was: &'static str,
+    /// Decision of the rule: `allow`, `ask` or `deny`.
+    becomes: String,
+}
+
+/// Effects of the tools of all servers, as they say them.
+#[derive(Default)]
+pub(super) struct ToolEffects(HashMap<String, HashMap<String, ToolEffectSet>>);
+
+impl ToolEffects {
+    pub(super) fn new(console: &Console) -> Self {
+        let servers = console.servers();
+        let named = servers.status().servers.into_iter().map(|server| {
+            let listing = servers.listing(&server.name).ok().flatten();
+            let tools = listing.iter().flat_map(|listing| listing.tools.iter());
+            let effects = tools.map(|tool| {
+                (tool.name.clone(), ToolEffectSet::from_annotations(tool.annotations.as_deref()))
+            });
+            (server.name, effects.collect())
+        });
+        Self(named.collect())
+    }
+
+    pub(super) fn of(&self, server: &str, tool: &str) -> ToolEffectSet {
+        let found = self.0.get(server).and_then(|tools| tools.get(tool));
+        found.copied().unwrap_or_else(ToolEffectSet::unknown)
+    }
+}
+
+/// A call of the audit log.
+pub(super) struct RecordedCall {
+    pub(super) seq: u64,
+    pub(super) entry: AuditEntry,
+    /// Arguments as JSON, where they are recorded.
+    pub(super) arguments: Option<String>,
+}
+
+impl RecordedCall {
+    /// Reads the last calls, the newest first.
+    pub(super) async fn last(audit: &AuditLog, limit: usize) -> Result<Vec<Self>, StoreError> {
+        Self::search(audit, AuditQuery::new().with_limit(limit)).await
+    }
+
+    /// Reads the calls of a query, the newest first. Calls that still wait are left out.
+    pub(super) async fn search(audit: &AuditLog, query: AuditQuery) -> Result<Vec<Self>, StoreError> {
+        let entries = audit.search(query.with_kind(AuditEntryKind::Call)).await?;
+        let calls = entries.into_iter().map(|found| {
+            let arguments = audit.unseal(&found.entry).ok().flatten();
+            Self { seq: found.seq, arguments, entry: found.entry }
+        });
+        Ok(calls.filter(|call| call.entry.ending != Some(AuditOutcome::Asked)).collect())
+    }
+
+    /// Returns the name of the application that called.
+    pub(super) fn application(&self) -> Option<&str> {
+        self.entry.application.as_deref().map(application_name)
+    }
+
+    /// Returns how the call ended: `allowed`, `asked, allowed`, `asked, denied`, `missed`, `denied`.
+    pub(super) fn outcome(&self) -> &'static str {
+        let by_person = self.entry.by.as_deref().is_some_and(|by| by.contains("person"));
+        let is_missed = hospes_host::is_unattended(&self.entry);
+        match (self.entry.ending == Some(AuditOutcome::Refused), by_person) {
+            (true, _) if is_missed => "missed",
+            (true, true) => "asked, denied",
+            (true, false) => "denied",
+            (false, true) => "asked, allowed",
+            (false, false) => "allowed",
+        }
+    }
+}
+
+impl RuleEffect {
+    /// Counts what the rule would have decided, and the earlier rules that decide calls in its place. `earlier` are the
+    /// rules that come before it.
+    pub(super) fn of(
+        rule: &Policy,
+        earlier: Option<&Policy>,
+        calls: &[RecordedCall],
+        effects: &ToolEffects,
+    ) -> (Self, Vec<RuleConflict>) {
+        let mut found = Self { of: calls.len(), ..Self::default() };
+        let mut conflicts = Vec::new();
+        calls.iter().for_each(|call| found.add(call, rule, earlier, effects, &mut conflicts));
+        (found, conflicts)
+    }
+
+    fn add(
+        &mut self,
+        call: &RecordedCall,
+        rule: &Policy,
+        earlier: Option<&Policy>,
+        effects: &ToolEffects,
+        conflicts: &mut Vec<RuleConflict>,
+    ) {
+        let now = Timestamp::now();
+        let entry = &call.entry;
+        let arguments = CallArguments::read(call.arguments.as_deref().unwrap_or("{}"));
+        let (Some(server), Some(subject), Ok(arguments)) =
+            (entry.server.as_deref(), entry.subject.as_deref(), arguments)
+        else {
+            self.unchanged += 1;
+            return;
+        };
+        let action = PolicyAction::tool(subject, effects.of(server, subject), &arguments);
+        let asked = PolicyRequest::new(server, action)
+            .with_application(call.application())
+            .with_principal(entry.principal.as_deref());
+        let explained = rule.explain(&asked, now);
+        if explained.steps.last().is_none_or(|step| step.miss.is_some()) {
+            self.unchanged += 1;
+            return;
+        }
+        if let Some(first) = earlier.and_then(|earlier| deciding_rule(earlier, &asked, now)) {
+            match conflicts.iter_mut().find(|one| one.number == first.number) {
+                Some(one) => one.calls += 1,
+                None => conflicts.push(first),
+            }
+            self.unchanged += 1;
+            return;
+        }
+        let was = call.outcome();
+        let decision = explained.verdict.decision;
+        match decision {
+            PolicyDecision::Allow => self.allowed += 1,
+            PolicyDecision::Deny => self.denied += 1,
+            PolicyDecision::Ask => {
+                self.asked += 1;
+                self.asked_allowed += u64::from(was.ends_with("allowed"));
+                self.asked_denied += u64::from(!was.ends_with("allowed"));
+            }
+        }
+        self.calls.push(AffectedCall {
+            seq: call.seq,
+            at: Timestamp::from_microsecond(entry.at).unwrap_or(Timestamp::MIN),
+            application: call.application().map(str::to_owned),
+            server: server.to_owned(),
+            subject: subject.to_owned(),
+            was,
+            becomes: decision.to_string(),
+        });
+    }
+}
+
+/// Returns the rule of a policy that decides on a request, if one does.
+pub(super) fn deciding_rule(
+    policy: &Policy,
+    asked: &PolicyRequest<'_>,
+    now: Timestamp,
+) -> Option<RuleConflict> {
+    let explained = policy.explain(asked, now);
+    let rule = explained.steps.last().filter(|step| step.miss.is_none())?.rule;
+    Some(RuleConflict {
+        number: rule.number(),
+        line: rule.line(),
+        name: rule.name().map(str::to_owned),
+        decide: rule.decision().to_string(),
+        calls: 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(server: &str, tool: &str, by: &str, ending: AuditOutcome, arguments: &str) -> RecordedCall {
+        let mut entry = AuditEntry::new(AuditEntryKind::Call);
+        (entry.server, entry.subject) = (Some(server.to_owned()), Some(tool.to_owned()));
+        (entry.by, entry.ending) = (Some(by.to_owned()), Some(ending));
+        entry.application = Some("Cursor 1.0".to_owned());
+        RecordedCall { seq: 1, entry, arguments: Some(arguments.to_owned()) }
+    }
+
+    #[test]
+    fn the_effect_of_a_rule_is_counted_on_recorded_calls() {
+        let person = "approved by the person at the console";
+        let calls = [
+            call("files", "write", person, AuditOutcome::Done, r#"{"path":"/data/a"}"#),
+            call("files", "write", "denied by the person", AuditOutcome::Refused, r#"{"path":"/data/b"}"#),
+            call("files", "write", "rule 1", AuditOutcome::Done, r#"{"path":"/etc/c"}"#),
+            call("mail", "send", "rule 2", AuditOutcome::Done, "{}"),
+        ];
+        let read = |text: &str| Policy::read(text, &hospes_policy::PolicyEnvironment::default()).unwrap();
+        let rule = read(
+            "[[rule]]\ndecide = 'ask'\nserver = 'files'\napplication = 'Cursor'\narguments = { path = { under = '/data' } }",
+        );
+        let (found, conflicts) = RuleEffect::of(&rule, None, &calls, &ToolEffects::default());
+        assert_eq!((found.of, found.asked, found.asked_allowed, found.asked_denied), (4, 2, 1, 1));
+        assert_eq!((found.unchanged, found.calls.len()), (2, 2));
+        assert_eq!((found.calls[0].was, &*found.calls[0].becomes), ("asked, allowed", "ask"));
+        assert!(conflicts.is_empty());
+        // An earlier rule decides all of them.
+        let earlier = read("[[rule]]\nname = 'mine'\ndecide = 'deny'\nserver = 'files'");
+        let (found, conflicts) = RuleEffect::of(&rule, Some(&earlier), &calls, &ToolEffects::default());
+        assert_eq!((found.asked, found.unchanged), (0, 4));
+        assert_eq!((conflicts[0].number, conflicts[0].calls), (1, 2));
+    }
+}

@@ -1,0 +1,343 @@
+//! Rules that recorded decisions suggest: they allow what a person allowed several times, and nothing wider.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use axum::Json;
+use axum::extract::State;
+use hospes_policy::{
+    CallArguments, CallEffect, KnownLabels, Policy, PolicyAction, PolicyDecision, PolicyRequest,
+};
+use hospes_store::AuditQuery;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::rule_effect::{RecordedCall, RuleEffect, ToolEffects};
+use super::rules::{MAX_CALLS, alone};
+use crate::api_error::ApiResult;
+use crate::console::Console;
+use crate::new_rule::{ArgumentRule, NewRule, RuleDecision, ScalarValue};
+
+/// Time range of the decisions.
+const RANGE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Maximum number of calls of the range that are looked at.
+const MAX_LOOKED_AT: usize = 2000;
+/// Number of equal answers from which on a rule is proposed.
+const MIN_ANSWERS: usize = 3;
+/// Maximum number of different values of one argument in a rule.
+const MAX_VALUES: usize = 8;
+/// Maximum length of a value, in bytes.
+const MAX_VALUE_LENGTH: usize = 200;
+/// Maximum number of proposals in a response.
+const MAX_PROPOSALS: usize = 20;
+
+/// Rules that recorded decisions suggest.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ProposalsResponse {
+    /// False if arguments are not recorded, without which no rule is narrow.
+    records_arguments: bool,
+    /// Proposals, the one with the most answers first.
+    proposals: Vec<RuleProposal>,
+}
+
+/// A proposed rule.
+#[derive(Serialize)]
+pub(super) struct RuleProposal {
+    /// The rule, as `POST /api/rules` takes it.
+    rule: NewRule,
+    /// Lines that are added to the policy file.
+    toml: String,
+    /// Calls of the tool for the application that a person was asked about.
+    asked: usize,
+    /// Calls of these that the person allowed.
+    allowed: usize,
+    /// Calls of these that the rule would have allowed; the person allowed all of them.
+    matched: usize,
+    /// Effect on the last calls.
+    effect: RuleEffect,
+}
+
+pub(super) async fn proposals(State(console): State<Console>) -> ApiResult<ProposalsResponse> {
+    let Some(audit) = console.audit() else { return Ok(Json(ProposalsResponse::default())) };
+    let current = console.guard().and_then(|guard| guard.policy());
+    let mut query = AuditQuery::new().with_limit(MAX_LOOKED_AT);
+    query.since = Timestamp::now().checked_sub(RANGE).ok();
+    let calls = RecordedCall::search(audit, query).await?;
+    let last = RecordedCall::last(audit, MAX_CALLS).await?;
+    let effects = ToolEffects::new(&console);
+    let mut found = ProposalsResponse {
+        records_arguments: calls.is_empty() || calls.iter().any(|call| call.arguments.is_some()),
+        ..ProposalsResponse::default()
+    };
+    let environment = console.environment().policy.as_ref().map(|file| file.environment.clone());
+    let environment = environment.unwrap_or_default();
+    for (tool, answers) in answers(&calls) {
+        let Some(parameters) = parameters(&console, &tool) else { continue };
+        let Some((rule, matched)) = narrow_rule(&tool, &answers, &parameters) else { continue };
+        if current.as_deref().is_some_and(|policy| !is_useful(policy, &tool, &answers, &effects)) {
+            continue;
+        }
+        let toml = rule.to_toml();
+        let Ok(alone) = Policy::read(&alone(&toml, current.as_deref()), &environment) else { continue };
+        let (effect, _) = RuleEffect::of(&alone, None, &last, &effects);
+        let (asked, allowed) = (answers.allowed.len() + answers.denied.len(), answers.allowed.len());
+        found.proposals.push(RuleProposal { rule, toml, asked, allowed, matched, effect });
+    }
+    found.proposals.sort_by(|one, other| (other.matched, &one.toml).cmp(&(one.matched, &other.toml)));
+    found.proposals.truncate(MAX_PROPOSALS);
+    Ok(Json(found))
+}
+
+/// A tool that an application called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct CalledTool {
+    application: String,
+    server: String,
+    name: String,
+}
+
+/// Arguments of the calls of a tool that a person was asked about.
+#[derive(Debug, Default)]
+struct ToolAnswers {
+    allowed: Vec<Map<String, Value>>,
+    /// Also those that nobody answered.
+    denied: Vec<Map<String, Value>>,
+}
+
+/// Sorts calls that a person was asked about by tool. A tool with a call whose arguments are not known is left out.
+fn answers(calls: &[RecordedCall]) -> HashMap<CalledTool, ToolAnswers> {
+    let mut found: HashMap<CalledTool, Option<ToolAnswers>> = HashMap::new();
+    for call in calls {
+        let is_allowed = match call.outcome() {
+            "asked, allowed" => true,
+            "asked, denied" | "missed" => false,
+            _ => continue,
+        };
+        let (Some(application), Some(server), Some(name)) =
+            (call.application(), call.entry.server.as_deref(), call.entry.subject.as_deref())
+        else {
+            continue;
+        };
+        let tool = CalledTool {
+            application: application.to_owned(),
+            server: server.to_owned(),
+            name: name.to_owned(),
+        };
+        let answers = found.entry(tool).or_insert_with(|| Some(ToolAnswers::default()));
+        let arguments = call.arguments.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        match (arguments, answers.as_mut()) {
+            (Some(arguments), Some(answers)) if is_allowed => answers.allowed.push(arguments),
+            (Some(arguments), Some(answers)) => answers.denied.push(arguments),
+            _ => *answers = None,
+        }
+    }
+    found.into_iter().filter_map(|(tool, answers)| Some((tool, answers?))).collect()
+}
+
+/// Returns the names of the parameters of a tool, or `None` if the tool is not listed or takes any argument.
+fn parameters(console: &Console, tool: &CalledTool) -> Option<BTreeSet<String>> {
+    let listing = console.servers().listing(&tool.server).ok().flatten()?;
+    let listed = listing.tools.iter().find(|listed| listed.name == tool.name)?;
+    let schema = listed.input_schema.to_value().ok()?;
+    let properties = schema.get("properties").and_then(Value::as_object);
+    Some(properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default())
+}
+
+/// Returns true if a rule would spare questions: no rule allows or denies these calls, and they can be undone.
+fn is_useful(policy: &Policy, tool: &CalledTool, answers: &ToolAnswers, effects: &ToolEffects) -> bool {
+    let Some(sample) = answers.allowed.first() else { return false };
+    let Ok(arguments) = CallArguments::read(&Value::Object(sample.clone()).to_string()) else { return false };
+    let action = PolicyAction::tool(&tool.name, effects.of(&tool.server, &tool.name), &arguments);
+    let asked = PolicyRequest::new(&tool.server, action).with_application(Some(&tool.application));
+    let explained = policy.explain(&asked, Timestamp::now());
+    let deciding = explained.steps.last().filter(|step| step.miss.is_none());
+    match deciding {
+        Some(step) => step.rule.decision() == PolicyDecision::Ask,
+        // The preset asks about each call that cannot be undone, whatever was allowed before.
+        None => policy.labels(&asked, KnownLabels::default()).effect != CallEffect::Irreversible,
+    }
+}
+
+/// Returns the rule that allows most of the allowed calls and none of the others, and how many it allows. At most one
+/// argument has several values, so that no combination is allowed that was not. Parameters that were never given must
+/// stay absent.
+fn narrow_rule(
+    tool: &CalledTool,
+    answers: &ToolAnswers,
+    parameters: &BTreeSet<String>,
+) -> Option<(NewRule, usize)> {
+    let names: BTreeSet<&String> = answers.allowed.iter().flat_map(Map::keys).collect();
+    let mut best: Option<(BTreeMap<String, ArgumentRule>, usize)> = None;
+    // Without a varying argument first: of rules that allow as much, the narrower one stays.
+    for varying in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
+        for group in groups(&answers.allowed, varying) {
+            if group.len() < MIN_ANSWERS || best.as_ref().is_some_and(|(_, count)| *count >= group.len()) {
+                continue;
+            }
+            let Some(conditions) = conditions(&group, varying, parameters) else { continue };
+            let is_denied = answers.denied.iter().any(|denied| is_match(&conditions, denied));
+            if !is_denied {
+                best = Some((conditions, group.len()));
+            }
+        }
+    }
+    let (arguments, count) = best?;
+    let rule = NewRule {
+        decide: RuleDecision::Allow,
+        application: tool.application.clone(),
+        server: tool.server.clone(),
+        tool: tool.name.clone(),
+        arguments,
+        ..NewRule::default()
+    };
+    Some((rule, count))
+}
+
+/// Sorts calls into those that are equal but for one argument.
+fn groups<'a>(calls: &'a [Map<String, Value>], varying: Option<&str>) -> Vec<Vec<&'a Map<String, Value>>> {
+    let mut groups: BTreeMap<String, Vec<&Map<String, Value>>> = BTreeMap::new();
+    for call in calls {
+        let mut rest = call.clone();
+        if let Some(varying) = varying
+            && rest.remove(varying).is_none()
+        {
+            continue;
+        }
+        // Sorted, because two applications may write the same arguments in another order.
+        let rest: BTreeMap<String, Value> = rest.into_iter().collect();
+        let key = serde_json::to_string(&rest).unwrap_or_default();
+        groups.entry(key).or_default().push(call);
+    }
+    groups.into_values().collect()
+}
+
+/// Returns conditions that only the calls of a group meet, or `None` if they cannot be written as a narrow rule.
+fn conditions(
+    group: &[&Map<String, Value>],
+    varying: Option<&str>,
+    parameters: &BTreeSet<String>,
+) -> Option<BTreeMap<String, ArgumentRule>> {
+    let first = group.first()?;
+    let mut conditions = BTreeMap::new();
+    for (name, value) in *first {
+        // These characters address parts of arguments.
+        if name.is_empty() || name.contains(['.', '/', '*']) {
+            return None;
+        }
+        let condition = match varying == Some(name.as_str()) {
+            true => one_of(group.iter().map(|call| &call[name]))?,
+            false => ArgumentRule::Is(scalar(value)?),
+        };
+        conditions.insert(name.clone(), condition);
+    }
+    for absent in parameters.iter().filter(|name| !first.contains_key(*name)) {
+        if absent.contains(['.', '/', '*']) {
+            return None;
+        }
+        conditions.insert(absent.clone(), ArgumentRule::Present(false));
+    }
+    Some(conditions)
+}
+
+fn scalar(value: &Value) -> Option<ScalarValue> {
+    match value {
+        Value::String(text) if text.len() <= MAX_VALUE_LENGTH => Some(ScalarValue::Text(text.clone())),
+        Value::Bool(is) => Some(ScalarValue::Bool(*is)),
+        Value::Number(number) => number.as_i64().map(ScalarValue::Integer),
+        _ => None,
+    }
+}
+
+fn one_of<'a>(values: impl Iterator<Item = &'a Value>) -> Option<ArgumentRule> {
+    // A list is one of patterns, so only texts without their characters mean themselves.
+    let is_plain = |text: &str| {
+        !text.is_empty()
+            && text.len() <= MAX_VALUE_LENGTH
+            && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
+    };
+    let texts = values.map(|value| value.as_str().filter(|text| is_plain(text)).map(str::to_owned));
+    let texts: BTreeSet<String> = texts.collect::<Option<_>>()?;
+    (texts.len() <= MAX_VALUES).then(|| ArgumentRule::OneOf(texts.into_iter().collect()))
+}
+
+fn is_match(conditions: &BTreeMap<String, ArgumentRule>, arguments: &Map<String, Value>) -> bool {
+    conditions.iter().all(|(name, condition)| {
+        let given = arguments.get(name);
+        match condition {
+            ArgumentRule::Is(value) => given.and_then(scalar).as_ref() == Some(value),
+            ArgumentRule::OneOf(texts) => {
+                given.and_then(Value::as_str).is_some_and(|text| texts.iter().any(|one| one == text))
+            }
+            ArgumentRule::Present(is) => given.is_some() == *is,
+            ArgumentRule::Under(_) | ArgumentRule::Like(_) => true,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn maps(values: &[Value]) -> Vec<Map<String, Value>> {
+        values.iter().map(|value| value.as_object().unwrap().clone()).collect()
+    }
+
+    fn proposed(allowed: &[Value], denied: &[Value]) -> Option<(Value, usize)> {
+        let tool = CalledTool {
+            application: "Cursor".to_owned(),
+            server: "mail".to_owned(),
+            name: "send".to_owned(),
+        };
+        let answers = ToolAnswers { allowed: maps(allowed), denied: maps(denied) };
+        let parameters = ["to", "body", "cc"].map(str::to_owned).into();
+        let (rule, count) = narrow_rule(&tool, &answers, &parameters)?;
+        // What is proposed can be read as a rule.
+        Policy::read(&rule.to_toml(), &hospes_policy::PolicyEnvironment::default()).unwrap();
+        Some((json!(rule.arguments), count))
+    }
+
+    fn mail(to: &str, body: &str) -> Value {
+        json!({ "to": to, "body": body })
+    }
+
+    #[test]
+    fn equal_answers_become_a_rule_for_exactly_these_values() {
+        let same = vec![mail("a@x.example", "hi"); 3];
+        let absent = json!({ "present": false });
+        let exact = json!({ "to": { "is": "a@x.example" }, "body": { "is": "hi" }, "cc": absent });
+        assert_eq!(proposed(&same, &[]), Some((exact.clone(), 3)));
+        assert_eq!(proposed(&same[..2], &[]), None, "two are too few");
+        // Another call that was denied changes nothing; one of these does.
+        assert_eq!(proposed(&same, &[mail("e@x.example", "hi")]), Some((exact, 3)));
+        assert_eq!(proposed(&same, &[mail("a@x.example", "hi")]), None);
+    }
+
+    #[test]
+    fn one_argument_may_vary_among_allowed_values() {
+        let allowed = [mail("a@x.example", "hi"), mail("b@x.example", "hi"), mail("c@x.example", "hi")];
+        let (rule, count) = proposed(&allowed, &[mail("e@x.example", "hi")]).unwrap();
+        assert_eq!(rule["to"], json!({ "one_of": ["a@x.example", "b@x.example", "c@x.example"] }));
+        assert_eq!((count, &rule["body"]), (3, &json!({ "is": "hi" })));
+    }
+
+    /// Two arguments that vary would allow combinations that nobody has allowed.
+    #[test]
+    fn no_combination_is_allowed_that_was_not() {
+        let allowed = [mail("a@x.example", "1"), mail("b@x.example", "2"), mail("c@x.example", "3")];
+        assert_eq!(proposed(&allowed, &[]), None);
+    }
+
+    #[test]
+    fn values_without_a_narrow_condition_propose_nothing() {
+        for value in [json!("x".repeat(201)), json!({ "a": 1 }), json!([1]), json!(1.5), json!(null)] {
+            let call = json!({ "to": value, "body": "hi" });
+            assert_eq!(proposed(&vec![call.clone(); 3], &[]), None, "{value}");
+        }
+        let patterns = [mail("a*", "hi"), mail("b", "hi"), mail("c", "hi")];
+        assert_eq!(proposed(&patterns, &[]), None, "a pattern means more than itself");
+        assert_eq!(proposed(&vec![json!({ "a.b": 1 }); 3], &[]), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! The file on this machine that a call would replace, for the comparison on its card.
+//!
+//! The path comes from an application, so it is followed only below the folders that the server can reach, never through
+//! a link that leads out of them, and only to regular files of limited size.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use hospes_host::server::ServerFolders;
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+
+/// Maximum size of a file that is shown, in bytes.
+const MAX_FILE: u64 = 256 << 10;
+
+/// The file, or the reason that it is not shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(crate) enum FileOnDisk {
+    /// A text file.
+    Text { text: String },
+    /// There is no such file in the folders of the server.
+    Absent,
+    /// A file that is not shown.
+    Unreadable { reason: String },
+}
+
+impl FileOnDisk {
+    pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
+        Self::Unreadable { reason: reason.into() }
+    }
+}
+
+/// Reads files of one server.
+#[derive(Debug)]
+pub(crate) struct FileReader {
+    folders: ServerFolders,
+    /// Folders of the host itself, which are never shown.
+    private: Vec<PathBuf>,
+}
+
+impl FileReader {
+    pub(crate) fn new(folders: ServerFolders, private: Vec<PathBuf>) -> Self {
+        Self { folders, private }
+    }
+
+    /// Reads the file at this path of a call. Blocks.
+    pub(crate) fn read(&self, path: &str) -> FileOnDisk {
+        if self.folders.reachable.is_empty() {
+            return FileOnDisk::unreadable("the folders of this server are not known");
+        }
+        let path = Path::new(path);
+        if path.components().any(|part| part == Component::ParentDir) {
+            return FileOnDisk::unreadable("its path has a part `..`");
+        }
+        let mut is_below = false;
+        for folder in &self.folders.reachable {
+            // A path that leads nowhere is the common case: the file is new.
+            let Ok(folder) = fs::canonicalize(folder) else { continue };
+            let Some(below) = self.below(&folder, path) else { continue };
+            is_below = true;
+            if self.is_private(&folder.join(&below)) {
+                return FileOnDisk::unreadable("it is in a folder that is never shown");
+            }
+            match open_below(&folder, &below).and_then(|file| self.read_opened(file)) {
+                Ok(found) => return found,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return FileOnDisk::unreadable(describe(&error)),
+            }
+        }
+        match is_below {
+            true => FileOnDisk::Absent,
+            false => FileOnDisk::unreadable("it is outside the known folders of this server"),
+        }
+    }
+
+    /// Returns the path relative to a folder, or `None` if it is not below it.
+    fn below(&self, folder: &Path, path: &Path) -> Option<PathBuf> {
+        if !path.is_absolute() {
+            return Some(path.to_owned());
+        }
+        let below = |folder: &Path| path.strip_prefix(folder).ok().map(Path::to_owned);
+        // The folder may be named by a link, in the configuration and by the application.
+        below(folder).or_else(|| {
+            let mut known = self.folders.reachable.iter();
+            known
+                .find(|known| fs::canonicalize(known).is_ok_and(|real| real == folder))
+                .and_then(|one| below(one))
+        })
+    }
+
+    fn is_private(&self, path: &Path) -> bool {
+        let real = fs::canonicalize(path);
+        let is_under = |folder: &PathBuf| {
+            let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+            path.starts_with(&folder) || real.as_ref().is_ok_and(|real| real.starts_with(&folder))
+        };
+        self.folders.except.iter().chain(&self.private).any(is_under)
+    }
+
+    fn read_opened(&self, file: File) -> io::Result<FileOnDisk> {
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Ok(FileOnDisk::unreadable("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Ok(FileOnDisk::unreadable(format!("it is larger than {} KiB", MAX_FILE >> 10)));
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => FileOnDisk::Text { text },
+            _ => FileOnDisk::unreadable("it is not a text"),
+        })
+    }
+}
+
+/// Opens a file below a folder without leaving it, and without waiting for a pipe.
+fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
+    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened: OwnedFd = open_beneath(folder, below, flags)?;
+    Ok(File::from(opened))
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(folder: &Path, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    // The kernel follows the path, so that nobody exchanges a part of it in between.
+    let root = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(root, below, flags, Mode::empty(), resolve)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(folder: &Path, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let real = fs::canonicalize(folder.join(below))?;
+    if !real.starts_with(folder) {
+        return Err(io::Error::from(rustix::io::Errno::XDEV));
+    }
+    Ok(rustix::fs::open(&real, flags | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+fn describe(error: &io::Error) -> String {
+    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => {
+            "a link leads out of the folders of this server".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Disk {
+        folder: tempfile::TempDir,
+        reader: FileReader,
+    }
+
+    fn disk() -> Disk {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["open", "open/keys", "open/own", "closed"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        for name in ["open/notes.md", "open/keys/key", "open/own/state.db", "closed/secret"] {
+            fs::write(at(name), format!("the text of {name}")).unwrap();
+        }
+        let mut folders = ServerFolders::default();
+        folders.reachable = vec![at("open")];
+        folders.except = vec![at("open/keys")];
+        let reader = FileReader::new(folders, vec![at("open/own")]);
+        Disk { folder, reader }
+    }
+
+    impl Disk {
+        fn read(&self, name: &str) -> FileOnDisk {
+            self.reader.read(self.folder.path().join(name).to_str().unwrap())
+        }
+
+        fn reason(&self, name: &str) -> String {
+            match self.read(name) {
+                FileOnDisk::Unreadable { reason } => reason,
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_in_a_folder_of_the_server_is_read_by_any_of_its_names() {
+        let disk = disk();
+        let text = FileOnDisk::Text { text: "the text of open/notes.md".into() };
+        assert_eq!(disk.read("open/notes.md"), text);
+        assert_eq!(disk.reader.read("notes.md"), text);
+        symlink("notes.md", disk.folder.path().join("open/link.md")).unwrap();
+        assert_eq!(disk.read("open/link.md"), text, "a link within the folder");
+        assert_eq!(disk.read("open/new.md"), FileOnDisk::Absent);
+        assert_eq!(disk.reader.read("new/folder/x.md"), FileOnDisk::Absent);
+    }
+
+    #[test]
+    fn nothing_outside_the_folders_is_read() {
+        let disk = disk();
+        assert!(disk.reason("closed/secret").contains("outside"));
+        assert!(disk.reason("open/../closed/secret").contains(".."));
+        symlink("../closed/secret", disk.folder.path().join("open/out")).unwrap();
+        symlink(disk.folder.path().join("closed"), disk.folder.path().join("open/way")).unwrap();
+        for name in ["open/out", "open/way/secret"] {
+            assert!(disk.reason(name).contains("link"), "{name}");
+        }
+        for name in ["open/keys/key", "open/own/state.db"] {
+            assert!(disk.reason(name).contains("never shown"), "{name}");
+        }
+        symlink("keys", disk.folder.path().join("open/renamed")).unwrap();
+        assert!(disk.reason("open/renamed/key").contains("never shown"));
+        let nothing = FileReader::new(ServerFolders::default(), Vec::new());
+        assert!(matches!(nothing.read("/etc/hosts"), FileOnDisk::Unreadable { .. }));
+    }
+
+    #[test]
+    fn special_large_and_binary_files_are_not_read() {
+        let disk = disk();
+        let at = |name: &str| disk.folder.path().join("open").join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        fs::write(at("large"), vec![b'x'; usize::try_from(MAX_FILE).unwrap() + 1]).unwrap();
+        fs::write(at("binary"), [0xff, 0xfe]).unwrap();
+        fs::write(at("nul"), "a\0b").unwrap();
+        for (name, why) in [
+            ("open/pipe", "regular"),
+            ("open/keys/..", ".."),
+            ("open", "regular"),
+            ("open/large", "256 KiB"),
+            ("open/binary", "text"),
+            ("open/nul", "text"),
+        ] {
+            let reason = disk.reason(name);
+            assert!(reason.contains(why), "{name}: {reason}");
+        }
+    }
+}
