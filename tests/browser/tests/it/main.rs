@@ -9,6 +9,7 @@ mod deciding;
 mod home;
 mod newcomer;
 mod nodes;
+mod profiles;
 mod rules;
 mod sign_in;
 mod site;
