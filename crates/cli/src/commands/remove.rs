@@ -26,7 +26,7 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
             None => problem.hint("`hospes status` lists the servers"),
         });
     };
-    let profiles = profiles::configured(&[target.file.clone()]);
+    let profiles = profiles::configured(std::slice::from_ref(&target.file));
     let naming = profiles.iter().filter(|profile| profile.names(&server.name));
     let naming: Vec<&str> = naming.map(|profile| profile.name.as_str()).collect();
     let after = remove_server(&target.file, &target.text, &server.name).map_err(|error| {

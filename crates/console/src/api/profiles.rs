@@ -173,8 +173,8 @@ impl ProfileRequest {
 /// Returns an error unless every server that a profile names is there.
 fn check_servers(console: &Console, wanted: &ProfileRequest) -> Result<(), ApiError> {
     let known = server_names(console);
-    let named = wanted.servers.iter().flatten().chain(&wanted.exclude).chain(wanted.tools.keys());
-    for name in named.filter(|name| !known.contains(name)) {
+    let mut named = wanted.servers.iter().flatten().chain(&wanted.exclude).chain(wanted.tools.keys());
+    if let Some(name) = named.find(|name| !known.contains(name)) {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(meant) => format!("; did you mean `{meant}`?"),
             None => String::new(),

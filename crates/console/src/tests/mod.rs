@@ -4,6 +4,7 @@ mod approvals;
 mod definitions;
 mod door;
 mod parts;
+mod profiles;
 mod tool_calls;
 
 use std::net::SocketAddr;

@@ -292,7 +292,7 @@ pub(super) fn check_profiles(
         for (name, at, field) in profile.names {
             let is_known = servers.contains(&name.as_str());
             let is_filter = field.contains(".tools.");
-            if is_known && !(is_filter && !config.includes(&name)) {
+            if is_known && (!is_filter || config.includes(&name)) {
                 continue;
             }
             let (expected, shown): (_, Vec<&str>) = match is_known {

@@ -12,6 +12,7 @@ mod home;
 mod newcomer;
 mod nodes;
 mod onboarding;
+mod profiles;
 mod rules;
 mod sign_in;
 mod site;
