@@ -119,7 +119,7 @@ fn compose(now: Timestamp, pending: &[Approval]) -> Notification {
 /// Describes an approval in the words of its card: who does what to which thing. Of a path only the last part is named.
 fn describe(approval: &Approval) -> String {
     let sentence = ApprovalSentence::of(approval);
-    format!("{}: {} ({})", clean(&sentence.who), sentence.render_brief(clean), clean(&approval.server))
+    format!("{}: {}", clean(&sentence.who), sentence.render_notice(clean))
 }
 
 /// Makes hidden characters visible and cuts a name, so that it can neither imitate nor push out other text.
@@ -202,7 +202,7 @@ mod tests {
         let NotificationStep::Show(shown) = plan.next(at(10), &pending, None) else { panic!("not shown") };
         assert_eq!(shown.summary, "Hospes: 5 calls wait for you");
         let lines: Vec<&str> = shown.body.lines().collect();
-        assert_eq!(lines, [&["mail: open a page · secret.example (mail)"; 3][..], &["and 2 more"]].concat());
+        assert_eq!(lines, [&["mail: open a page · secret.example"; 3][..], &["and 2 more"]].concat());
         assert_eq!(shown.lifetime, Duration::from_secs(90));
     }
 

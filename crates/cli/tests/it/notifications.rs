@@ -133,7 +133,7 @@ fn what_waits_is_one_notification_that_leads_to_the_console_and_decides_nothing(
         panic!("closed")
     };
     assert_eq!((replaces, summary.as_str()), (0, "Hospes: 1 call waits for you"));
-    assert!(body.contains("call greet (one)"), "{body}");
+    assert!(body.contains("call · greet of one"), "{body}");
     assert!(!body.contains("secret") && !body.contains("prose"), "{body}");
     assert_eq!(actions, ["default", "Look", "look", "Look"]);
 

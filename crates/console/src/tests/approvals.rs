@@ -43,6 +43,15 @@ async fn a_call_waits_for_the_console_and_goes_as_it_was_edited() {
     assert_eq!(approval["card"]["kind"], "call");
     assert_eq!(approval["card"]["arguments"], json!({ "path": "/a", "text": "x" }));
     assert_eq!(approval["card"]["input_schema"]["properties"]["path"]["type"], "string");
+    let said = &approval["sentence"];
+    assert_eq!((&said["verb"], &said["targets"]), (&json!("write"), &json!(["/a"])), "{said}");
+    assert_eq!(said["amount"], "1 line, 1 byte");
+    assert_eq!(approval["content"]["kind"], "write");
+    let signs = browser.get(&format!("{}/signs", path(&approval))).await.json();
+    assert_eq!(signs["signs"], json!(["First call of write of notes"]));
+    // The folders of this server are not known, so nothing of the disk is shown.
+    let file = browser.get(&format!("{}/file", path(&approval))).await.json();
+    assert_eq!(file["state"], "unreadable", "{file}");
     let wrong = json!({ "decision": "allow", "edited": { "path": 7 } });
     assert_eq!(browser.post(&path(&approval), wrong).await.code(), "edit");
     for nonsense in [json!({}), json!({ "decision": "maybe" }), json!({ "decision": "allow", "x": 1 })] {

@@ -49,6 +49,8 @@ pub struct ApprovalSentence {
     pub targets: Vec<String>,
     /// Number of further targets.
     pub more_targets: usize,
+    /// True if an argument stands in for a target, because nothing says which arguments name the targets of the tool.
+    pub is_guessed: bool,
     /// Amount: "+3 −1 lines". Empty if there is none.
     pub amount: String,
     /// Tool and server: "write_file of files". Empty if the sentence names them itself.
@@ -116,6 +118,7 @@ impl ApprovalSentence {
         let (mut verb, mut preposition) =
             (lower_first(&summary.verb), known_preposition(&summary.preposition));
         let (mut targets, more_targets) = (summary.targets.clone(), summary.more_targets);
+        let mut is_guessed = false;
         match &content {
             CallContent::Edit { .. } if summary.verb == "Write" => (verb, preposition) = ("edit".into(), ""),
             CallContent::Write { .. } if summary.verb == "Write" => preposition = "",
@@ -126,6 +129,7 @@ impl ApprovalSentence {
             && let Some((before, value)) = telling_argument(&arguments)
         {
             targets.push(value);
+            is_guessed = true;
             preposition = if before.is_empty() && summary.verb == "Write" { "" } else { before };
         }
         let is_vague = VAGUE_VERBS.contains(&&*summary.verb) && targets.is_empty();
@@ -135,7 +139,8 @@ impl ApprovalSentence {
         }
         let origin = if is_vague { String::new() } else { name };
         let amount = content.amount();
-        Self { who, modal: "wants to", verb: verb.into(), preposition, targets, more_targets, amount, origin }
+        let verb = verb.into();
+        Self { who, modal: "wants to", verb, preposition, targets, more_targets, is_guessed, amount, origin }
     }
 
     /// Returns the sentence as text: "Cursor wants to edit notes.md: +3 −1 lines (edit_file of files)". `show` makes
@@ -158,6 +163,16 @@ impl ApprovalSentence {
             text.push_str(&format!(" ({})", show(&self.origin)));
         }
         text
+    }
+
+    /// Returns what a notification says, which others may read: "edit · notes.md", or the tool where an argument stands in
+    /// for the target.
+    #[must_use]
+    pub fn render_notice(&self, show: impl Fn(&str) -> String) -> String {
+        match self.is_guessed {
+            true => format!("call · {}", show(&self.origin)),
+            false => self.render_brief(show),
+        }
     }
 
     /// Returns what a list says: "edit · notes.md". Of a path only the last part is left.
@@ -224,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    fn sentence(application: Option<&str>, card: Value) -> ApprovalSentence {
+    fn sentence(application: Option<&str>, card: &Value) -> ApprovalSentence {
         let approval = json!({
             "id": "a", "asked_at": "2026-11-27T09:00:00Z", "expires_at": "2026-11-27T09:02:00Z", "state": "open",
             "server": "files", "application": application,
@@ -233,26 +248,26 @@ mod tests {
         ApprovalSentence::of(&serde_json::from_value(approval).unwrap())
     }
 
-    fn call(name: &str, summary: Value, arguments: Value) -> ApprovalSentence {
+    fn call(name: &str, summary: &Value, arguments: &Value) -> ApprovalSentence {
         let card = json!({ "kind": "call", "what": "tool", "name": name, "summary": summary,
             "arguments": arguments, "because": "a rule" });
-        sentence(Some("Cursor"), card)
+        sentence(Some("Cursor"), &card)
     }
 
     #[test]
     fn a_call_is_who_what_to_which_thing_and_how_much() {
         let edit = call(
             "edit_file",
-            json!({ "verb": "Write", "preposition": "to", "targets": ["/srv/notes.md"] }),
-            json!({ "path": "/srv/notes.md", "edits": [{ "oldText": "a", "newText": "b\nc" }] }),
+            &json!({ "verb": "Write", "preposition": "to", "targets": ["/srv/notes.md"] }),
+            &json!({ "path": "/srv/notes.md", "edits": [{ "oldText": "a", "newText": "b\nc" }] }),
         );
         let text = "Cursor wants to edit /srv/notes.md: +2 −1 lines (edit_file of files)";
         assert_eq!(edit.render(str::to_owned), text);
         assert_eq!(edit.render_brief(str::to_owned), "edit · notes.md");
         let mail = call(
             "send",
-            json!({ "verb": "Send a message", "preposition": "to", "targets": ["a@x.example"], "more_targets": 2 }),
-            json!({ "to": "a@x.example", "body": "Hello" }),
+            &json!({ "verb": "Send a message", "preposition": "to", "targets": ["a@x.example"], "more_targets": 2 }),
+            &json!({ "to": "a@x.example", "body": "Hello" }),
         );
         assert_eq!(
             mail.render(str::to_owned),
@@ -265,21 +280,22 @@ mod tests {
         let vague = json!({ "verb": "Make a change", "preposition": "at" });
         let run = call(
             "sh",
-            json!({ "verb": "Run code", "preposition": "on" }),
-            json!({ "command": ["npm", "test"] }),
+            &json!({ "verb": "Run code", "preposition": "on" }),
+            &json!({ "command": ["npm", "test"] }),
         );
         assert_eq!(run.render(str::to_owned), "Cursor wants to run code with npm test (sh of files)");
-        let other = call("frobnicate", vague.clone(), json!({ "depth": 3 }));
+        let other = call("frobnicate", &vague, &json!({ "depth": 3 }));
         assert_eq!(other.render(str::to_owned), "Cursor wants to call frobnicate of files");
         assert_eq!(other.render_brief(str::to_owned), "call · frobnicate of files");
-        let named = call("frobnicate", vague, json!({ "path": "/a/b" }));
+        let named = call("frobnicate", &vague, &json!({ "path": "/a/b" }));
         assert_eq!(named.render_brief(str::to_owned), "make a change · b");
+        assert_eq!(named.render_notice(str::to_owned), "call · frobnicate of files");
     }
 
     /// What an application and a server choose cannot hide, and a part is never longer than the viewer wants.
     #[test]
     fn parts_of_others_are_shown_as_the_viewer_says() {
-        let call = call("x\u{202e}", json!({ "verb": "Delete", "targets": ["/a\u{200b}b"] }), json!({}));
+        let call = call("x\u{202e}", &json!({ "verb": "Delete", "targets": ["/a\u{200b}b"] }), &json!({}));
         let text = call.render(hospes_policy::visible_line);
         assert!(text.contains("x\\u{202e} of files") && text.contains("/a\\u{200b}b"), "{text}");
     }
@@ -288,10 +304,10 @@ mod tests {
     fn every_kind_of_card_has_a_sentence() {
         let url =
             json!({ "kind": "url", "url": "https://a.example/t", "host": "a.example", "message": "prose" });
-        assert_eq!(sentence(None, url).render(str::to_owned), "files asks you to open a page at a.example");
+        assert_eq!(sentence(None, &url).render(str::to_owned), "files asks you to open a page at a.example");
         let result = json!({ "kind": "result", "what": "tool", "name": "read", "arguments": {}, "result": {}, "because": "r" });
         assert_eq!(
-            sentence(None, result).render(str::to_owned),
+            sentence(None, &result).render(str::to_owned),
             "an application is to get the result of read of files"
         );
     }
