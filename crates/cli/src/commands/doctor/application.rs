@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use hospes_host::config::applications::{Application, ApplicationFile, ApplicationFolders, SystemKind};
+use hospes_host::config::applications::{
+    Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
+};
 use hospes_host::config::{ConfigLoader, ServerConfig, ServerTransport};
 
-use super::check::{A01, A02, A03, A04, DoctorChain, DoctorFinding};
+use super::check::{A01, A02, A03, A04, A05, A06, DoctorChain, DoctorFinding};
 use crate::paths::{self, display_path};
 
 /// Checks an application. `None` if it has no file here, unless it was asked for, or no entry of Hospes.
@@ -13,7 +15,7 @@ pub(super) fn check(application: &'static Application, is_named: bool) -> Option
     let mut chain = DoctorChain::new(application.id);
     let home = std::env::home_dir()?;
     let variable = |name: &str| std::env::var(name).ok();
-    let folders = ApplicationFolders::new(SystemKind::current(), home, variable);
+    let mut folders = ApplicationFolders::new(SystemKind::current(), home, variable);
     let mut places = folders.paths(application);
     places.retain(|place| place.path.is_file());
     let Some(file) = places.first() else {
@@ -51,7 +53,60 @@ pub(super) fn check(application: &'static Application, is_named: bool) -> Option
     };
     chain.ok(&A03, format!("entry `{}`", entry.name));
     program(entry, application, &mut chain);
+    packaged(&folders, file, &mut chain);
+    if let Ok(project) = std::env::current_dir() {
+        folders = folders.project(project);
+        shadowed(&folders, file, &entry.name, &mut chain);
+    }
     Some(chain)
+}
+
+/// Checks that a packaged application reads the file. It ignores the one outside of its package without a word.
+fn packaged(folders: &ApplicationFolders<'_>, file: &ApplicationFile, chain: &mut DoctorChain) {
+    let packages = folders.packaged(file.application);
+    let name = file.application.name;
+    match packages.as_slice() {
+        [] => {}
+        [_] if packages.iter().any(|package| package.path == file.path) => chain.ok(&A05, ""),
+        [package] => {
+            let finding =
+                DoctorFinding::new(format!("{name} is packaged, and reads {}", display_path(&package.path)))
+                    .why(format!("the entry is in {}, which it ignores", display_path(&file.path)))
+                    .mend(format!("hospes disconnect {0}; hospes connect {0}", file.application.id));
+            chain.fail(&A05, finding, &[]);
+        }
+        several => {
+            let places: Vec<String> = several.iter().map(|package| display_path(&package.path)).collect();
+            let finding =
+                DoctorFinding::new(format!("there are several packages of {name}: {}", places.join(", ")))
+                    .why("only one of them runs, and reads its own file")
+                    .mend(format!(
+                        "remove the packages that are not used; or: hospes connect {}",
+                        file.application.id
+                    ));
+            chain.warn(&A05, finding);
+        }
+    }
+}
+
+/// Checks that no file of the project has an entry of the same name, which would be used instead.
+fn shadowed(folders: &ApplicationFolders<'_>, file: &ApplicationFile, entry: &str, chain: &mut DoctorChain) {
+    if file.scope == PlaceScope::Project {
+        return;
+    }
+    let mut places = folders.paths(file.application);
+    places.retain(|place| place.scope == PlaceScope::Project && place.path.is_file());
+    let has_entry = |place: &&ApplicationFile| {
+        read(place)
+            .is_ok_and(|servers| servers.iter().any(|server| server.name == entry && !is_hospes(server)))
+    };
+    let Some(other) = places.iter().find(has_entry) else { return chain.ok(&A06, "") };
+    let shown = display_path(&other.path);
+    let finding =
+        DoctorFinding::new(format!("{shown} has another server `{entry}`, which wins in this folder"))
+            .why(format!("{} prefers the project's file to yours", file.application.name))
+            .mend(format!("rename or remove `{entry}` in {shown}"));
+    chain.warn(&A06, finding);
 }
 
 fn read(file: &ApplicationFile) -> Result<Vec<ServerConfig>, String> {
@@ -97,5 +152,39 @@ fn program(entry: &ServerConfig, application: &Application, chain: &mut DoctorCh
                 .mend(mend);
             chain.fail(&A04, finding, &[]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::check::CheckStatus;
+
+    #[test]
+    fn an_entry_outside_of_the_package_of_an_application_is_a_fault() {
+        let home = tempfile::tempdir().unwrap();
+        let application = Application::find("claude-desktop").unwrap();
+        let at = |path: &str| home.path().join(path);
+        let data = |name: &str| match name {
+            "APPDATA" => Some(at("roaming").to_string_lossy().into_owned()),
+            "LOCALAPPDATA" => Some(at("local").to_string_lossy().into_owned()),
+            _ => None,
+        };
+        let folders = ApplicationFolders::new(SystemKind::Windows, home.path(), data);
+        let status = |path: &Path| {
+            let mut file = folders.file_to_edit(application, PlaceScope::User).unwrap();
+            file.path = path.to_owned();
+            let mut chain = DoctorChain::new("claude-desktop");
+            packaged(&folders, &file, &mut chain);
+            chain.checks.first().map(|check| check.status)
+        };
+        let outside = at("roaming/Claude/claude_desktop_config.json");
+        assert_eq!(status(&outside), None, "it is not packaged");
+        std::fs::create_dir_all(at("local/Packages/Claude_one/LocalCache/Roaming/Claude")).unwrap();
+        assert_eq!(status(&outside), Some(CheckStatus::Fault));
+        let inside = folders.packaged(application)[0].path.clone();
+        assert_eq!(status(&inside), Some(CheckStatus::Ok));
+        std::fs::create_dir_all(at("local/Packages/Claude_two/LocalCache/Roaming/Claude")).unwrap();
+        assert_eq!(status(&inside), Some(CheckStatus::Warning), "which one runs is not known");
     }
 }
