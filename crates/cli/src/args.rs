@@ -37,7 +37,7 @@ pub(crate) use self::serve::{BuiltinCommand, ServeArgs};
 pub(crate) use self::system::{
     CompletionShell, CompletionsArgs, LogsArgs, ManArgs, ServiceCommand, ServiceInstallArgs,
 };
-pub(crate) use self::values::application_name;
+pub(crate) use self::values::{application_name, is_server_name};
 
 /// Hosts your MCP servers behind one endpoint for your AI applications.
 ///

@@ -5,6 +5,7 @@ use std::path::Path;
 use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
+use hospes_host::config::connect::ENTRY_NAME;
 use hospes_host::config::{ConfigLoader, ServerConfig, ServerTransport};
 
 use super::check::{A01, A02, A03, A04, A05, A06, DoctorChain, DoctorFinding};
@@ -125,7 +126,11 @@ fn is_hospes(server: &ServerConfig) -> bool {
                 && stdio.args.iter().any(|arg| arg.reveal() == "stdio")
         }
         ServerTransport::Http(http) => {
-            paths::list_host_notes().iter().any(|(_, note)| note.endpoint == http.url.reveal().as_str())
+            // Without a running host, only the name says so.
+            server.name == ENTRY_NAME
+                || paths::list_host_notes()
+                    .iter()
+                    .any(|(_, note)| note.endpoint == http.url.reveal().as_str())
         }
         _ => false,
     }

@@ -68,7 +68,9 @@ pub(super) async fn running(endpoint: &str, status: &UpstreamStatus, args: &Doct
     chain.ok(&S04, status.revision.as_deref().unwrap_or_default());
     chain.ok(&T01, many_tools(status.tools));
     for warning in &status.warnings {
-        chain.warn(&T01, DoctorFinding::new(warning.as_str()).mend(format!("hospes logs {}", status.name)));
+        // A server whose definitions wait for a decision is as well as it can be until then.
+        let command = if warning.contains("accept") { "hospes pins show" } else { "hospes logs" };
+        chain.warn(&T01, DoctorFinding::new(warning.as_str()).mend(format!("{command} {}", status.name)));
     }
     let Some(tool) = args.call.as_deref() else { return chain };
     let token = paths::list_host_notes().into_iter().find(|(_, note)| note.endpoint == endpoint);
