@@ -41,6 +41,7 @@ pub(crate) use self::system::{
 };
 #[cfg(unix)]
 pub(crate) use self::values::application_name;
+pub(crate) use self::values::is_server_name;
 
 /// Hosts your MCP servers behind one endpoint for your AI applications.
 ///

@@ -6,6 +6,7 @@ use hospes_auth::Seed;
 use hospes_host::callers::{CallerMiddleware, CallerRule};
 use hospes_host::config::AllowedCallers;
 
+use crate::commands::connect::application_tokens;
 use crate::exit::{CliError, CliResult};
 use crate::output::CliOutput;
 use crate::paths;
@@ -42,11 +43,11 @@ pub(crate) fn caller_check(
     };
     // Also with `SameUser`, because programs of other users may show the token instead.
     let token = endpoint_token()?;
-    Ok(Some(CallerCheck {
-        front: CallerMiddleware::new(rule, bound, &token),
-        token,
-        is_wanted: rule == CallerRule::Token,
-    }))
+    let mut front = CallerMiddleware::new(rule, bound, &token);
+    if let Some(tokens) = application_tokens() {
+        front = front.application_tokens(tokens);
+    }
+    Ok(Some(CallerCheck { front, token, is_wanted: rule == CallerRule::Token }))
 }
 
 /// Returns the endpoint's token, which is created once and stored. Without a folder for it, the token is valid for this

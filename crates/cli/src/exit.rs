@@ -10,6 +10,8 @@ use hospes::client::{CallError, ConnectError};
 pub(crate) enum FailureCode {
     /// Wrong usage, an invalid file, or any failure without a code of its own.
     Usage = 1,
+    /// Only warnings; `hospes doctor` alone ends so.
+    Warnings = 2,
     /// Sign-in is required.
     Unauthorized = 3,
     /// The server or host cannot be reached.
@@ -22,6 +24,7 @@ impl FailureCode {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Usage => "usage",
+            Self::Warnings => "warnings",
             Self::Unauthorized => "auth_required",
             Self::Unreachable => "unreachable",
             Self::Tool => "tool_error",

@@ -138,6 +138,11 @@ pub(crate) fn decision_tokens() -> Option<PathBuf> {
     Some(folder(FolderKind::State)?.join("decision-tokens.json"))
 }
 
+/// Returns the path of the tokens with which single applications use the endpoint.
+pub(crate) fn application_tokens() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/application-tokens.json"))
+}
+
 /// Reads a secret from a file that only its owner can read. Creates the file if it does not exist.
 pub(crate) fn read_or_create_secret(
     file: &Path,

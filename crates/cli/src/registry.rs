@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hospes_registry::{DEFAULT_REGISTRY, RegistryClient, RegistryError};
+use hospes_registry::{DEFAULT_REGISTRY, PackageRegistries, RegistryClient, RegistryError};
 
 use crate::args::RegistryOptions;
 use crate::exit::{CliError, CliResult, FailureCode};
@@ -13,6 +13,19 @@ use crate::paths;
 pub(crate) fn open_registry(options: &RegistryOptions) -> CliResult<RegistryClient> {
     let url = options.registry.as_deref().filter(|url| !url.is_empty()).unwrap_or(DEFAULT_REGISTRY);
     RegistryClient::new(url, paths::registry_cache()).map_err(CliError::from)
+}
+
+/// Returns the package registries that launchers use: a mirror is named by their own variables.
+pub(crate) fn launcher_registries(variable: impl Fn(&str) -> Option<String>) -> PackageRegistries {
+    let mut registries = PackageRegistries::default();
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if let Some(npm) = variable("npm_config_registry").or_else(|| variable("NPM_CONFIG_REGISTRY")) {
+        registries.npm = npm;
+    }
+    if let Some(index) = variable("UV_DEFAULT_INDEX") {
+        registries.pypi = index.trim_end_matches('/').trim_end_matches("/simple").to_owned();
+    }
+    registries
 }
 
 impl From<RegistryError> for CliError {

@@ -5,7 +5,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste, read};
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange, poll, read,
+};
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use crossterm::{cursor, execute};
 use parking_lot::Mutex;
@@ -116,11 +118,11 @@ pub(crate) fn without_screen<T>(work: impl FnOnce() -> T) -> T {
 }
 
 fn write_entering(out: &mut impl Write) -> io::Result<()> {
-    execute!(out, EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+    execute!(out, EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange, cursor::Hide)
 }
 
 fn write_leaving(out: &mut impl Write) -> io::Result<()> {
-    execute!(out, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show)
+    execute!(out, DisableFocusChange, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show)
 }
 
 /// Installs a hook that restores the terminal before the message of a panic is printed.

@@ -76,6 +76,23 @@ export function query(wanted) {
 
 const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "models", "calls"];
 
+/** Tells the host whether this window has the focus, so that nobody is notified of what they see. */
+export function reportFocus() {
+  const name = [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  let told;
+  const tell = (again, isGone = false) => {
+    const focused = !isGone && document.hasFocus() && document.visibilityState === "visible";
+    if (focused === told && !again) return;
+    told = focused;
+    // Without the host there is nobody to notify; with the next stream it is told again.
+    post("focus", { window: name, focused }).catch(() => {});
+  };
+  for (const event of ["focus", "blur", "pageshow"]) addEventListener(event, () => tell(false));
+  addEventListener("pagehide", () => tell(false, true));
+  document.addEventListener("visibilitychange", () => tell(false));
+  return () => tell(true);
+}
+
 /** The stream of events itself. `over` is called when it cannot be had any more. */
 function listen(heard, linked, over) {
   const open = () => {

@@ -1,6 +1,6 @@
 // The frame: which page is shown, what is new, light and dark.
 
-import { follow, get } from "./api.js";
+import { follow, get, reportFocus } from "./api.js";
 import { h, patch, toast } from "./dom.js";
 import { help, setPageKeys, setPages } from "./keys.js";
 import { head } from "./parts.js";
@@ -165,7 +165,10 @@ function linked(isThere) {
   wasAway = !isThere;
 }
 
+const tellFocus = reportFocus();
+
 function heard(topic) {
+  if (topic === "hello") tellFocus();
   for (const one of every) if (one.heard && (topic === "hello" || (one.hears ?? one.topics).includes(topic))) one.heard(app, topic);
   if (page && (topic === "hello" ? data !== undefined : page.topics.includes(topic))) load();
 }

@@ -1,9 +1,14 @@
 //! Notifications that something has changed, without the change itself.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
+
+/// Maximum number of windows whose focus is remembered.
+const MAX_WINDOWS: usize = 64;
 
 /// Subject of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,11 +43,71 @@ impl EventTopic {
 pub(crate) struct ConsoleEvents {
     sessions: watch::Sender<u64>,
     streams: Arc<AtomicUsize>,
+    focus: Arc<PageFocus>,
+}
+
+/// Windows of browsers in which a page of the console has the focus.
+#[derive(Debug)]
+pub(crate) struct PageFocus {
+    pages: Mutex<FocusedPages>,
+    is_any: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct FocusedPages {
+    windows: HashSet<String>,
+    /// Number of open streams of browsers.
+    streams: usize,
+}
+
+impl Default for PageFocus {
+    fn default() -> Self {
+        Self { pages: Mutex::default(), is_any: watch::Sender::new(false) }
+    }
+}
+
+impl PageFocus {
+    /// Remembers that a window has the focus, or lost it.
+    pub(crate) fn set(&self, window: String, is_focused: bool) {
+        let mut pages = self.pages.lock();
+        if !is_focused {
+            pages.windows.remove(&window);
+        } else if pages.streams > 0 && pages.windows.len() < MAX_WINDOWS {
+            // Without a stream nobody would notice that the window is gone.
+            pages.windows.insert(window);
+        }
+        self.publish(&pages);
+    }
+
+    /// Counts a stream of a browser until the returned value is dropped. With the last one, no window is left.
+    pub(crate) fn open_stream(self: &Arc<Self>) -> PageStream {
+        self.pages.lock().streams += 1;
+        PageStream(Arc::clone(self))
+    }
+
+    fn publish(&self, pages: &FocusedPages) {
+        let is_any = !pages.windows.is_empty();
+        self.is_any.send_if_modified(|known| std::mem::replace(known, is_any) != is_any);
+    }
+}
+
+/// An open stream of a browser.
+pub(crate) struct PageStream(Arc<PageFocus>);
+
+impl Drop for PageStream {
+    fn drop(&mut self) {
+        let mut pages = self.0.pages.lock();
+        pages.streams -= 1;
+        if pages.streams == 0 {
+            pages.windows.clear();
+        }
+        self.0.publish(&pages);
+    }
 }
 
 impl Default for ConsoleEvents {
     fn default() -> Self {
-        Self { sessions: watch::Sender::new(0), streams: Arc::default() }
+        Self { sessions: watch::Sender::new(0), streams: Arc::default(), focus: Arc::default() }
     }
 }
 
@@ -53,6 +118,16 @@ impl ConsoleEvents {
 
     pub(crate) fn sessions(&self) -> watch::Receiver<u64> {
         self.sessions.subscribe()
+    }
+
+    /// Returns the focus of the pages.
+    pub(crate) fn focus(&self) -> &Arc<PageFocus> {
+        &self.focus
+    }
+
+    /// Returns whether a page has the focus, as it changes.
+    pub(crate) fn is_focused(&self) -> watch::Receiver<bool> {
+        self.focus.is_any.subscribe()
     }
 
     /// Reserves one of at most `most` open streams. Returns `None` if all of them are in use.
@@ -70,5 +145,33 @@ pub(crate) struct StreamPermit(Arc<AtomicUsize>);
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_focus_of_pages_ends_with_their_windows_and_with_their_stream() {
+        let events = ConsoleEvents::default();
+        let seen = events.is_focused();
+        let is_focused = || *seen.borrow();
+        events.focus().set("early".to_owned(), true);
+        assert!(!is_focused(), "without a stream the window may be gone");
+        let (one, two) = (events.focus().open_stream(), events.focus().open_stream());
+        events.focus().set("a".to_owned(), true);
+        events.focus().set("b".to_owned(), true);
+        events.focus().set("a".to_owned(), false);
+        assert!(is_focused(), "the other window has it");
+        drop(one);
+        assert!(is_focused());
+        drop(two);
+        assert!(!is_focused());
+        let _stream = events.focus().open_stream();
+        for window in 0..MAX_WINDOWS + 5 {
+            events.focus().set(window.to_string(), true);
+        }
+        assert_eq!(events.focus().pages.lock().windows.len(), MAX_WINDOWS);
     }
 }

@@ -107,6 +107,12 @@ impl ConsoleServer {
         format!("http://{}", self.address)
     }
 
+    /// Returns whether a page of the console has the focus, as it changes.
+    #[must_use]
+    pub fn is_focused(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.console.news().is_focused()
+    }
+
     /// Creates a link that signs in one browser.
     #[must_use]
     pub fn link(&self) -> ConsoleLink {

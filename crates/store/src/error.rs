@@ -20,6 +20,14 @@ pub enum StoreError {
     /// The file was written by a newer version of this program.
     #[error("{} was written by a newer version of hospes", .0.display())]
     Newer(PathBuf),
+    /// SQLite's check of the file found damage.
+    #[error("{} is damaged: {found}", .file.display())]
+    Damaged {
+        /// Path of the database.
+        file: PathBuf,
+        /// First fault that the check reports.
+        found: String,
+    },
     /// A file beside the database cannot be read or created.
     #[error("cannot access {}", .file.display())]
     File {

@@ -63,6 +63,22 @@ pub(crate) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// Opens an existing database for reading, and checks that it is neither damaged nor newer than `steps` steps. Changes
+/// nothing.
+pub(crate) fn examine(file: &Path, steps: usize) -> Result<Connection, StoreError> {
+    let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
+    let connection = open_read_only(file).map_err(database)?;
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(database)?;
+    if usize::try_from(version).map_or(true, |version| version > steps) {
+        return Err(StoreError::Newer(file.to_owned()));
+    }
+    // The first fault is enough, and the check ends with it.
+    let found: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(database)?;
+    if found == "ok" { Ok(connection) } else { Err(StoreError::Damaged { file: file.to_owned(), found }) }
+}
+
 /// Migrates the database. Returns false if it is newer than the steps.
 fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool> {
     connection.busy_timeout(BUSY_TIMEOUT)?;

@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use hospes_host::config::applications::APPLICATIONS;
 
-use super::values::profile_name;
+use super::values::{is_server_name, profile_name};
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
 /// Options of `hospes import`.
@@ -23,6 +23,9 @@ pub(crate) struct ImportArgs {
     /// user's servers that are new]
     #[arg(short, long = "server", value_name = "NAME")]
     pub(crate) servers: Vec<String>,
+    /// Import a server under another name: NAME=NEW, or APP:NAME=NEW. May be repeated
+    #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
+    pub(crate) rename: Vec<(String, String)>,
     /// Import the servers of the project's files too, which may come from others
     #[arg(long)]
     pub(crate) project: bool,
@@ -47,6 +50,7 @@ the configuration refers to them as ${secret:NAME}.
   hospes import                                  all that is found; asks before it changes anything
   hospes import --dry-run cursor                 what Cursor has
   hospes import --yes --server cursor:github     one server, the one that Cursor has
+  hospes import --yes --rename github=github2    under another name, because this one is taken
   hospes import --yes ./mcp.json                 a file";
 
 /// Options of `hospes connect`.
@@ -62,6 +66,10 @@ pub(crate) struct ConnectApplicationArgs {
     /// Give the application the servers and tools of this profile only
     #[arg(long, value_name = "NAME", requires = "application", value_parser = profile_name, add = crate::completion::profiles())]
     pub(crate) profile: Option<String>,
+    /// Write the URL of the endpoint instead of a command. If the endpoint asks for a token, the application gets one of
+    /// its own, which `disconnect` revokes
+    #[arg(long, requires = "application")]
+    pub(crate) http: bool,
     /// Print the change as a diff, and change nothing
     #[arg(long, requires = "application")]
     pub(crate) dry_run: bool,
@@ -146,6 +154,14 @@ pub(crate) struct SecretRemoveArgs {
     /// Name of the secret
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+}
+
+/// Reads a pair of names.
+fn renaming(text: &str) -> Result<(String, String), &'static str> {
+    // A name in a file of an application may have `=`; the new one has none.
+    let names = text.rsplit_once('=').filter(|(old, new)| !old.is_empty() && is_server_name(new));
+    let names = names.map(|(old, new)| (old.to_owned(), new.to_owned()));
+    names.ok_or("expected OLD=NEW, where NEW has up to 64 letters, digits, `-`, `_` or `.`")
 }
 
 /// Returns the parser for the form of an application.

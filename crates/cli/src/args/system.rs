@@ -64,9 +64,37 @@ pub(crate) struct LogsArgs {
     /// Only lines since a timestamp (2026-06-01T12:00:00Z), a date, or a duration ago (2h, 3d)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) since: Option<jiff::Timestamp>,
+    /// Least important level of the lines. Lines of servers on standard error have no level, and count as `info`
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub(crate) level: Option<LogLevel>,
     /// Maximum number of earlier lines: the last ones
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100, value_parser = line_count)]
     pub(crate) lines: usize,
+}
+
+/// Level of a line of the log, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    /// Returns true if lines of `level`, as the log has it, are at least as important as this.
+    pub(crate) fn includes(self, level: &str) -> bool {
+        let level = match level {
+            "error" => Self::Error,
+            "warn" => Self::Warn,
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            // Also `stderr`: what a server writes may be anything.
+            _ => Self::Info,
+        };
+        level <= self
+    }
 }
 
 const LOGS_HELP: &str = "\
@@ -75,6 +103,7 @@ With --json each line is an object.
 
   hospes logs                      the last lines of all hosts and servers
   hospes logs mail --since 1h      those of one server
+  hospes logs --level warn         only warnings and errors
   hospes logs --follow --lines 0   only what happens from now on";
 
 fn line_count(text: &str) -> Result<usize, &'static str> {

@@ -4,11 +4,19 @@ use std::time::Duration;
 
 use hospes_host::config::{PROFILE_NAME_FORM, is_profile_name};
 
+/// Returns true if a text can be the name of a server.
+pub(crate) fn is_server_name(text: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain)
+}
+
 /// Reads the name of an application, which is shown and recorded.
 pub(crate) fn application_name(text: &str) -> Result<String, &'static str> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);
-    if is_name { Ok(text.to_owned()) } else { Err("expected up to 64 letters, digits, `-`, `_` or `.`") }
+    if is_server_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected up to 64 letters, digits, `-`, `_` or `.`")
+    }
 }
 
 /// Reads the name of a profile.

@@ -1,23 +1,30 @@
 //! `hospes connect` and `hospes disconnect`: adds Hospes to the configuration of an application, and removes it.
 
 mod diff;
+mod endpoint;
 mod journal;
+mod list;
+mod state_file;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hospes_console::ConnectedApplication;
 use hospes_host::config::applications::{
-    APPLICATIONS, Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
+    Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntryState};
-use serde_json::{Value, json};
+use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState};
+use serde_json::json;
 
+use self::endpoint::EndpointEntry;
+pub(crate) use self::endpoint::tokens as application_tokens;
 use self::journal::{ConnectionRecord, records};
+pub(super) use self::list::found_applications;
+use self::list::{list, state};
+use super::application_package::choose_package;
 use super::file_replace::{read_text, replace};
 use crate::args::{ConnectApplicationArgs, DisconnectArgs};
 use crate::exit::{CliError, CliResult};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable};
+use crate::output::{self, CliOutput, DIM, paint, printable};
 use crate::{paths, profiles};
 
 pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult {
@@ -25,7 +32,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     if let Some(profile) = &args.profile {
         profiles::find(profile, &profiles::configured(&[]))?;
     }
-    let file = find_file(id, args.project)?;
+    let file = find_file(id, args.project, output)?;
     if let Some(record) = other_profile(&file, args.profile.as_deref()) {
         return change_profile(args, &record, output);
     }
@@ -33,8 +40,14 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     let is_new = !file.path.exists();
     let before = read(&file)?;
     let profile = args.profile.as_deref();
-    let entry = entry_of(file.application, &before, profile)?;
-    let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{}", entry.snippet()));
+    let known = records().into_iter().find(|record| record.is_of(&file) && record.file == file.path);
+    let mut endpoint = match known.and_then(|record| record.endpoint) {
+        Some(endpoint) => Some(endpoint),
+        None => endpoint::wanted(args, &file)?,
+    };
+    let mut entry = entry_of(file.application, &before, profile, endpoint.as_ref())?;
+    let snippet = entry.snippet();
+    let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{snippet}"));
     let invalid = |error: hospes_host::config::connect::EditEntryError| {
         CliError::usage(format!("cannot add Hospes to {place}; it was not changed")).with_cause(&error)
     };
@@ -53,9 +66,12 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
             .hint(format!("`hospes disconnect {id}` removes it if `hospes connect` has written it")));
         }
     }
-    let splice = entry.insertion(&file.path, &before).map_err(|error| by_hand(invalid(error)))?;
-    let after =
-        splice.apply(&before).ok_or_else(|| CliError::usage("the insertion does not fit the file"))?;
+    let insertion = |entry: &ApplicationEntry| -> CliResult<(EntrySplice, String)> {
+        let splice = entry.insertion(&file.path, &before).map_err(|error| by_hand(invalid(error)))?;
+        let after = splice.apply(&before);
+        Ok((splice, after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?))
+    };
+    let (mut splice, mut after) = insertion(&entry)?;
     if args.dry_run {
         let diff = diff::unified(&place, &before, &splice);
         report(&file, "dry-run", (Some(&diff), profile), output);
@@ -66,12 +82,17 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         return Ok(());
     }
     check_owner(&file.path).map_err(&by_hand)?;
-    let mut record = ConnectionRecord::new(&file, is_new, splice, &before, &after);
+    if let Some(endpoint) = &mut endpoint {
+        endpoint.make_token(id)?;
+        entry = entry_of(file.application, &before, profile, Some(endpoint))?;
+        (splice, after) = insertion(&entry)?;
+    }
+    let mut record = ConnectionRecord::new(&file, is_new, splice, (&before, &after), endpoint);
     record.profile.clone_from(&args.profile);
     // First the record: a change that cannot be undone would be worse than a record of a change that was not made.
-    record.store(&before)?;
-    if let Err(problem) = replace(&file.path, &before, &after) {
-        record.remove();
+    let stored = record.store(&before).and_then(|()| replace(&file.path, &before, &after));
+    if let Err(problem) = stored.and_then(|()| check_kept(&entry, &file, output)) {
+        record.forget();
         return Err(problem);
     }
     report(&file, "connected", (None, profile), output);
@@ -114,7 +135,7 @@ fn with_profile(state: &str, profile: Option<&str>) -> String {
 }
 
 pub(crate) fn disconnect(args: &DisconnectArgs, output: CliOutput) -> CliResult {
-    let file = find_file(&args.application, args.project)?;
+    let file = find_file(&args.application, args.project, output)?;
     let mut recorded: Vec<ConnectionRecord> = records();
     recorded.retain(|record| record.is_of(&file));
     if recorded.is_empty() {
@@ -123,8 +144,10 @@ pub(crate) fn disconnect(args: &DisconnectArgs, output: CliOutput) -> CliResult 
     for record in &recorded {
         let mut file = file.clone();
         file.path.clone_from(&record.file);
+        // First the token, which must not be valid any more whatever becomes of the file.
+        record.revoke_token();
         disconnect_file(&file, Some(record), output)?;
-        record.remove();
+        record.forget();
     }
     Ok(())
 }
@@ -145,7 +168,7 @@ fn disconnect_file(
         return done("not-connected", format!("{name} is not connected: there is no {place}"));
     }
     let text = read(file)?;
-    let entry = entry_of(file.application, &text, record.and_then(|record| record.profile.as_deref()))?;
+    let entry = recorded_entry(file.application, &text, record)?;
     let by_hand = |error: hospes_host::config::connect::EditEntryError| {
         CliError::usage(format!("cannot remove Hospes from {place}; it was not changed"))
             .with_cause(&error)
@@ -210,125 +233,6 @@ fn remove_new(record: &ConnectionRecord, file: &Path) -> CliResult {
     Ok(())
 }
 
-/// State of an application in the list.
-struct ListedApplication {
-    file: ApplicationFile,
-    state: &'static str,
-    profile: Option<String>,
-    problem: Option<String>,
-}
-
-/// Prints the applications that are found.
-fn list(output: CliOutput) -> CliResult {
-    let listed = find_all()?;
-    if output.json {
-        let all: Vec<Value> = listed
-            .iter()
-            .map(|one| {
-                json!({
-                    "application": one.file.application.id,
-                    "name": one.file.application.name,
-                    "scope": one.file.scope.as_str(),
-                    "file": one.file.path,
-                    "state": one.state,
-                    "profile": one.profile,
-                    "problem": one.problem,
-                })
-            })
-            .collect();
-        output.value(&all);
-        return Ok(());
-    }
-    for one in &listed {
-        let (sign, style, state) = match one.state {
-            "connected" => ("●", GREEN, "connected"),
-            "not-connected" => ("○", DIM, "not connected"),
-            "changed" => ("!", YELLOW, "has another entry `hospes`"),
-            "gone" => ("!", YELLOW, "the entry is gone"),
-            _ => ("x", YELLOW, "the configuration cannot be read"),
-        };
-        let path = printable(&paths::display_path(&one.file.path));
-        let name = format!("{:<16}", one.file.application.name);
-        let id = format!("{:<14}", one.file.application.id);
-        output.result(format!(
-            "{} {}{id} {path}  {}",
-            paint(style, sign),
-            paint(BOLD, name),
-            paint(style, with_profile(state, one.profile.as_deref()))
-        ));
-        if let Some(problem) = &one.problem {
-            output.result(format!("    {}", paint(DIM, printable(problem))));
-        }
-    }
-    if listed.is_empty() {
-        output.say("no application was found");
-    }
-    output.hint("`hospes connect APP` connects one");
-    Ok(())
-}
-
-/// Finds the applications, with the state of each.
-fn find_all() -> CliResult<Vec<ListedApplication>> {
-    let (home, project) = user_folders()?;
-    let variable = |name: &str| std::env::var(name).ok();
-    let folders = ApplicationFolders::new(SystemKind::current(), &home, variable).project(project);
-    let recorded = records();
-    let mut listed = Vec::new();
-    for application in APPLICATIONS.iter().filter(|application| !application.places.is_empty()) {
-        for scope in [PlaceScope::User, PlaceScope::Project] {
-            let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
-            let record = recorded.iter().find(|record| record.is_of(&file));
-            if let Some(record) = record {
-                file.path.clone_from(&record.file);
-            }
-            // The folder of an application shows that it is installed. The home folder does not.
-            let folder = file.path.parent().filter(|folder| *folder != home && scope == PlaceScope::User);
-            if record.is_none() && !file.path.is_file() && !folder.is_some_and(Path::is_dir) {
-                continue;
-            }
-            let (state, problem) = state(&file, record);
-            // A project that knows nothing of Hospes is not worth a line.
-            if scope == PlaceScope::User || state != "not-connected" {
-                let profile = record.and_then(|record| record.profile.clone());
-                listed.push(ListedApplication { file, state, profile, problem });
-            }
-        }
-    }
-    Ok(listed)
-}
-
-/// Returns the applications of the user, for the console. A project is none of its concern.
-pub(super) fn found_applications() -> Vec<ConnectedApplication> {
-    let listed = find_all().unwrap_or_default().into_iter().filter(|one| one.file.scope == PlaceScope::User);
-    let shown = listed.map(|one| ConnectedApplication {
-        id: one.file.application.id.to_owned(),
-        name: one.file.application.name.to_owned(),
-        file: paths::display_path(&one.file.path),
-        state: one.state,
-        problem: one.problem,
-    });
-    shown.collect()
-}
-
-/// Determines the state of a file, and why it cannot be read.
-fn state(file: &ApplicationFile, record: Option<&ConnectionRecord>) -> (&'static str, Option<String>) {
-    let absent = if record.is_some() { "gone" } else { "not-connected" };
-    let text = match read(file) {
-        Ok(text) => text,
-        Err(problem) => return ("unreadable", Some(problem.cause.unwrap_or(problem.message))),
-    };
-    let profile = record.and_then(|record| record.profile.as_deref());
-    let found = entry_of(file.application, &text, profile)
-        .map_err(|problem| problem.message)
-        .and_then(|entry| entry.state(&file.path, &text).map_err(|error| error.to_string()));
-    match found {
-        Ok(EntryState::Absent) => (absent, None),
-        Ok(EntryState::Present) => ("connected", None),
-        Ok(_) => ("changed", None),
-        Err(problem) => ("unreadable", Some(problem)),
-    }
-}
-
 fn report(
     file: &ApplicationFile,
     state: &str,
@@ -358,24 +262,65 @@ fn user_folders() -> CliResult<(PathBuf, PathBuf)> {
     Ok((home, project))
 }
 
-fn find_file(id: &str, is_of_project: bool) -> CliResult<ApplicationFile> {
+fn find_file(id: &str, is_of_project: bool, output: CliOutput) -> CliResult<ApplicationFile> {
     let application = Application::find(id)
         .ok_or_else(|| CliError::usage(format!("unknown application `{}`", printable(id))))?;
     let (home, project) = user_folders()?;
     let variable = |name: &str| std::env::var(name).ok();
     let folders = ApplicationFolders::new(SystemKind::current(), home, variable).project(project);
     let scope = if is_of_project { PlaceScope::Project } else { PlaceScope::User };
+    let packages = folders.packaged(application);
+    if packages.len() > 1 && !is_of_project {
+        let may_ask = output::is_interactive() && !output.json;
+        let ask = |question: String| if may_ask { output.ask(question) } else { None };
+        return choose_package(&packages, ask).cloned();
+    }
     folders.file_to_edit(application, scope).ok_or_else(|| {
         let what = if is_of_project { "file of a project" } else { "file on this system" };
         CliError::usage(format!("{} has no {what} to which servers can be added", application.name))
     })
 }
 
+/// Checks that a running application has not written its file anew, without the entry.
+fn check_kept(entry: &ApplicationEntry, file: &ApplicationFile, output: CliOutput) -> CliResult {
+    if !state_file::may_be_rewritten(file) {
+        return Ok(());
+    }
+    let name = file.application.name;
+    output.say(paint(DIM, format!("checking that {name}, which may run, keeps the entry …")));
+    std::thread::sleep(state_file::REWRITE_TIME);
+    let text = read(file)?;
+    match entry.state(&file.path, &text) {
+        Ok(EntryState::Present) => Ok(()),
+        _ => Err(CliError::usage(format!(
+            "{name} runs, and has written {} without the entry",
+            paths::display_path(&file.path)
+        ))
+        .hint(format!("quit {name} first; then `hospes connect {}`", file.application.id))),
+    }
+}
+
+/// Returns the entry that a record is about, or the usual one.
+fn recorded_entry(
+    application: &'static Application,
+    text: &str,
+    record: Option<&ConnectionRecord>,
+) -> CliResult<ApplicationEntry> {
+    let profile = record.and_then(|record| record.profile.as_deref());
+    entry_of(application, text, profile, record.and_then(|record| record.endpoint.as_ref()))
+}
+
 fn entry_of(
     application: &'static Application,
     text: &str,
     profile: Option<&str>,
+    endpoint: Option<&EndpointEntry>,
 ) -> CliResult<ApplicationEntry> {
+    // Its URL names the profile.
+    if let Some(endpoint) = endpoint {
+        let entry = ApplicationEntry::http(application, text, &endpoint.url, endpoint.token.as_deref());
+        return entry.ok_or_else(|| CliError::usage(format!("{} cannot be given a URL", application.name)));
+    }
     let program = std::env::current_exe().map_err(|error| {
         CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
     })?;

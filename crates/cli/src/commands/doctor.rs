@@ -1,22 +1,33 @@
 //! `hospes doctor`: walks the way from application to server, and says which step fails, why, and what mends it.
-//! The checks change nothing and call no tool.
+//! The checks change nothing.
 
 mod application;
+mod bundle;
+mod call;
 mod check;
+mod fetch;
 mod host;
+mod ignored;
+mod launcher;
+mod leftovers;
+mod package;
 mod report;
 mod server;
+mod sign_in;
+mod system;
 
 use futures::future::join_all;
 
+pub(crate) use self::check::DOCTOR_CODES;
 use self::check::DoctorChain;
+use self::ignored::IgnoredWarnings;
 use crate::args::DoctorArgs;
 use crate::commands::{InterruptListener, interrupted};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::CliOutput;
+use crate::output::{CliOutput, printable};
 use crate::settings::{default_servers, load_tolerantly};
 use hospes_host::config::applications::{APPLICATIONS, Application};
-use hospes_host::config::{ServerConfig, nearest};
+use hospes_host::config::{HostConfig, ServerConfig, nearest};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 
 /// Maximum number of servers that are checked at the same time. Each may start a process.
@@ -28,36 +39,66 @@ pub(crate) async fn run(args: DoctorArgs, output: CliOutput) -> CliResult {
         return Ok(());
     }
     let mut ending = InterruptListener::new()?;
+    let mut ignored = IgnoredWarnings::load();
+    if !args.ignore.is_empty() || !args.no_ignore.is_empty() {
+        return change_ignored(&mut ignored, &args, output);
+    }
     let checked = ending.unless(Box::pin(check(&args))).await;
-    let chains = checked.unwrap_or_else(|| Err(interrupted("the checks were not completed")))?;
+    let (mut chains, config) =
+        checked.unwrap_or_else(|| Err(interrupted("the checks were not completed")))?;
+    ignored.apply(&mut chains);
     report::print(&chains, args.verbose_report, output);
+    if let Some(file) = &args.bundle {
+        bundle::write(file.as_deref(), &chains, config.as_ref(), output).await?;
+    }
     match report::verdict(&chains) {
         report::DoctorVerdict::Faults => Err(CliError::silent(FailureCode::Usage)),
-        _ => Ok(()),
+        report::DoctorVerdict::Warnings => Err(CliError::silent(FailureCode::Warnings)),
+        report::DoctorVerdict::Well => Ok(()),
     }
 }
 
-/// Runs the checks of what was named, or all of them.
-async fn check(args: &DoctorArgs) -> CliResult<Vec<DoctorChain>> {
+fn change_ignored(ignored: &mut IgnoredWarnings, args: &DoctorArgs, output: CliOutput) -> CliResult {
+    let target = args.target.as_deref();
+    let of = target.map(|target| format!(" of {}", printable(target))).unwrap_or_default();
+    for code in &args.ignore {
+        ignored.add(code, target);
+        output.say(format_args!(
+            "the warning {code}{of} is ignored; `hospes doctor --no-ignore {code}` undoes it"
+        ));
+    }
+    for code in &args.no_ignore {
+        match ignored.remove(code, target) {
+            true => output.say(format_args!("the warning {code}{of} is shown again")),
+            false => output.say(format_args!("the warning {code}{of} was not ignored")),
+        }
+    }
+    ignored.store()
+}
+
+/// Runs the checks of what was named, or all of them. Returns the configuration, too, if there is a readable one.
+async fn check(args: &DoctorArgs) -> CliResult<(Vec<DoctorChain>, Option<HostConfig>)> {
     let word = args.target.as_deref().map(str::trim);
     if let Some(url) = word.filter(|word| word.starts_with("http://") || word.starts_with("https://")) {
-        return Ok(vec![server::check_url(url, args).await]);
+        return Ok((vec![server::check_url(url, args).await], None));
     }
     let mut chains = Vec::new();
     let loaded = load_tolerantly(&args.files);
+    let running = super::status::running().await.ok();
     if word.is_none() {
-        chains.push(host::check().await);
+        let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
+        chains.push(host::check(config, running.as_ref().map(|(_, status)| status)).await);
     }
     if let Some(application) = word.and_then(Application::find) {
-        return Ok(vec![
-            application::check(application, true).unwrap_or_else(|| DoctorChain::new(application.id)),
-        ]);
+        let checked =
+            application::check(application, true).unwrap_or_else(|| DoctorChain::new(application.id));
+        return Ok((vec![checked], None));
     }
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
             chains.push(host::unreadable_configuration(&error));
-            return Ok(chains);
+            return Ok((chains, None));
         }
     };
     let (mut config, is_default) = (loaded.config, loaded.files.is_empty());
@@ -90,20 +131,18 @@ async fn check(args: &DoctorArgs) -> CliResult<Vec<DoctorChain>> {
     chains.extend(config.rejected.iter().map(server::rejected));
     chains.extend(config.skipped.iter().map(server::skipped));
     // A second process of a server could disturb the first.
-    let running = match args.files.config.is_empty() {
-        true => super::status::running().await.ok().map(|(_, status)| status.servers),
-        false => None,
-    };
+    let running = running.filter(|_| args.files.config.is_empty());
     let ready = |server: &ServerConfig| {
         let same = |found: &&UpstreamStatus| found.name == server.name && found.state == UpstreamState::Ready;
-        running.iter().flatten().find(same)
+        let (endpoint, host) = running.as_ref()?;
+        host.servers.iter().find(same).map(|status| (endpoint.as_str(), status))
     };
     for group in config.servers.chunks(MAX_CONCURRENT) {
         let checked = group.iter().map(async |server| match ready(server) {
-            Some(status) => server::running(status),
+            Some((endpoint, status)) => server::running(endpoint, status, args).await,
             None => server::check(server, args).await,
         });
         chains.extend(join_all(checked).await);
     }
-    Ok(chains)
+    Ok((chains, Some(config)))
 }

@@ -1,16 +1,18 @@
 //! `hospes import`: takes over the servers that applications are configured with. The files of the applications are
 //! only read.
 
+mod names;
 mod plan;
 mod view;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use hospes_host::config::applications::{Application, ApplicationFolders, SystemKind};
+use hospes_host::config::applications::{APPLICATIONS, Application, ApplicationFolders, SystemKind};
 use hospes_host::config::import::{FoundServers, SealedValue};
 use hospes_host::config::{ServerConfig, add_servers, nearest, servers_text};
 
 use self::plan::{ImportPlan, PlannedServer};
+use super::application_package::{choose_package, several};
 use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::ImportArgs;
@@ -21,13 +23,14 @@ use crate::secrets::SecretStore;
 
 pub(crate) fn run(args: &ImportArgs, output: CliOutput) -> CliResult {
     let target = ConfigTarget::read(args.config.clone())?;
-    let found = find(args)?;
+    let found = find(args, output)?;
     let existing = target.servers()?;
     let mut plan = ImportPlan::new(found, &existing, args)?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
     if may_ask {
         view::show(&plan, &target.file, output);
         plan.choose_variants(output);
+        plan.choose_names(&existing, output);
     }
     if args.yes || args.dry_run || may_ask {
         plan.answer_inputs(may_ask, output)?;
@@ -54,7 +57,7 @@ pub(crate) fn run(args: &ImportArgs, output: CliOutput) -> CliResult {
 }
 
 /// Reads the files of the applications, or the named ones.
-fn find(args: &ImportArgs) -> CliResult<FoundServers> {
+fn find(args: &ImportArgs, output: CliOutput) -> CliResult<FoundServers> {
     let home = std::env::home_dir().ok_or_else(|| {
         CliError::usage("no home folder found in which applications keep files").hint("set HOME")
     })?;
@@ -71,7 +74,7 @@ fn find(args: &ImportArgs) -> CliResult<FoundServers> {
         } else if source.contains(['/', '\\', '.']) || Path::new(source).is_file() {
             files.push(Path::new(source));
         } else {
-            let known = hospes_host::config::applications::APPLICATIONS.iter().map(|one| one.id);
+            let known = APPLICATIONS.iter().map(|one| one.id);
             let problem = CliError::usage(format!("unknown application or file `{}`", printable(source)));
             return Err(match nearest(source, known.clone()) {
                 Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
@@ -81,14 +84,35 @@ fn find(args: &ImportArgs) -> CliResult<FoundServers> {
     }
     let mut found = FoundServers::default();
     let is_all = applications.is_empty() && files.is_empty();
+    let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
+    let is_wanted = |id: &str| is_all || applications.contains(&id);
+    let mut left_out: Vec<PathBuf> = Vec::new();
+    for application in APPLICATIONS.iter().filter(|application| is_wanted(application.id)) {
+        let mut packages = folders.packaged(application);
+        packages.retain(|package| package.path.is_file());
+        if packages.len() < 2 {
+            continue;
+        }
+        let chosen = choose_package(&packages, |question| if may_ask { output.ask(question) } else { None });
+        let chosen = chosen.ok().map(|chosen| chosen.path.clone());
+        if chosen.is_none() {
+            let why = format!("{}; name the file that is to be read", several(&packages));
+            found.unreadable.push((packages[0].path.clone(), why));
+        }
+        let others = packages.into_iter().map(|package| package.path);
+        left_out.extend(others.filter(|path| chosen.as_ref() != Some(path)));
+    }
     for file in folders.find() {
+        if left_out.contains(&file.path) {
+            continue;
+        }
         // Both versions of OpenCode have the same files.
         let id = if file.application.id == "opencode" && applications.contains(&"opencode2") {
             "opencode2"
         } else {
             file.application.id
         };
-        if is_all || applications.contains(&id) {
+        if is_wanted(id) {
             found.add_file(&file, &project, &variable);
         }
     }

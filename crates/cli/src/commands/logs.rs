@@ -1,7 +1,7 @@
 //! `hospes logs`: prints the log of hosts and of their servers.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ pub(crate) async fn run(args: LogsArgs, output: CliOutput) -> CliResult {
     let wanted = |entry: &LogEntry| {
         args.server.as_ref().is_none_or(|server| entry.server.as_ref() == Some(server))
             && args.since.is_none_or(|since| entry.at >= since)
+            && args.level.is_none_or(|level| level.includes(&entry.level))
     };
     let mut last = LastEntries { most: args.lines, entries: BinaryHeap::new() };
     reader.read_new(true, |entry| {
@@ -64,6 +65,17 @@ pub(crate) async fn run(args: LogsArgs, output: CliOutput) -> CliResult {
     // Ctrl-C is the way to end it, so it is no failure.
     let _interrupted: Option<()> = ending.unless(follow).await;
     Ok(())
+}
+
+/// Returns the last entries of each server, and of hosts without a server.
+pub(crate) fn last_by_server(most: usize) -> BTreeMap<Option<String>, Vec<LogEntry>> {
+    let Some(folder) = paths::log_folder() else { return BTreeMap::new() };
+    let mut last: BTreeMap<Option<String>, LastEntries> = BTreeMap::new();
+    LogReader { folder, read: HashMap::new() }.read_new(true, |entry| {
+        let new = || LastEntries { most, entries: BinaryHeap::new() };
+        last.entry(entry.server.clone()).or_insert_with(new).push(entry);
+    });
+    last.into_iter().map(|(server, last)| (server, last.into_sorted())).collect()
 }
 
 fn nothing_found(args: &LogsArgs, output: CliOutput) -> CliResult {

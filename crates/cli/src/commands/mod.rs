@@ -1,6 +1,7 @@
 //! Commands of the program.
 
 pub(crate) mod add;
+mod application_package;
 pub(crate) mod audit;
 pub(crate) mod auth;
 mod batch;

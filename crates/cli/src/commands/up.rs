@@ -30,7 +30,7 @@ use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::live::{self, LiveScreen, LiveSources};
-use crate::notifications;
+use crate::notifications::{self, NotificationSettings};
 use crate::output::{CliOutput, DIM, paint, printable};
 use crate::paths;
 use crate::platform::attach::{self, AttachSocket};
@@ -93,7 +93,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = InterruptListener::new()?;
     let callers_rule = config.callers;
-    let notifies = config.desktop_notifications.unwrap_or(true);
+    let notifications = NotificationSettings {
+        desktop: config.desktop_notifications.unwrap_or(true),
+        channels: std::mem::take(&mut config.notifications),
+    };
     let begun = jiff::Timestamp::now();
     let host = start(&args.host, config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
@@ -171,7 +174,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = waiting::report(&host, events) => match never {},
             never = new_servers::report(&host, begun, events) => match never {},
             never = policy::report(&host, output) => match never {},
-            never = notifications::show(&host, notifies, console.as_ref()) => match never {},
+            never = notifications::show(&host, notifications, console.as_ref(), screen.as_ref().map(LiveScreen::is_focused)) => match never {},
             never = act_on_screen(screen.as_ref(), &host, console.as_ref()) => match never {},
         }
     };

@@ -11,6 +11,7 @@ mod draw;
 mod panes;
 mod rows;
 mod screen;
+mod screen_focus;
 mod state;
 #[cfg(test)]
 mod tests;

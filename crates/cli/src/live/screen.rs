@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use crossterm::event::{Event as Input, KeyEventKind, read};
 use hospes_console::{ConsoleServer, LocalConsole};
 use hospes_host::Host;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::cells::ScreenLook;
 use super::data::{LiveData, LiveSources};
 use super::draw::draw;
+use super::screen_focus::ScreenFocus;
 use super::state::{LiveEffect, LiveState};
 use crate::commands::console::open_in_browser;
 use crate::commands::request_end;
@@ -60,6 +61,7 @@ pub(crate) struct LiveScreen {
     news: mpsc::Sender<ScreenNews>,
     thread: tokio::sync::Mutex<Option<JoinHandle<io::Result<()>>>>,
     signals: tokio::sync::Mutex<Option<JobSignals>>,
+    focus: watch::Receiver<bool>,
 }
 
 impl LiveScreen {
@@ -73,12 +75,14 @@ impl LiveScreen {
             tracing::warn!(%error, "the screen cannot be suspended");
         }
         screen_log::show(true);
+        let (is_focused, focus) = watch::channel(false);
         let screen = ScreenLoop {
             sources,
             effect,
             news: received,
             flags: Arc::clone(&flags),
             look: ScreenLook::current(is_ascii),
+            focus: ScreenFocus::new(is_focused),
             state: LiveState::default(),
             data: LiveData::default(),
             begun: Instant::now(),
@@ -97,7 +101,13 @@ impl LiveScreen {
             news,
             thread: tokio::sync::Mutex::new(Some(thread)),
             signals: tokio::sync::Mutex::new(signals.ok()),
+            focus,
         }
+    }
+
+    /// Returns whether the terminal has the focus, as it changes.
+    pub(crate) fn is_focused(&self) -> watch::Receiver<bool> {
+        self.focus.clone()
     }
 
     /// Acts on what the person asks for, until the screen ends. Never returns.
@@ -215,6 +225,7 @@ struct ScreenLoop {
     news: mpsc::Receiver<ScreenNews>,
     flags: Arc<ScreenFlags>,
     look: ScreenLook,
+    focus: ScreenFocus,
     state: LiveState,
     data: LiveData,
     begun: Instant,
@@ -247,6 +258,7 @@ impl ScreenLoop {
                 screen.resume()?;
                 is_typed = true;
             }
+            self.focus.tick(Instant::now());
             self.is_stale |= self.sources.has_changed();
             self.is_stale |= self.flags.servers_changed.swap(false, Ordering::Relaxed);
             let elapsed = drawn_at.map(|at| at.elapsed());
@@ -277,10 +289,19 @@ impl ScreenLoop {
         match input {
             // Some terminals report the release of a key, too, which would count as a second press.
             Input::Key(key) if key.kind != KeyEventKind::Release => {
+                self.focus.key(Instant::now());
                 self.state.key(key, &self.data, self.begun.elapsed())
             }
             Input::Paste(text) => {
                 self.state.paste(&text);
+                None
+            }
+            Input::FocusGained => {
+                self.focus.report(true);
+                None
+            }
+            Input::FocusLost => {
+                self.focus.report(false);
                 None
             }
             // The terminal is asked for its size on each draw.
@@ -339,6 +360,7 @@ impl ScreenLoop {
     fn suspend(&mut self, screen: &mut TerminalScreen) -> io::Result<()> {
         terminal_screen::leave();
         screen_log::show(false);
+        self.focus.leave();
         self.flags.continued.store(false, Ordering::Relaxed);
         let is_suspended = suspend_process()?;
         // This thread may go on for a moment before the signal takes effect. In the background the terminal belongs to

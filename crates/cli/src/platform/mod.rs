@@ -9,3 +9,12 @@ mod windows;
 pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+/// Room that is left on a disk.
+#[derive(Clone, Copy)]
+pub(crate) struct FreeSpace {
+    pub(crate) bytes: u64,
+    pub(crate) all_bytes: u64,
+    /// Number of files that can be created. `None` if the file system has no such limit.
+    pub(crate) files: Option<u64>,
+}

@@ -304,3 +304,87 @@ fn without_a_running_host_one_is_started() {
         "{ran:?}"
     );
 }
+
+/// Asks the endpoint with a token. Returns the status.
+fn status_with(endpoint: &str, token: &str) -> String {
+    use std::io::Read as _;
+
+    let address = endpoint.trim_start_matches("http://").split('/').next().unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_application_has_a_token_of_its_own_until_it_is_disconnected() {
+    let person = Person::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    person.write(
+        "config/hospes/config.toml",
+        &format!(
+            "[endpoint]\nlisten = '127.0.0.1:{port}'\ncallers = 'token'\n[servers.time]\nbuiltin = 'time'\n"
+        ),
+    );
+    let mut up = Running::start(person.0.command(&["up", "--console", "off"]));
+    up.said(|line| line.contains("event=ready"));
+    let endpoint = format!("http://127.0.0.1:{port}/mcp");
+    let dry = person.succeeds(&["connect", "--dry-run", "cursor"]).stdout;
+    assert!(dry.contains(&endpoint) && dry.contains("<TOKEN>"), "{dry}");
+    assert!(!person.0.path("state/hospes/application-tokens.json").exists());
+    let connected = person.succeeds(&["connect", "cursor"]);
+    let text = person.0.read("home/.cursor/mcp.json");
+    let token = text.split("Bearer ").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert!(text.contains(&endpoint) && token.len() > 30, "{text}");
+    assert!(!connected.stdout.contains(&token) && !connected.stderr.contains(&token));
+    assert_ne!(status_with(&endpoint, &token), "401");
+    assert_eq!(status_with(&endpoint, "another-token"), "401");
+    assert_eq!(person.state("cursor").as_deref(), Some("connected"));
+    // Another application has another token, and a project's file has none.
+    person.succeeds(&["connect", "codex"]);
+    let refused = person.run(&["connect", "--project", "--http", "cursor"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("never written into the file of a project"), "{refused:?}");
+    person.succeeds(&["connect", "--project", "cursor"]);
+    assert!(!person.0.read(".cursor/mcp.json").contains("Bearer"));
+    person.succeeds(&["disconnect", "cursor"]);
+    assert_eq!(person.0.read("home/.cursor/mcp.json"), CURSOR);
+    assert_eq!(status_with(&endpoint, &token), "401", "it is revoked in the running host");
+    let codex = person.0.read("home/.codex/config.toml");
+    let other = codex.split("Bearer ").nth(1).unwrap().split('"').next().unwrap();
+    assert_ne!(status_with(&endpoint, other), "401");
+    person.succeeds(&["disconnect", "codex"]);
+    assert_eq!(person.0.read("home/.codex/config.toml"), CODEX);
+    up.signal("-TERM");
+    up.wait();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_running_application_that_drops_the_entry_is_found() {
+    let person = Person::new();
+    person.write("home/.claude.json", "{ \"mcpServers\": {} }");
+    // A process of the name of the application, which writes its file anew whenever the entry is in it.
+    let program = person.0.path("claude");
+    std::fs::copy("/bin/sh", &program).unwrap();
+    let file = person.0.path("home/.claude.json");
+    let script = "while [ -e \"$1\" ]; do if grep -q hospes \"$1\"; then echo '{ \"mcpServers\": {} }' > \"$1\"; fi; sleep 0.05; done";
+    let mut command = std::process::Command::new(&program);
+    command.args(["-c", script, "claude"]).arg(&file);
+    let application = Running::start(command);
+    let ran = person.run(&["connect", "claude-code"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr.contains("without the entry") && ran.stderr.contains("quit Claude Code first"),
+        "{ran:?}"
+    );
+    assert_eq!(person.state("claude-code").as_deref(), Some("not-connected"));
+    drop(application);
+    person.succeeds(&["connect", "claude-code"]);
+    assert_eq!(person.state("claude-code").as_deref(), Some("connected"));
+}

@@ -107,7 +107,7 @@ fn each_fault_is_found_at_its_step_with_what_mends_it() {
         ("refused", "N02", "is the server running"),
         ("dns", "N01", "correct the name"),
         ("tls", "N04", "https"),
-        ("locked", "O01", "hospes auth login locked"),
+        ("locked", "O01", "hospes secret set TOKEN"),
         ("page", "N03", "NO_PROXY"),
         ("proxy", "N03", "NO_PROXY"),
         ("host-header", "N06", "allowed hosts"),

@@ -240,7 +240,9 @@ fn check(house: &House, line: &str, means: &Means, place: &str) {
     match means {
         Means::Runs => {
             let ran = run(house, line);
-            assert_eq!(ran.code, Some(0), "{place}: `{line}`: {ran:?}");
+            // Servers of the examples wait for a person to accept them, which is a warning.
+            let has_warnings = ran.code == Some(2) && line.starts_with("hospes doctor");
+            assert!(ran.code == Some(0) || has_warnings, "{place}: `{line}`: {ran:?}");
         }
         Means::Stays(more, said) => {
             // A port of its own, whatever the example says.

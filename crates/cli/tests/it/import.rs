@@ -326,3 +326,38 @@ fn secrets_are_exported_on_request_into_a_private_file() {
     let ran = person.run(&["export", "--format", "zed", "gihtub"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("did you mean `github`?"), "{ran:?}");
 }
+
+#[test]
+fn a_server_is_imported_under_another_name_if_its_own_is_taken() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("home/.cursor")).unwrap();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("home/.cursor/mcp.json", r#"{ "mcpServers": { "notes": { "command": "other-notes" } } }"#);
+    house.write("config/hospes/config.toml", "[servers.notes]\ncommand = 'notes'\n");
+    let taken = house.run(&["import", "--yes", "--server", "notes"]);
+    assert!(taken.stderr.contains("--rename notes=NEW"), "{taken:?}");
+    for wrong in ["notes", "notes=a b", "=x"] {
+        assert_eq!(house.run(&["import", "--yes", "--rename", wrong]).code, Some(1), "{wrong}");
+    }
+    let unknown = house.run(&["import", "--yes", "--rename", "nobody=new"]);
+    assert!(unknown.stderr.contains("no application has a server `nobody`"), "{unknown:?}");
+    let ran = house.run(&["import", "--yes", "--rename", "cursor:notes=notes2"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let config = house.read("config/hospes/config.toml");
+    assert!(
+        config.contains("[servers.notes]\ncommand = 'notes'") && config.contains("[servers.notes2]"),
+        "{config}"
+    );
+
+    // A person is asked for the name.
+    house.write("config/hospes/config.toml", "[servers.notes]\ncommand = 'notes'\n");
+    let mut terminal = crate::support::terminal::Terminal::start(&house.command(&["import"]), 100, 30);
+    terminal.sees("Name for it?");
+    terminal.type_keys("notes\r");
+    terminal.sees("this name is taken");
+    terminal.type_keys("mine\r");
+    terminal.sees("Import 1 server");
+    terminal.type_keys("y\r");
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+    assert!(house.read("config/hospes/config.toml").contains("[servers.mine]"));
+}

@@ -52,6 +52,9 @@ fn the_log_has_the_events_of_the_host_and_the_output_of_its_servers() {
     assert!(!all.stdout.contains('\u{1b}'), "colour where nobody sees it: {all:?}");
     // The value of a variable of the server's environment is redacted.
     assert!(all.stdout.contains("stderr one  key is [redacted]"), "{all:?}");
+    let warnings = house.run(&["logs", "--level", "warn"]);
+    assert!(!warnings.stdout.contains("host started") && !warnings.stdout.contains("key is"), "{warnings:?}");
+    assert_eq!(house.run(&["logs", "--level", "info"]).stdout, all.stdout);
     let one = house.run(&["logs", "one", "--lines", "1000", "--since", "1h"]).stdout;
     assert!(!one.contains("host started") && one.contains("key is"), "{one}");
     assert_eq!(house.run(&["logs", "one", "--lines", "1"]).stdout.lines().count(), 1);

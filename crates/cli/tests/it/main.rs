@@ -13,6 +13,8 @@ mod configured;
 mod connect;
 mod deciders;
 mod doctor;
+mod doctor_report;
+mod doctor_system;
 mod documented;
 mod gateway;
 mod guard;

@@ -192,3 +192,59 @@ fn a_machine_without_a_desktop_is_reported_once() {
     up.signal("-TERM");
     up.wait();
 }
+
+#[test]
+fn a_program_and_a_service_are_told_without_arguments() {
+    use std::io::{Read as _, Write as _};
+
+    let house = House::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (send, posted) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let mut request = Vec::new();
+            // The body is one line of at most some hundred bytes; its length is in the head.
+            while !String::from_utf8_lossy(&request).contains("(one)") {
+                let mut part = [0; 4096];
+                match stream.read(&mut part) {
+                    Ok(count @ 1..) => request.extend(&part[..count]),
+                    _ => break,
+                }
+            }
+            let _gone =
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            send.send(String::from_utf8_lossy(&request).into_owned()).unwrap();
+        }
+    });
+    let told = house.path("told");
+    let script = house
+        .write("tell", &format!("#!/bin/sh\n{{ echo \"$1\"; echo \"$2\"; cat; }} > '{}'\n", told.display()));
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = format!(
+        "[notify]\ndesktop = false\ncommand = ['{}', '{{summary}}', '{{body}}']\nwebhook = 'http://{address}/topic'\nwebhook_token = 'a-token'\n",
+        script.display()
+    );
+    let (mut up, endpoint) = host(&house, None, &settings, &[]);
+    let waiting = call(&house, &endpoint);
+    let posted = posted.recv_timeout(LIMIT).unwrap();
+    let (head, body) = posted.split_once("\r\n\r\n").unwrap();
+    let head = head.to_ascii_lowercase();
+    assert!(head.starts_with("post /topic http/1.1"), "{posted}");
+    assert!(
+        head.contains("title: hospes: 1 call waits for you")
+            && head.contains("authorization: bearer a-token"),
+        "{posted}"
+    );
+    assert!(body.ends_with("(one)") && !posted.contains("secret") && !posted.contains("prose"), "{posted}");
+    eventually("the program is told", || house.read("told").lines().count() == 3);
+    let told = house.read("told");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!((lines[0], lines[1], lines[2]), ("Hospes: 1 call waits for you", body, body));
+    drop(waiting);
+    up.signal("-TERM");
+    up.wait();
+    let log = house.run(&["logs"]).stdout;
+    assert!(!log.contains("of `notify` failed") && !log.contains("a-token"), "{log}");
+}

@@ -3,22 +3,27 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::{Extension, Json};
 use futures::Stream;
 use hospes_host::approvals::ViewerRegistration;
 use hospes_host::{ApprovalQueue, PinManager, Sampler};
 use hospes_store::AuditQuery;
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::api_error::ApiError;
+use super::body::JsonBody;
+use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::ConsoleCaller;
 use crate::console::Console;
-use crate::events::{EventTopic, StreamPermit};
+use crate::events::{EventTopic, PageStream, StreamPermit};
 
+/// Maximum length of the name of a window, in bytes.
+const MAX_WINDOW_NAME: usize = 64;
 /// Maximum number of open streams.
 const MAX_STREAMS: usize = 64;
 /// Interval at which the audit log and the session are checked.
@@ -46,6 +51,7 @@ pub(super) async fn stream(
     // A program that follows the events can decide. Browsers are reported as present elsewhere, once for all of them.
     let attendance =
         console.queue().filter(|_| caller.session().is_none()).map(|queue| queue.register_viewer(None));
+    let page = caller.session().map(|_| console.news().focus().open_stream());
     let follower = EventFollower {
         console,
         caller,
@@ -61,6 +67,7 @@ pub(super) async fn stream(
         expiry: None,
         grants: 0,
         _attendance: attendance,
+        _page: page,
         _place: place,
     };
     let events = futures::stream::unfold((follower, true), async |(mut follower, is_first)| {
@@ -69,6 +76,27 @@ pub(super) async fn stream(
         Some((Ok(Event::default().event(name).data("{}")), (follower, false)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FocusBody {
+    /// Random name of the window.
+    window: String,
+    focused: bool,
+}
+
+/// Remembers that a window of a browser has the focus, so that the person is not notified of what they see.
+pub(super) async fn focus(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+    JsonBody(FocusBody { window, focused }): JsonBody<FocusBody>,
+) -> ApiResult<Value> {
+    // Programs have no window.
+    if caller.session().is_some() && window.len() <= MAX_WINDOW_NAME {
+        console.news().focus().set(window, focused);
+    }
+    Ok(Json(json!({})))
 }
 
 /// A subscriber of the event stream.
@@ -90,6 +118,7 @@ struct EventFollower {
     expiry: Option<Timestamp>,
     grants: usize,
     _attendance: Option<ViewerRegistration>,
+    _page: Option<PageStream>,
     _place: StreamPermit,
 }
 

@@ -83,6 +83,7 @@ fn api() -> Router<Console> {
     Router::new()
         .route("/console", get(about))
         .route("/events", get(events::stream))
+        .route("/focus", post(events::focus))
         .route("/approvals", get(approvals::list))
         .route("/approvals/{id}", get(approvals::show).post(approvals::decide))
         .route("/approvals/{id}/repeated", get(approvals::repeated))

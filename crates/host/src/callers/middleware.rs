@@ -14,6 +14,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{CallerLookupError, LocalCaller};
+use crate::deciders::DecisionTokenStore;
 
 /// Rule that determines which callers are admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,19 @@ pub struct CallerMiddleware {
     is_administrator: bool,
     /// Hash of the token, so that the duration of a comparison reveals nothing about it.
     token: [u8; 32],
+    /// Tokens of single applications.
+    applications: Option<DecisionTokenStore>,
+}
+
+/// Token that a request shows.
+#[derive(Debug, PartialEq, Eq)]
+enum ShownToken {
+    /// None that is valid here.
+    None,
+    /// The token of the endpoint.
+    Endpoint,
+    /// The token of the named application.
+    Application(String),
 }
 
 type CallerLookup = Result<LocalCaller, CallerLookupError>;
@@ -42,7 +56,15 @@ impl CallerMiddleware {
     /// Creates the middleware for the endpoint that listens at `local`.
     #[must_use]
     pub fn new(rule: CallerRule, local: SocketAddr, token: &str) -> Self {
-        Self { rule, local, is_administrator: super::is_administrator(), token: Sha256::digest(token).into() }
+        let is_administrator = super::is_administrator();
+        Self { rule, local, is_administrator, token: Sha256::digest(token).into(), applications: None }
+    }
+
+    /// Also admits applications by tokens of their own, until these are revoked.
+    #[must_use]
+    pub fn application_tokens(mut self, tokens: DecisionTokenStore) -> Self {
+        self.applications = Some(tokens);
+        self
     }
 
     async fn identify_caller(&self, request: &Request<Incoming>) -> CallerLookup {
@@ -66,15 +88,23 @@ impl CallerMiddleware {
         }
     }
 
-    fn shows_token(&self, headers: &HeaderMap) -> bool {
+    fn shows_token(&self, headers: &HeaderMap) -> ShownToken {
         let mut shown = headers.get_all(AUTHORIZATION).iter();
         // With two of them, what stands in front may have looked at the other one.
-        let (Some(one), None) = (shown.next(), shown.next()) else { return false };
+        let (Some(one), None) = (shown.next(), shown.next()) else { return ShownToken::None };
         let Some((scheme, token)) = one.to_str().ok().and_then(|text| text.split_once(' ')) else {
-            return false;
+            return ShownToken::None;
         };
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return ShownToken::None;
+        }
         let hash: [u8; 32] = Sha256::digest(token.trim()).into();
-        scheme.eq_ignore_ascii_case("bearer") && hash == self.token
+        if hash == self.token {
+            return ShownToken::Endpoint;
+        }
+        // The file is read each time, so that a revoked token is refused at once.
+        let application = self.applications.as_ref().and_then(|tokens| tokens.name_of(token.trim()));
+        application.map_or(ShownToken::None, ShownToken::Application)
     }
 
     /// Returns the reason why the caller is refused. `None` if it is admitted.
@@ -127,7 +157,8 @@ impl HttpMiddleware for CallerMiddleware {
         Box::pin(async move {
             let known = self.identify_caller(request).await;
             let known = check_forwarded(known, request.headers());
-            let has_token = self.shows_token(request.headers());
+            let token = self.shows_token(request.headers());
+            let has_token = token != ShownToken::None;
             // The token goes no further.
             request.headers_mut().remove(AUTHORIZATION);
             // A browser asks for pages of elsewhere first, and cannot show a token with that.
@@ -150,6 +181,10 @@ impl HttpMiddleware for CallerMiddleware {
                 Err(CallerLookupError::Hidden { uid }) => format!("a program of user {uid}"),
                 Err(CallerLookupError::Forwarded) => "a program behind a proxy".to_owned(),
                 Err(_) => "a program that could not be identified".to_owned(),
+            };
+            let words = match token {
+                ShownToken::Application(name) => format!("{words}, with the token of {name}"),
+                _ => words,
             };
             request.extensions_mut().insert(CallerWords::new(words));
             None
@@ -195,6 +230,7 @@ mod tests {
             local: ([127, 0, 0, 1], 1).into(),
             is_administrator,
             token: [0; 32],
+            applications: None,
         };
         let hidden = |uid| Err(CallerLookupError::Hidden { uid });
         assert_eq!(front(false).refusal_reason(&hidden(0), false), None);

@@ -218,12 +218,22 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
 pub(super) const NOTIFY: KeyTable = KeyTable {
     path: "notify",
     about: "Notices when something waits for a decision.",
-    keys: &[Key::new(
-        "desktop",
-        Boolean,
-        "true",
-        "`hospes up` shows a notification on the desktop (Linux). If several files set it, `false` applies.",
-    )],
+    keys: &[
+        Key::new(
+            "desktop",
+            Boolean,
+            "true",
+            "`hospes up` shows a notification on the desktop (Linux). If several files set it, `false` applies.",
+        ),
+        Key::new(
+            "command",
+            Texts,
+            "",
+            "Program that is run for each notification, with its arguments; `{summary}` and `{body}` stand for the texts.",
+        ),
+        Key::new("webhook", Url, "", "URL to which each notification is posted, such as a topic of ntfy."),
+        Key::new("webhook_token", Secret, "", "Bearer token for `webhook`."),
+    ],
 };
 
 pub(super) const ACCOUNTS: KeyTable = KeyTable {

@@ -17,8 +17,10 @@ use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
 use super::foreign::{dialect, is_foreign_toml, read_foreign, yaml_dialect};
 use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer, server_label};
 use super::native::read_native;
+use super::notify::NotificationWebhook;
 use super::partial::{LocatedSetting, PartialConfig};
 use super::profiles::{ParsedProfile, ProfileConfig, check_profiles};
+use super::secret::ExpandedText;
 use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
 
 /// Folders in which applications keep a project's settings; the project is the folder above.
@@ -329,6 +331,8 @@ struct ConfigMerge {
     auth: Option<LocatedSetting<AuthConfig>>,
     console: Option<LocatedSetting<ConsoleConfig>>,
     accounts: Option<LocatedSetting<AccountsConfig>>,
+    notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
+    notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
     names: Vec<(String, ConfigSource)>,
     profiles: Vec<ParsedProfile>,
@@ -348,6 +352,9 @@ impl ConfigMerge {
         merge_setting("auth", &mut self.auth, part.auth, &mut self.errors);
         merge_setting("console.listen", &mut self.console, part.console, &mut self.errors);
         merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
+        let (command, webhook) = (part.notification_command, part.notification_webhook);
+        merge_setting("notify.command", &mut self.notification_command, command, &mut self.errors);
+        merge_setting("notify.webhook", &mut self.notification_webhook, webhook, &mut self.errors);
         merge_setting("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
         self.config.models.extend(part.models);
         if let Some(answers) = part.console_questions {
@@ -418,6 +425,9 @@ impl ConfigMerge {
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);
+        self.config.notifications.command =
+            self.notification_command.map(|one| one.value).unwrap_or_default();
+        self.config.notifications.webhook = self.notification_webhook.map(|one| one.value);
         self.config.accounts = self.accounts.map(|accounts| accounts.value).unwrap_or_default();
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }

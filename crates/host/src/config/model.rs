@@ -17,6 +17,7 @@ use super::command_line::{SplitCommandError, split_command};
 use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::models::ModelsConfig;
+use super::notify::NotificationChannels;
 use super::pins::PinMode;
 use super::profiles::ProfileConfig;
 use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
@@ -46,6 +47,8 @@ pub struct HostConfig {
     pub console_questions: Option<bool>,
     /// True if a notification on the desktop tells that something waits for a decision. By default it does.
     pub desktop_notifications: Option<bool>,
+    /// Other ways in which a person is notified.
+    pub notifications: NotificationChannels,
     /// Sources from which decisions are accepted, if configured. If several files set it, the strictest value applies.
     pub decisions_from: Option<DecisionSource>,
     /// Models, and what servers may spend on them.

@@ -14,6 +14,7 @@ use super::keys;
 use super::model::{AllowedCallers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
 use super::nearest::hint;
+use super::notify::read_notify;
 use super::partial::{LocatedSetting, PartialConfig};
 use super::profiles::read_profiles;
 use super::server::{ServerDefaults, read_server};
@@ -63,8 +64,11 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         console.report_unknown_keys(report);
     }
     if let Some(mut notify) = table.table("notify", &keys::NOTIFY, report) {
-        part.desktop_notifications = notify.boolean("desktop", report);
+        let settings = read_notify(&mut notify, scope, report);
         notify.report_unknown_keys(report);
+        part.desktop_notifications = settings.desktop;
+        part.notification_command = settings.command;
+        part.notification_webhook = settings.webhook;
     }
     if let Some(entry) = table.take("auth", report)
         && let Some(mut auth) = SettingsTable::new(&entry.node, None, &keys::AUTH, "auth.", report)

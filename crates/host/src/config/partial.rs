@@ -11,6 +11,8 @@ use super::error::{ConfigErrors, ConfigSource};
 use super::model::{AllowedCallers, ConfigInput, ConsoleConfig, RejectedServer, ServerConfig, SkippedServer};
 use super::models::ModelsConfig;
 use super::profiles::ParsedProfile;
+use super::notify::NotificationWebhook;
+use super::secret::ExpandedText;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
 
@@ -34,6 +36,8 @@ pub(super) struct PartialConfig {
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
     pub(super) desktop_notifications: Option<bool>,
+    pub(super) notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
+    pub(super) notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     pub(super) decisions_from: Option<DecisionSource>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,

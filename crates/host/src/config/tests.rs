@@ -243,6 +243,25 @@ fn a_file_can_disable_notifications_and_no_other_can_enable_them_again() {
 }
 
 #[test]
+fn a_program_and_a_service_can_be_notified() {
+    let text = "[notify]\ncommand = ['tell', '{body}']\nwebhook = 'https://ntfy.example/topic'\nwebhook_token = 'a-token'\n";
+    let channels = parse("h.toml", text).notifications;
+    assert_eq!(channels.command.iter().map(|word| word.reveal()).collect::<Vec<_>>(), ["tell", "{body}"]);
+    let webhook = channels.webhook.clone().unwrap();
+    assert_eq!(webhook.url.reveal().as_str(), "https://ntfy.example/topic");
+    assert_eq!(webhook.token.as_ref().map(|token| token.reveal()), Some("a-token"));
+    assert!(!format!("{channels:?}").contains("a-token"));
+    for wrong in
+        ["command = []", "command = 'tell'", "webhook = 'http://ntfy.example/topic'", "webhook = 'x'"]
+    {
+        assert_eq!(errors("h.toml", &format!("[notify]\n{wrong}")).len(), 1, "{wrong}");
+    }
+    assert!(
+        parse("h.toml", "[notify]\nwebhook = 'http://127.0.0.1:1/topic'").notifications.webhook.is_some()
+    );
+}
+
+#[test]
 fn the_console_listens_on_this_machine_alone_or_nowhere() {
     let listen = |address: &str| Some(ConsoleConfig::Listen(address.parse().unwrap()));
     for (text, expected) in [

@@ -59,7 +59,8 @@ pub enum DecisionTokenError {
     },
 }
 
-/// The tokens with which programs may decide, in a file of the state folder. A host that runs reads it at each use.
+/// Tokens of programs, by name, in a file of the state folder. A host that runs reads it at each use. There are two such
+/// files: of programs that may decide, and of applications that may use the endpoint.
 #[derive(Clone, Debug)]
 pub struct DecisionTokenStore {
     file: PathBuf,

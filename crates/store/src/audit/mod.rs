@@ -133,6 +133,15 @@ impl AuditLog {
         })))
     }
 
+    /// Checks an existing file without changing it: it is not damaged, and of no newer version. The chain of its entries
+    /// is checked by [`AuditLog::verify`].
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, or has a newer version.
+    pub fn examine(file: impl AsRef<Path>) -> Result<(), StoreError> {
+        file::examine(file.as_ref(), chain::MIGRATIONS.len()).map(drop)
+    }
+
     /// Records an entry and waits until it is on disk.
     ///
     /// # Errors

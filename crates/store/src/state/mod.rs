@@ -36,6 +36,14 @@ impl StateStore {
         Self::open_parts(file.as_ref().to_owned(), PARTS)
     }
 
+    /// Checks an existing file without changing it: it is not damaged, and of no newer version.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, or has a newer version.
+    pub fn examine(file: impl AsRef<Path>) -> Result<(), StoreError> {
+        Self::examine_parts(file.as_ref(), PARTS)
+    }
+
     /// Returns the pins: the offers of servers that a person accepted.
     #[must_use]
     pub fn pins(&self) -> pins::PinRecords {

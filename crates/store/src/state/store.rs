@@ -58,6 +58,18 @@ impl StateStore {
         Ok(Self(Arc::new(StateStoreInner { file, writer, reader, watch })))
     }
 
+    pub(super) fn examine_parts(file: &Path, parts: &[SchemaPart]) -> Result<(), StoreError> {
+        let connection = file::examine(file, BASE_MIGRATIONS.len())?;
+        let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
+        for (name, steps) in parts {
+            let version = part_version(&connection, name).map_err(database)?;
+            if version.is_some_and(|done| done > steps.len()) {
+                return Err(StoreError::Newer(file.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns a secret for one purpose, the same for all processes that share this state and after restarts. It is
     /// derived from the key in the file `state.key` beside `state.db`, which is created if it is missing.
     ///
@@ -130,14 +142,19 @@ impl fmt::Debug for StateStore {
     }
 }
 
+/// Returns the number of steps that a part has made.
+fn part_version(connection: &Connection, name: &str) -> rusqlite::Result<Option<usize>> {
+    let version = "SELECT version FROM parts WHERE name = ?1";
+    let version: Option<i64> = connection.query_row(version, [name], |row| row.get(0)).optional()?;
+    Ok(version.map(|version| usize::try_from(version).unwrap_or(usize::MAX)))
+}
+
 /// Migrates every part to its newest step. Returns false if a part is newer than that. Unknown parts are left alone:
 /// they belong to a newer program, which may run beside this one.
 fn prepare(connection: &mut Connection, parts: &[SchemaPart]) -> rusqlite::Result<bool> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     for (name, steps) in parts {
-        let version = "SELECT version FROM parts WHERE name = ?1";
-        let version: Option<i64> = change.query_row(version, [name], |row| row.get(0)).optional()?;
-        let done = version.map_or(0, |version| usize::try_from(version).unwrap_or(usize::MAX));
+        let done = part_version(&change, name)?.unwrap_or(0);
         if done > steps.len() {
             return Ok(false);
         }

@@ -17,6 +17,7 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, paint, printable};
 use crate::paths;
 use crate::progress::StepBar;
+use crate::registry::launcher_registries;
 
 /// A server that can be started, and the screen about it.
 pub(super) struct PlannedServer {
@@ -84,14 +85,7 @@ async fn download(package: &Package, file: &Path, args: &AddArgs, output: CliOut
 
 /// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
 fn package_registries(args: &AddArgs) -> PackageRegistries {
-    let mut registries = PackageRegistries::default();
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    if let Some(npm) = variable("npm_config_registry").or_else(|| variable("NPM_CONFIG_REGISTRY")) {
-        registries.npm = npm;
-    }
-    if let Some(index) = variable("UV_DEFAULT_INDEX") {
-        registries.pypi = index.trim_end_matches('/').trim_end_matches("/simple").to_owned();
-    }
+    let mut registries = launcher_registries(|name| std::env::var(name).ok());
     // A registry on this machine may list files of this machine.
     registries.local_bundles = args.registry.registry.as_deref().is_some_and(is_local_registry);
     registries

@@ -11,6 +11,7 @@ use hospes_host::config::connect::EntrySplice;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::endpoint::EndpointEntry;
 use crate::exit::{CliError, CliResult};
 use crate::paths;
 
@@ -35,6 +36,9 @@ pub(super) struct ConnectionRecord {
     /// Profile that the entry names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) profile: Option<String>,
+    /// Endpoint in the entry. `None` if it starts a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) endpoint: Option<EndpointEntry>,
     before_sha256: String,
     after_sha256: String,
     time: String,
@@ -45,8 +49,8 @@ impl ConnectionRecord {
         file: &ApplicationFile,
         is_new: bool,
         splice: EntrySplice,
-        before: &str,
-        after: &str,
+        (before, after): (&str, &str),
+        endpoint: Option<EndpointEntry>,
     ) -> Self {
         let folders = file.path.ancestors().skip(1).take_while(|folder| !folder.exists());
         Self {
@@ -57,6 +61,7 @@ impl ConnectionRecord {
             new_folders: if is_new { folders.map(Path::to_owned).collect() } else { Vec::new() },
             splice,
             profile: None,
+            endpoint,
             before_sha256: sha256(before),
             after_sha256: sha256(after),
             time: jiff::Timestamp::now().to_string(),
@@ -99,8 +104,16 @@ impl ConnectionRecord {
             .map_err(|error| failed(&error))
     }
 
-    /// Deletes the record and the back-up.
-    pub(super) fn remove(&self) {
+    /// Revokes the token of the entry, if it has one.
+    pub(super) fn revoke_token(&self) {
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.revoke_token(&self.application);
+        }
+    }
+
+    /// Deletes the record and the back-up, and revokes the token.
+    pub(super) fn forget(&self) {
+        self.revoke_token();
         for path in ["json", "backup"].into_iter().filter_map(|extension| self.path(extension)) {
             let _gone = fs::remove_file(path);
         }

@@ -27,23 +27,35 @@ codes! {
     H01 = "H01", "port", "the running host and its endpoint; without one, whether port 7337 is free";
     H02 = "H02", "state", "a file is written to the state folder, and removed";
     H03 = "H03", "disk", "free space of the state folder, at least 100 MiB";
+    H04 = "H04", "quota", "room for more files in the state folder";
+    H05 = "H05", "databases", "the files of the state are not damaged, and of no newer version";
     H06 = "H06", "files", "files with secrets are readable by their owner alone";
+    H07 = "H07", "keyring", "the key of stored tokens and secrets, in the keyring or its file";
+    H08 = "H08", "clock", "the clock, compared with the answers of up to two servers of the configuration";
     H09 = "H09", "sandbox", "bubblewrap, or the kernel's Landlock and seccomp, confine a program";
+    H10 = "H10", "version", "the running host is of the version of this program";
+    H11 = "H11", "copies", "other programs `hospes` in PATH are of the same version";
     H12 = "H12", "open files", "the limit of open files, at least 1024";
     H13 = "H13", "rules", "the policy file, if there is one";
     A01 = "A01", "file", "the configuration file of the application";
     A02 = "A02", "parsed", "its syntax";
     A03 = "A03", "entry", "an entry of Hospes in it";
     A04 = "A04", "program", "the program that the entry starts";
-    A05 = "A05", "profile", "the profile that the entry names";
+    A05 = "A05", "packaged", "the file is the one that a packaged application reads";
+    A06 = "A06", "shadowed", "no entry of the project's file takes the place of the user's";
+    A07 = "A07", "profile", "the profile that the entry names";
     C01 = "C01", "entry", "the entry of the configuration: keys, variables and secrets";
     C02 = "C02", "command", "the program, in PATH or at its path";
     C03 = "C03", "executable", "its permission to be executed, and the interpreter that it names";
+    C04 = "C04", "launcher", "the version of Node.js, uv or Python; that Docker runs";
     C05 = "C05", "folder", "the working folder";
+    C06 = "C06", "package", "the package exists at the index that the launcher uses";
+    C07 = "C07", "hash", "the hash of the package is the one with which it was added";
     S01 = "S01", "starts", "the process runs";
     S02 = "S02", "stdout", "messages, and nothing else, are on stdout";
     S03 = "S03", "speaks", "the server answers";
     S04 = "S04", "revision", "a revision of the protocol that both speak";
+    S05 = "S05", "leftovers", "no process of the server is left after its end";
     N01 = "N01", "name", "the name is found in DNS";
     N02 = "N02", "connection", "a TCP connection is opened";
     N03 = "N03", "proxy", "proxies on the way let the request pass";
@@ -51,8 +63,12 @@ codes! {
     N05 = "N05", "path", "the URL is that of an endpoint";
     N06 = "N06", "host header", "the server accepts the name under which it is called";
     O01 = "O01", "authorization", "the server lets the request pass, with the stored token if there is one";
+    O02 = "O02", "issuer", "the authorization server that the server names, and what it offers";
+    O03 = "O03", "token", "the stored token, or the token in the entry, is accepted";
+    O04 = "O04", "callback", "a port of this machine to which the browser can return after a sign-in";
     T01 = "T01", "tools", "the lists of tools are read";
     T02 = "T02", "names", "names that applications accept: at most 64 characters with the name of the server";
+    T03 = "T03", "call", "one call: of the tool of `--call`, or of a tool of a built-in server that only reads";
 }
 
 /// Result of a check.
@@ -61,6 +77,8 @@ codes! {
 pub(crate) enum CheckStatus {
     Ok,
     Warning,
+    /// A warning that the person does not want to see again.
+    Ignored,
     Fault,
     NotReached,
 }
@@ -87,6 +105,13 @@ pub(crate) struct DoctorCheck {
     pub(crate) evidence: Option<String>,
     /// Duration in milliseconds.
     pub(crate) ms: u64,
+}
+
+impl DoctorCheck {
+    fn become_unreached(&mut self) {
+        (self.status, self.what) = (CheckStatus::NotReached, "not reached".to_owned());
+        (self.why, self.mend, self.evidence) = (None, None, None);
+    }
 }
 
 /// Checks of one thing, in the order of the way. The first fault ends the chain.
@@ -120,6 +145,12 @@ impl DoctorFinding {
         self.mend = Some(mend.into());
         self
     }
+
+    /// Adds text of others.
+    pub(crate) fn evidence(mut self, evidence: impl Into<String>) -> Self {
+        self.evidence = Some(evidence.into());
+        self
+    }
 }
 
 impl DoctorChain {
@@ -141,6 +172,29 @@ impl DoctorChain {
         for code in not_reached {
             self.add(code, CheckStatus::NotReached, DoctorFinding::new("not reached"));
         }
+    }
+
+    /// Replaces the fault of the chain by an earlier cause of it, so that the step that failed is not reached.
+    pub(crate) fn blame(&mut self, code: &DoctorCode, finding: DoctorFinding) {
+        let Some(at) = self.checks.iter().position(|check| check.status == CheckStatus::Fault) else {
+            return;
+        };
+        let evidence = finding.evidence.clone().or_else(|| self.checks[at].evidence.take());
+        self.checks[at].become_unreached();
+        self.fail(code, DoctorFinding { evidence, ..finding }, &[]);
+        if let Some(cause) = self.checks.pop() {
+            self.checks.insert(at, cause);
+        }
+        // A warning of the same step said it less clearly.
+        self.checks.retain(|check| check.code != code.code || check.status == CheckStatus::Fault);
+    }
+
+    /// Removes and returns the warning of a step.
+    pub(crate) fn take_warning(&mut self, code: &DoctorCode) -> Option<DoctorFinding> {
+        let is_it = |check: &DoctorCheck| check.code == code.code && check.status == CheckStatus::Warning;
+        let found = self.checks.iter().position(is_it)?;
+        let DoctorCheck { what, why, mend, evidence, .. } = self.checks.remove(found);
+        Some(DoctorFinding { what, why, mend, evidence })
     }
 
     fn add(&mut self, code: &DoctorCode, status: CheckStatus, finding: DoctorFinding) {

@@ -1,13 +1,19 @@
 //! Checks of the host itself: its endpoint, its folders, and what the system offers.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hospes_host::HostStatus;
+use hospes_host::config::HostConfig;
+
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H06, H09, H12, H13};
+use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H04, H06, H09, H12, H13};
+use super::system;
 use crate::enforcement::{find_policy_file, read_policy};
 use crate::exit::CliError;
 use crate::paths::{self, display_path};
@@ -23,10 +29,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Free space below which it is a fault, in bytes.
 const MIN_FREE: u64 = 100 * 1024 * 1024;
 
+/// Number of files that can still be created below which it is a warning.
+const MIN_FREE_FILES: u64 = 1000;
+
 /// Limit of open files below which it is a warning. Each server and each connection needs some.
 const MIN_OPEN_FILES: u64 = 1024;
 
-pub(super) async fn check() -> DoctorChain {
+/// Checks the host. `running` is the state of the one that runs, if one does.
+pub(super) async fn check(config: Option<&HostConfig>, running: Option<&HostStatus>) -> DoctorChain {
     let mut chain = DoctorChain::new("host");
     port(&mut chain).await;
     let state = paths::state_file().and_then(|file| file.parent().map(Path::to_owned));
@@ -36,8 +46,13 @@ pub(super) async fn check() -> DoctorChain {
             chain.warn(&H02, DoctorFinding::new("there is no home folder for the state").mend("set HOME"))
         }
     }
+    system::databases(&mut chain);
     private_files(&mut chain);
+    system::keyring(&mut chain).await;
+    system::clock(config, &mut chain).await;
     sandbox(&mut chain);
+    system::version(running, &mut chain);
+    system::copies(&mut chain).await;
     open_files(&mut chain);
     rules(&mut chain);
     chain
@@ -84,24 +99,59 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
         std::io::Write::write_all(&mut file, b"probe")?;
         file.as_file().sync_all()
     });
+    let space = platform::free_space(&existing);
     match written {
         Ok(()) => chain.ok(&H02, ""),
+        Err(error) if error.kind() == ErrorKind::QuotaExceeded => return quota(&shown, &error, chain),
+        Err(error) if error.kind() == ErrorKind::StorageFull => {
+            // The same error for two causes, which need different remedies.
+            return match space {
+                Some(space) if space.files == Some(0) => quota(&shown, &error, chain),
+                _ => disk_full(&shown, space, chain),
+            };
+        }
         Err(error) => {
             let finding = DoctorFinding::new(format!("{shown} cannot be written"))
                 .why(error.to_string())
                 .mend(format!("make {shown} writable for you, or set XDG_STATE_HOME to another folder"));
-            return chain.fail(&H02, finding, &[&H03]);
+            return chain.fail(&H02, finding, &[&H03, &H04]);
         }
     }
-    match platform::free_space(&existing) {
-        Some(free) if free < MIN_FREE => {
-            let finding = DoctorFinding::new(format!("{} MiB are left for {shown}", free >> 20))
-                .why("calls are refused when they cannot be recorded")
-                .mend("free some space, or set XDG_STATE_HOME to a folder on another disk");
-            chain.fail(&H03, finding, &[]);
+    match space {
+        Some(space) if space.bytes < MIN_FREE || space.bytes < space.all_bytes / 100 => {
+            disk_full(&shown, Some(space), chain);
         }
-        Some(_) | None => chain.ok(&H03, ""),
+        _ => {
+            chain.ok(&H03, "");
+            match space.and_then(|space| space.files) {
+                Some(files) if files < MIN_FREE_FILES => {
+                    let finding = DoctorFinding::new(format!(
+                        "there is room for {files} more files at {shown}"
+                    ))
+                    .mend(
+                        "delete files that are not needed, or set XDG_STATE_HOME to a folder on another disk",
+                    );
+                    chain.warn(&H04, finding);
+                }
+                _ => chain.ok(&H04, ""),
+            }
+        }
     }
+}
+
+fn disk_full(shown: &str, space: Option<FreeSpace>, chain: &mut DoctorChain) {
+    let left = space.map_or(0, |space| space.bytes >> 20);
+    let finding = DoctorFinding::new(format!("{left} MiB are left for {shown}"))
+        .why("calls are refused when they cannot be recorded")
+        .mend("free some space, or set XDG_STATE_HOME to a folder on another disk");
+    chain.fail(&H03, finding, &[&H04]);
+}
+
+fn quota(shown: &str, error: &std::io::Error, chain: &mut DoctorChain) {
+    let finding = DoctorFinding::new(format!("no more files can be created in {shown}"))
+        .why(format!("a quota or the number of files of the disk is exhausted ({error})"))
+        .mend("delete files that are not needed, or set XDG_STATE_HOME to a folder on another disk");
+    chain.fail(&H04, finding, &[]);
 }
 
 fn private_files(chain: &mut DoctorChain) {

@@ -60,6 +60,7 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
                     CheckStatus::Ok => (GREEN, "ok  "),
                     CheckStatus::Warning => (YELLOW, "warn"),
                     CheckStatus::Fault => (RED, "FAIL"),
+                    CheckStatus::Ignored => (DIM, "ign "),
                     CheckStatus::NotReached => (DIM, "-   "),
                 };
                 let said = printable(&check.what);
@@ -126,7 +127,7 @@ fn summary<'a>(found: impl Iterator<Item = &'a str>) -> String {
     found.join(" · ")
 }
 
-fn many(count: usize, one: &str) -> String {
+pub(super) fn many(count: usize, one: &str) -> String {
     match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),

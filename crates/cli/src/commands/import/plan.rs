@@ -8,6 +8,7 @@ use hospes_host::config::import::{
 };
 use hospes_host::config::{ConfigInput, ServerConfig, TextPart, nearest};
 
+use super::names::rename;
 use crate::args::ImportArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, announce, ask_hidden, discard_typed_input, paint, printable};
@@ -89,7 +90,8 @@ pub(super) struct ImportPlan {
 
 impl ImportPlan {
     pub(super) fn new(found: FoundServers, existing: &[ServerConfig], args: &ImportArgs) -> CliResult<Self> {
-        let FoundServers { servers, refused, files, unreadable, .. } = found;
+        let FoundServers { mut servers, refused, files, unreadable, .. } = found;
+        rename(&mut servers, &args.rename)?;
         let mut planned: Vec<PlannedServer> = Vec::with_capacity(servers.len());
         for found in servers {
             let known = existing.iter().find(|known| known.name == found.server.name);
@@ -148,7 +150,9 @@ impl ImportPlan {
                             "the configuration has another server `{}`",
                             printable(&one.found.server.name)
                         ))
-                        .hint("nothing was changed; rename or remove that server first"));
+                        .hint(format!(
+                            "nothing was changed; import it under another name: --rename {wanted}=NEW"
+                        )));
                     }
                     one.is_selected = one.state != ServerState::Present;
                     one.state = if one.is_selected { ServerState::New } else { one.state };

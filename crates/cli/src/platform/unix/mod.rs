@@ -9,6 +9,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::Path;
 use std::time::Duration;
 
+use super::FreeSpace;
+
 pub(crate) use signals::{
     ChatInterrupts, FOREGROUND_INTERVAL, JobSignals, is_in_foreground, keep_running_at_limits,
     suspend_process,
@@ -53,10 +55,14 @@ pub(crate) fn replacement_problem(file: &Path) -> Option<&'static str> {
     (about.uid() != rustix::process::geteuid().as_raw()).then_some("belongs to another user")
 }
 
-/// Returns the free space for this user where a folder is, in bytes.
-pub(crate) fn free_space(folder: &Path) -> Option<u64> {
+/// Returns the free space for this user where a folder is.
+pub(crate) fn free_space(folder: &Path) -> Option<FreeSpace> {
     let found = rustix::fs::statvfs(folder).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
+    Some(FreeSpace {
+        bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        all_bytes: found.f_blocks.saturating_mul(found.f_frsize),
+        files: (found.f_files > 0).then_some(found.f_favail),
+    })
 }
 
 /// Returns the maximum number of open files. `None` if there is none.

@@ -7,6 +7,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::FreeSpace;
+
 /// Interval at which a suspended screen checks whether it is in the foreground again. Never used here.
 pub(crate) const FOREGROUND_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -45,7 +47,7 @@ pub(crate) fn replacement_problem(_: &Path) -> Option<&'static str> {
 }
 
 /// Returns the free space where a folder is. Not known here.
-pub(crate) fn free_space(_: &Path) -> Option<u64> {
+pub(crate) fn free_space(_: &Path) -> Option<FreeSpace> {
     None
 }
 

@@ -1,5 +1,7 @@
 //! Runner of the program in a folder of its own, with servers scripted for the shell.
 
+#[cfg(unix)]
+pub(crate) mod checks;
 pub(crate) mod desktop;
 pub(crate) mod site;
 pub(crate) mod terminal;

@@ -107,6 +107,16 @@ impl<'a> ApplicationFolders<'a> {
         Some(ApplicationFile { application, scope, path })
     }
 
+    /// Returns the paths of an application that is installed as a package of the system, which reads its files from the
+    /// folder of the package. There are several if several packages match.
+    #[must_use]
+    pub fn packaged(&self, application: &'static Application) -> Vec<ApplicationFile> {
+        let places =
+            application.places.iter().filter(|place| place.path.contains('*') && !place.is_read_only);
+        let paths = places.flat_map(|place| self.resolve(place).into_iter().map(|path| (place.scope, path)));
+        paths.map(|(scope, path)| ApplicationFile { application, scope, path }).collect()
+    }
+
     /// Returns the existing files of all applications.
     #[must_use]
     pub fn find(&self) -> Vec<ApplicationFile> {

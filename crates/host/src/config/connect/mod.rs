@@ -8,6 +8,8 @@ mod toml_text;
 mod yaml_text;
 
 #[cfg(test)]
+mod edit_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;
@@ -112,7 +114,35 @@ impl ApplicationEntry {
     pub fn new(application: &'static Application, text: &str, program: &Path, args: &[&str]) -> Self {
         let shape = shape_in(application, text);
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
-        let mut members = command_members(&shape.stdio, &program.to_string_lossy(), args);
+        Self::of_members(shape, command_members(&shape.stdio, &program.to_string_lossy(), args))
+    }
+
+    /// Creates the entry of a URL, with a bearer token if one is needed. `None` if the application's file cannot name a
+    /// URL.
+    #[must_use]
+    pub fn http(
+        application: &'static Application,
+        text: &str,
+        url: &str,
+        token: Option<&str>,
+    ) -> Option<Self> {
+        let shape = shape_in(application, text);
+        let http = shape.http.as_ref()?;
+        let mut members = Vec::new();
+        if let Some(kind) = http.kind {
+            members.push(("type".to_owned(), Value::text(kind)));
+        }
+        members.push((http.url.to_owned(), Value::text(url)));
+        if let Some(token) = token {
+            let value = Value::text(&format!("Bearer {token}"));
+            let headers = Value::Object(vec![("Authorization".to_owned(), value)]);
+            let (first, rest) = http.headers.split_first()?;
+            members.push(((*first).to_owned(), nested(rest, headers)));
+        }
+        Some(Self::of_members(shape, members))
+    }
+
+    fn of_members(shape: &'static EntryShape, mut members: Members) -> Self {
         for (key, value) in shape.required {
             let value = match value {
                 RequiredValue::True => Value::Boolean(true),

@@ -8,13 +8,13 @@ use super::*;
 
 const PROGRAM: &str = "/opt/a b/hospes";
 
-fn entry(application: &'static Application, text: &str) -> ApplicationEntry {
+pub(super) fn entry(application: &'static Application, text: &str) -> ApplicationEntry {
     let args = ["stdio", "--application", application.id];
     ApplicationEntry::new(application, text, Path::new(PROGRAM), &args)
 }
 
 /// Path of a file that the application's reader recognizes.
-fn file(application: &Application) -> &'static Path {
+pub(super) fn file(application: &Application) -> &'static Path {
     Path::new(match (application.id, application.shape.format) {
         ("gemini", _) => "/h/.gemini/settings.json",
         ("antigravity", _) => "/h/.gemini/config/mcp_config.json",
@@ -42,7 +42,7 @@ fn command(config: &HostConfig, name: &str) -> Vec<String> {
 }
 
 /// Files of an application, each with its line breaks and with or without a byte order mark.
-fn fixtures(application: &'static Application) -> Vec<String> {
+pub(super) fn fixtures(application: &'static Application) -> Vec<String> {
     let shape = &application.shape;
     let mut other = command_members(&shape.stdio, "other program", vec!["--x".to_owned()]);
     if shape.listing != ServerListing::Object {

@@ -1,0 +1,252 @@
+//! Archive for a report: versions, the masked configuration, the last lines of logs, counts and the results of the
+//! checks. Every text passes a filter of secrets.
+
+use std::collections::BTreeMap;
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hospes_host::config::{HostConfig, ServerConfig, ServerTransport};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use zip::write::{SimpleFileOptions, ZipWriter};
+
+use super::check::{DoctorChain, DoctorCheck};
+use super::report::many;
+use crate::commands::logs;
+use crate::enforcement::open_audit;
+use crate::exit::{CliError, CliResult};
+use crate::installation::InstallEvidence;
+use crate::log_file::LogEntry;
+use crate::output::{self, BOLD, CliOutput, DIM, paint};
+use crate::paths;
+
+/// Number of lines of the log of each server, and of the host.
+const MAX_LINES: usize = 200;
+/// Time range of the counted calls.
+const COUNTED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Minimum length of a value of the configuration that is searched for in all texts. Shorter ones are words.
+const MIN_SECRET: usize = 6;
+/// Text in place of a secret.
+const HIDDEN: &str = "[redacted]";
+
+/// Shows the files, and writes them into an archive that only its owner can read.
+pub(super) async fn write(
+    file: Option<&Path>,
+    chains: &[DoctorChain],
+    config: Option<&HostConfig>,
+    output: CliOutput,
+) -> CliResult {
+    let named = || format!("hospes-doctor-{}.zip", Timestamp::now().strftime("%Y%m%d-%H%M%S"));
+    let file = file.map_or_else(|| PathBuf::from(named()), Path::to_owned);
+    let shown = paths::display_path(&file);
+    if file.exists() {
+        return Err(CliError::usage(format!("{shown} exists; it was not changed"))
+            .hint("name another file: --bundle=FILE"));
+    }
+    let files = gather(chains, config).await;
+    output.say(format_args!("{} will have:", paint(BOLD, &shown)));
+    for (name, text) in &files {
+        let size = many(text.lines().count(), "line");
+        output.say(format_args!("  {name:<28} {}", paint(DIM, size)));
+    }
+    output.say(paint(DIM, "without values of variables, headers, arguments of calls and other secrets"));
+    if output::is_interactive() && !output.json {
+        let answer = output.ask("Write it? [Y/n] ").unwrap_or_default();
+        if !matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes") {
+            output.say("nothing was written");
+            return Ok(());
+        }
+    }
+    let written = paths::create_private_file(&file).and_then(|target| archive(target, &files));
+    written.map_err(|error| {
+        let _incomplete = std::fs::remove_file(&file);
+        CliError::usage(format!("cannot write {shown}")).with_cause(&error)
+    })?;
+    output.say(format_args!("written to {shown}; read it before you send it to others"));
+    Ok(())
+}
+
+fn archive(target: impl Write + Seek, files: &[(String, String)]) -> std::io::Result<()> {
+    let mut archive = ZipWriter::new(target);
+    for (name, text) in files {
+        archive.start_file(name.as_str(), SimpleFileOptions::default().unix_permissions(0o600))?;
+        archive.write_all(text.as_bytes())?;
+    }
+    archive.finish()?.flush()
+}
+
+/// Returns the names and texts of the files.
+async fn gather(chains: &[DoctorChain], config: Option<&HostConfig>) -> Vec<(String, String)> {
+    let filter = SecretFilter::new(config);
+    let mut files = vec![("versions.json".to_owned(), filter.json(versions()))];
+    let checks: Vec<&DoctorCheck> = chains.iter().flat_map(|chain| &chain.checks).collect();
+    files.push(("checks.json".to_owned(), filter.json(serde_json::to_value(checks).unwrap_or_default())));
+    if let Some(config) = config {
+        files.push(("configuration.json".to_owned(), filter.json(configuration(config))));
+    }
+    if let Some(counts) = audit_counts().await {
+        files.push(("audit.json".to_owned(), filter.json(counts)));
+    }
+    let mut logs: BTreeMap<String, Vec<LogEntry>> = BTreeMap::new();
+    for (server, entries) in logs::last_by_server(MAX_LINES) {
+        // The name of a server is text of the configuration, and must not leave its folder.
+        let plain =
+            |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
+        let name = server.map_or_else(
+            || "host".to_owned(),
+            |name| format!("server-{}", name.chars().map(plain).collect::<String>()),
+        );
+        logs.entry(name).or_default().extend(entries);
+    }
+    for (name, entries) in logs {
+        let lines = entries.iter().map(|entry| format!("{} {} {}\n", entry.at, entry.level, entry.text));
+        files.push((format!("logs/{name}.log"), filter.text(&lines.collect::<String>())));
+    }
+    files
+}
+
+fn versions() -> Value {
+    let evidence = InstallEvidence::gather().unwrap_or_default();
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let system = system.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    json!({
+        "hospes": env!("CARGO_PKG_VERSION"),
+        "program": evidence.program,
+        "installedBy": evidence.channel().as_str(),
+        "os": std::env::consts::OS,
+        "architecture": std::env::consts::ARCH,
+        "system": system.map(|name| name.trim_matches('"')),
+        "kernel": kernel.trim(),
+        "language": std::env::var("LANG").ok(),
+        "terminal": std::env::var("TERM").ok(),
+        "time": Timestamp::now().to_string(),
+    })
+}
+
+/// Describes the servers: names of variables and headers, never their values.
+fn configuration(config: &HostConfig) -> Value {
+    let server = |server: &ServerConfig| {
+        let mut described = json!({
+            "name": server.name,
+            "transport": server.transport.kind(),
+            "target": server.transport.to_string(),
+            "disabled": server.disabled,
+            "required": server.required,
+            "sandbox": format!("{:?}", server.sandbox.profile.kind),
+            "registry": server.origin.registry,
+            "version": server.origin.version,
+            "digest": server.origin.digest,
+        });
+        match &server.transport {
+            ServerTransport::Stdio(stdio) => {
+                described["environment"] = stdio.env.keys().cloned().collect::<Vec<_>>().into();
+                described["cwd"] = stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()).into();
+            }
+            ServerTransport::Http(http) => {
+                described["headers"] =
+                    http.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().into();
+            }
+            _ => {}
+        }
+        described
+    };
+    let rejected = config.rejected.iter().map(|one| {
+        let errors: Vec<String> = one.errors.iter().map(ToString::to_string).collect();
+        json!({ "name": one.name, "errors": errors })
+    });
+    let skipped = config.skipped.iter().map(|one| json!({ "name": one.name, "reason": one.reason }));
+    json!({
+        "servers": config.servers.iter().map(server).collect::<Vec<_>>(),
+        "rejected": rejected.collect::<Vec<_>>(),
+        "skipped": skipped.collect::<Vec<_>>(),
+        "warnings": config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// Counts the calls of the last days by server. `None` if there is no readable log.
+async fn audit_counts() -> Option<Value> {
+    // Opening would create the file.
+    let (file, _) = paths::audit_files().filter(|(file, _)| file.is_file())?;
+    let audit = open_audit().ok().flatten()?;
+    let until = Timestamp::now();
+    let digest = audit.digest(until.checked_sub(COUNTED).ok()?, until).await.ok()?;
+    Some(json!({
+        "since": digest.since,
+        "bytes": std::fs::metadata(file).map(|data| data.len()).ok(),
+        "servers": digest.servers,
+    }))
+}
+
+/// Filter of secrets: the values of the configuration, wherever they stand, and what looks like a secret.
+struct SecretFilter {
+    /// Values, the longest first, so that no part of one is left.
+    values: Vec<String>,
+    home: Option<String>,
+}
+
+impl SecretFilter {
+    fn new(config: Option<&HostConfig>) -> Self {
+        let mut values: Vec<String> = Vec::new();
+        for server in config.iter().flat_map(|config| &config.servers) {
+            match &server.transport {
+                ServerTransport::Stdio(stdio) => {
+                    // Names of folders and numbers would leave reports without sense.
+                    let secret = stdio.env.iter().filter(|(name, value)| {
+                        hospes::redact::is_secret_name(name) || !value.reveal().contains('/')
+                    });
+                    values.extend(secret.map(|(_, value)| value.reveal().to_owned()));
+                }
+                ServerTransport::Http(http) => {
+                    values.extend(http.headers.iter().map(|(_, value)| value.reveal().to_owned()));
+                    let url = http.url.reveal();
+                    values.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+                    values.extend(url.password().map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        // `Bearer TOKEN` is written without its first word, too.
+        let parts: Vec<String> = values
+            .iter()
+            .filter_map(|value| value.split_once(' '))
+            .map(|(_, rest)| rest.to_owned())
+            .collect();
+        values.extend(parts);
+        values.retain(|value| value.len() >= MIN_SECRET);
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        let home = std::env::home_dir().map(|home| home.to_string_lossy().into_owned());
+        Self { values, home: home.filter(|home| home.len() > 1) }
+    }
+
+    fn text(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for value in &self.values {
+            text = text.replace(value, HIDDEN);
+        }
+        let text = hospes::redact::text(&text).into_owned();
+        let text = hospes_inspect::secrets::mask(&text).into_owned();
+        match &self.home {
+            Some(home) => text.replace(home, "~"),
+            None => text,
+        }
+    }
+
+    fn json(&self, mut value: Value) -> String {
+        self.filter(&mut value);
+        let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    fn filter(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.filter(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.filter(member)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Checks of authorization: the metadata of the server, its authorization server, and tokens.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use hospes::client::ConnectError;
+use hospes_auth::metadata::{
+    AuthorizationServerMetadata, ProtectedResourceMetadata, resource_metadata_urls, server_metadata_urls,
+};
+use hospes_auth::{Challenge, Issuer, UnixClock};
+use hospes_oauth::StoredTokens;
+use url::Url;
+
+use super::check::{DoctorChain, DoctorCode, DoctorFinding, O01, O02, O03, O04, T01};
+use super::fetch;
+use super::system::duration;
+use crate::credentials;
+use crate::output::printable;
+
+/// Steps that are not reached if the token is refused.
+const LATER: [&DoctorCode; 1] = [&T01];
+
+/// A server that refused a request for want of a token.
+pub(super) struct RefusedRequest<'a> {
+    pub(super) error: &'a ConnectError,
+    pub(super) url: &'a str,
+    /// True if the entry has a token in its headers.
+    pub(super) has_header: bool,
+}
+
+/// Reports an expired token that cannot be renewed. Returns false if there is one.
+pub(super) fn token(url: &str, chain: &mut DoctorChain) -> bool {
+    let Some(ago) = stored(url).and_then(|tokens| expired_ago(&tokens)) else { return true };
+    let finding = DoctorFinding::new(format!("the access token expired {} ago", duration(ago)))
+        .why("the authorization server gave no token with which it could be renewed")
+        .mend(format!("hospes auth login {}", chain.target));
+    chain.fail(&O03, finding, &LATER);
+    false
+}
+
+fn stored(url: &str) -> Option<StoredTokens> {
+    let (store, _) = credentials::open_existing().ok()??;
+    // The keyring has its own check.
+    let all = StoredTokens::all(&*store).ok()?;
+    all.into_iter().find(|tokens| tokens.account.is_empty() && tokens.is_for(url))
+}
+
+fn expired_ago(tokens: &StoredTokens) -> Option<u64> {
+    let end = tokens.expires_at.filter(|_| !tokens.renews)?;
+    UnixClock::system().now().checked_sub(end)
+}
+
+/// Explains why a server refused a request with 401 or 403.
+pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain) {
+    let RefusedRequest { error, url, has_header } = refused;
+    let name = chain.target.clone();
+    let challenge = error.challenge.as_deref().and_then(|line| {
+        let challenges = Challenge::parse(line);
+        challenges.into_iter().find(|one| one.has_scheme("Bearer") || one.has_scheme("DPoP"))
+    });
+    let said = |name: &str| challenge.as_ref().and_then(|one| one.get(name)).map(printable);
+    if let Some(challenge) = challenge.as_ref().filter(|challenge| challenge.wants_more_scopes()) {
+        let scopes = challenge.scopes().map(|scopes| scopes.to_string()).unwrap_or_default();
+        let mend = match scopes.is_empty() {
+            true => format!("hospes auth login {name}"),
+            false => format!("hospes auth login {name} --scope '{}'", printable(&scopes)),
+        };
+        let finding =
+            DoctorFinding::new(format!("the token lacks the scope {}", printable(&scopes))).mend(mend);
+        return chain.fail(&O03, finding, &LATER);
+    }
+    let tokens = stored(url);
+    if has_header || tokens.is_some() || said("error").as_deref() == Some("invalid_token") {
+        let finding = match &error.source {
+            Some(source) => {
+                DoctorFinding::new("the token is refused").why(crate::exit::error_chain(&**source))
+            }
+            None => DoctorFinding::new("the token is refused")
+                .why(said("error_description").unwrap_or_else(|| error.what.clone())),
+        };
+        let mend = match has_header {
+            true => "replace the token in `headers` of the entry: hospes secret set NAME".to_owned(),
+            false => format!("hospes auth login {name}"),
+        };
+        return chain.fail(&O03, finding.mend(mend), &LATER);
+    }
+    let Ok(endpoint) = Url::parse(url) else { return };
+    let Some(resource) = resource(challenge.as_ref(), &endpoint).await else {
+        let finding = DoctorFinding::new("the server asks for a token, and does not say where to get one")
+            .why("its answer 401 names no metadata, and there are none at the well-known URLs")
+            .mend(format!(
+                "hospes secret set TOKEN, and in the entry: headers = {{ Authorization = \"Bearer ${{secret:TOKEN}}\" }}{}",
+                if name.contains("://") { "; or: --header" } else { "" }
+            ));
+        return chain.fail(&O01, finding, &LATER);
+    };
+    if let Err(finding) = issuer(&resource, &endpoint, &name).await {
+        return chain.fail(&O02, finding, &LATER);
+    }
+    // A person will have to sign in with a browser, which returns here.
+    if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
+        let finding = DoctorFinding::new("no port of this machine can be opened for the end of the sign-in")
+            .why(error.to_string())
+            .mend(format!("hospes auth login {name} --no-browser"));
+        return chain.fail(&O04, finding, &LATER);
+    }
+    let finding =
+        DoctorFinding::new("the server asks for a sign-in").mend(format!("hospes auth login {name}"));
+    chain.fail(&O01, finding, &LATER);
+}
+
+/// Reads the metadata of the server, from the URL in its challenge or the well-known ones.
+async fn resource(challenge: Option<&Challenge>, endpoint: &Url) -> Option<ProtectedResourceMetadata> {
+    let named = challenge.and_then(|one| one.get("resource_metadata")).and_then(|url| Url::parse(url).ok());
+    for url in named.into_iter().chain(resource_metadata_urls(endpoint)) {
+        if let Ok(found) = fetch::document::<ProtectedResourceMetadata>(&url, endpoint).await {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Checks what the authorization server offers.
+async fn issuer(
+    resource: &ProtectedResourceMetadata,
+    endpoint: &Url,
+    name: &str,
+) -> Result<(), DoctorFinding> {
+    let report = |text: &str| format!("report it to the operator of the server: {text}");
+    if let Err(error) = resource.check(endpoint, false) {
+        return Err(DoctorFinding::new("the metadata of the server cannot be used")
+            .why(error.to_string())
+            .mend(report("its protected resource metadata")));
+    }
+    let Some(issuer) = resource.authorization_servers.first() else { return Ok(()) };
+    let shown = printable(issuer.as_str());
+    let metadata = match metadata(issuer, endpoint).await {
+        Ok(metadata) => metadata,
+        Err(why) => {
+            return Err(DoctorFinding::new(format!("the authorization server {shown} has no metadata"))
+                .why(why)
+                .mend(report("the metadata of its authorization server")));
+        }
+    };
+    let checked = metadata.check_issuer(issuer, false).and_then(|()| metadata.check_code_flow());
+    if let Err(error) = checked {
+        return Err(DoctorFinding::new(format!("the authorization server {shown} cannot be used"))
+            .why(error.to_string())
+            .mend(report("the metadata of its authorization server")));
+    }
+    let registers = metadata.registration_endpoint.is_some()
+        || metadata.client_id_metadata_document_supported.unwrap_or(false);
+    match registers {
+        true => Ok(()),
+        false => {
+            Err(DoctorFinding::new(format!("the authorization server {shown} lets no new client register"))
+                .why("it has neither a registration endpoint nor client metadata documents")
+                .mend(format!("register a client there, then: hospes auth login {name} --client-id ID")))
+        }
+    }
+}
+
+async fn metadata(issuer: &Issuer, endpoint: &Url) -> Result<AuthorizationServerMetadata, String> {
+    let mut why = "its identifier is not a URL".to_owned();
+    for url in server_metadata_urls(issuer) {
+        match fetch::document(&url, endpoint).await {
+            Ok(found) => return Ok(found),
+            Err(error) => why = format!("{url}: {error}"),
+        }
+    }
+    Err(why)
+}
