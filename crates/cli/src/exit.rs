@@ -16,6 +16,8 @@ pub(crate) enum FailureCode {
     Unreachable = 4,
     /// The tool failed or does not exist.
     Tool = 5,
+    /// A newer version of a server is available (`hospes update --check`).
+    Outdated = 6,
 }
 
 impl FailureCode {
@@ -25,6 +27,7 @@ impl FailureCode {
             Self::Unauthorized => "auth_required",
             Self::Unreachable => "unreachable",
             Self::Tool => "tool_error",
+            Self::Outdated => "outdated",
         }
     }
 }

@@ -57,20 +57,37 @@ pub(crate) fn log_folder() -> Option<PathBuf> {
 
 /// Returns the folder of an unpacked bundle.
 pub(crate) fn bundle_folder(server: &str, version: &str) -> Option<PathBuf> {
-    // Both are texts of others, and must not lead to another folder.
-    let safe = |text: &str| -> String {
-        let text = text.trim_start_matches('.');
-        let plain = |letter: char| {
-            if letter.is_ascii_alphanumeric() || ".-+_".contains(letter) { letter } else { '_' }
-        };
-        format!("{}{}", text.chars().map(plain).collect::<String>(), if text.is_empty() { "_" } else { "" })
-    };
-    Some(
-        folder("XDG_DATA_HOME", ".local/share")?
-            .join("hospes/bundles")
-            .join(safe(server))
-            .join(safe(version)),
-    )
+    version_folder("bundles", server, version)
+}
+
+/// Returns the folder of an installed package.
+pub(crate) fn package_folder(server: &str, version: &str) -> Option<PathBuf> {
+    version_folder("packages", server, version)
+}
+
+/// Returns the folders that have a folder for each server, with one for each version in it.
+pub(crate) fn version_folders() -> Vec<PathBuf> {
+    let data = folder("XDG_DATA_HOME", ".local/share");
+    data.iter().flat_map(|data| ["bundles", "packages"].map(|kind| data.join("hospes").join(kind))).collect()
+}
+
+/// Returns the file about how a server was added.
+pub(crate) fn server_record(server: &str) -> Option<PathBuf> {
+    let name = safe_name(server);
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/servers").join(format!("{name}.json")))
+}
+
+/// Returns a text of others as a name of a file that leads to no other folder.
+fn safe_name(text: &str) -> String {
+    let text = text.trim_start_matches('.');
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || ".-+_".contains(letter) { letter } else { '_' };
+    format!("{}{}", text.chars().map(plain).collect::<String>(), if text.is_empty() { "_" } else { "" })
+}
+
+fn version_folder(kind: &str, server: &str, version: &str) -> Option<PathBuf> {
+    let data = folder("XDG_DATA_HOME", ".local/share")?;
+    Some(data.join("hospes").join(kind).join(safe_name(server)).join(safe_name(version)))
 }
 
 /// Returns the path of the cache of MCP registries.

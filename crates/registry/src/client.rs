@@ -53,6 +53,7 @@ pub struct RegistryClient {
     fetcher: JsonFetcher,
     cache: RegistryCache,
     clock: Clock,
+    answer_lifetime: SignedDuration,
 }
 
 /// An answer, with its age.
@@ -128,7 +129,22 @@ impl RegistryClient {
         let cache = RegistryCache::open(cache_file)?;
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
-        Ok(Self { fetcher: JsonFetcher::for_base(&base), base, host, cache, clock: Arc::new(Timestamp::now) })
+        Ok(Self {
+            fetcher: JsonFetcher::for_base(&base),
+            base,
+            host,
+            cache,
+            clock: Arc::new(Timestamp::now),
+            answer_lifetime: ANSWER_LIFETIME,
+        })
+    }
+
+    /// Asks the registry for each entry, and uses what is in the cache only if the registry says that it did not change,
+    /// or is not reached.
+    #[must_use]
+    pub fn revalidating(mut self) -> Self {
+        self.answer_lifetime = SignedDuration::ZERO;
+        self
     }
 
     /// Uses this clock instead of the system's.
@@ -403,7 +419,7 @@ impl RegistryClient {
             offline,
         };
         let is_young =
-            |stored: &StoredAnswer| self.now().duration_since(stored.fetched_at) <= ANSWER_LIFETIME;
+            |stored: &StoredAnswer| self.now().duration_since(stored.fetched_at) < self.answer_lifetime;
         let stored = match stored {
             Some(stored) if is_young(&stored) => return Ok(from_cache(stored, None)),
             stored => stored,

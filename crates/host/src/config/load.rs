@@ -204,6 +204,7 @@ struct ConfigMerge {
     console: Option<LocatedSetting<ConsoleConfig>>,
     accounts: Option<LocatedSetting<AccountsConfig>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
+    registry: Option<LocatedSetting<String>>,
     names: Vec<(String, ConfigSource)>,
     errors: Vec<ConfigError>,
 }
@@ -222,6 +223,7 @@ impl ConfigMerge {
         merge_setting("console.listen", &mut self.console, part.console, &mut self.errors);
         merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
         merge_setting("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
+        merge_setting("registry", &mut self.registry, part.registry, &mut self.errors);
         self.config.models.extend(part.models);
         if let Some(answers) = part.console_questions {
             let before = self.config.console_questions.unwrap_or_default();
@@ -290,6 +292,7 @@ impl ConfigMerge {
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);
+        self.config.registry = self.registry.map(|registry| registry.value);
         self.config.accounts = self.accounts.map(|accounts| accounts.value).unwrap_or_default();
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }

@@ -55,7 +55,7 @@ pub(crate) use model::{is_exposed, is_loopback};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
-pub use own_file::{OwnFileError, add_servers, remove_server, servers_text};
+pub use own_file::{OwnFileError, add_servers, remove_server, replace_server, servers_text};
 pub use own_text::server_toml;
 pub use pins::PinMode;
 pub use restart::{

@@ -12,6 +12,7 @@ use serde_json::Value;
 use url::Url;
 
 pub use self::download::{DownloadProgress, DownloadedFile, MAX_BUNDLE_BYTES};
+pub use self::index::npm_programs;
 use crate::entry::{Package, RegistryType, read_escape};
 use crate::fetch::{JsonFetcher, JsonResponse, MAX_PAGE_BYTES, shown};
 use crate::launch::package_name_problem;
@@ -61,6 +62,8 @@ pub struct ResolvedArtifact {
     pub files: Vec<(String, String)>,
     /// Size of the archive, in bytes.
     pub size: Option<u64>,
+    /// Programs of a package of npm: name and path in the package.
+    pub programs: Vec<(String, String)>,
     /// Reason that there is no hash.
     pub without_digest: Option<&'static str>,
 }
@@ -214,7 +217,15 @@ impl ArtifactClient {
 
 impl ResolvedArtifact {
     const fn empty() -> Self {
-        Self { version: None, url: None, digest: None, files: Vec::new(), size: None, without_digest: None }
+        Self {
+            version: None,
+            url: None,
+            digest: None,
+            files: Vec::new(),
+            size: None,
+            programs: Vec::new(),
+            without_digest: None,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) use self::choice::remote_host;
 pub use self::choice::{LaunchChoice, LaunchOption, Obstacle, OptionReason, launch_options, own_domain};
 pub(crate) use self::docker::full_reference;
 pub use self::local_name::local_name;
+pub use self::packages::{InstallObstacle, install_obstacle, other_registry, source_install};
 pub use self::permission::{NetworkSuggestion, Permission, SandboxSuggestion};
 pub use self::questions::{LaunchQuestion, QuestionKind, QuestionTarget, questions};
 pub(crate) use self::template::{Piece, pieces};
@@ -40,6 +41,9 @@ pub struct LaunchSettings {
     pub digest: Option<String>,
     /// Program that runs containers, instead of `docker`.
     pub container_program: Option<String>,
+    /// Program of the installed package and its first arguments, such as `node` and a file. It replaces the launcher of
+    /// the package, which would download it. Empty if the package is not installed.
+    pub installed: Vec<String>,
 }
 
 /// Plan of a start or of a connection.
