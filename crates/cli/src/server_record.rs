@@ -27,6 +27,9 @@ pub(crate) struct LaunchRecipe {
     /// Names of stored secrets, by the ids of the questions.
     #[serde(default)]
     pub(crate) secrets: BTreeMap<String, String>,
+    /// Permissions that the command line grants, as they were shown.
+    #[serde(default)]
+    pub(crate) permissions: Vec<String>,
 }
 
 /// A version of a server that was added.

@@ -1,28 +1,27 @@
 //! `hospes update`: replaces servers that were added from the registry by newer versions, and goes back to the version
 //! before.
 
+mod before;
 mod check;
 mod merge;
 mod page;
 mod rollback;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
-use hospes_host::{PinMode, PinningConfig};
 use hospes_registry::{ServerEntry, is_local_registry};
-use hospes_store::StateStore;
-use hospes_store::pins::{ServerFingerprint, ServerSighting, TrustMode};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
+use self::before::{BeforeUpdate, known_answers};
 use self::check::{Availability, UpdateCandidate};
 use self::merge::MergedServer;
 use self::page::UpdatePage;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
-use super::add::trial::{DefinitionMap, ServerTrial, TrialReport, definitions};
-use super::add::{answers, confirm, not_started};
+use super::add::trial::{ServerTrial, TrialReport};
+use super::add::{confirm, not_started};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
@@ -32,7 +31,7 @@ use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
 use crate::server_record::{RecordedVersion, ServerRecord};
-use crate::{deciders, enforcement, paths};
+use crate::{deciders, paths};
 
 /// Text of an interruption, and of a failure.
 const UNCHANGED: &str = "nothing was changed";
@@ -118,13 +117,6 @@ struct Update<'a> {
     entry: ServerEntry,
     args: &'a UpdateArgs,
     output: CliOutput,
-}
-
-/// What the server is before the update.
-struct BeforeUpdate {
-    definitions: DefinitionMap,
-    fingerprint: Option<ServerFingerprint>,
-    state: StateStore,
 }
 
 impl Update<'_> {
@@ -219,9 +211,9 @@ impl Update<'_> {
     /// Returns true if the new version must not even be started without a question: it has another owner, or its command
     /// line grants it what the one before did not.
     fn is_risky(&self, planned: &PlannedServer) -> bool {
-        let command = self.candidate.server.transport.to_string();
-        planned.permissions.iter().any(|(_, breaks_out)| *breaks_out) && !same_permissions(&command, planned)
-            || planned.warnings.iter().any(|warning| warning.contains("before"))
+        let record = self.candidate.record.as_ref();
+        let known = record.map(|record| record.current.recipe.permissions.as_slice()).unwrap_or_default();
+        planned.has_other_owner || planned.permissions.iter().any(|(text, _)| !known.contains(text))
     }
 
     /// Returns the merged server as it is started for the trial, with its secrets.
@@ -391,58 +383,4 @@ impl Update<'_> {
             output.say(paint(output::DIM, back));
         }
     }
-}
-
-/// Returns true if the command line before granted the same as the new one.
-fn same_permissions(command: &str, planned: &PlannedServer) -> bool {
-    planned.draft.entry().is_ok_and(|new| {
-        let new = new.transport.to_string();
-        let flags = |text: &str| -> Vec<String> {
-            text.split_whitespace().filter(|word| word.starts_with('-')).map(str::to_owned).collect()
-        };
-        flags(command) == flags(&new)
-    })
-}
-
-/// Returns the answers that were given when a version was added, with the secrets of the store.
-fn known_answers(version: Option<&RecordedVersion>) -> CliResult<answers::AnswerMap> {
-    let Some(version) = version else { return Ok(answers::AnswerMap::new()) };
-    let mut known: answers::AnswerMap = version.recipe.answers.clone();
-    if version.recipe.secrets.is_empty() {
-        return Ok(known);
-    }
-    let Some(store) = SecretStore::open_existing()? else { return Ok(known) };
-    for (question, name) in &version.recipe.secrets {
-        // A deleted one is asked for again.
-        if let Some(value) = store.read(name)? {
-            known.insert(question.clone(), vec![value]);
-        }
-    }
-    Ok(known)
-}
-
-impl BeforeUpdate {
-    async fn read(name: &str) -> CliResult<Self> {
-        let nowhere =
-            || CliError::usage("no folder found in which to store accepted definitions").hint("set HOME");
-        let state = enforcement::open_state()?.ok_or_else(nowhere)?;
-        let pins = PinningConfig::new(state.clone(), PinMode::Ask).offline();
-        let fingerprint = pins.server(name).await.ok().map(|server| server.fingerprint);
-        Ok(Self { definitions: definitions(&pins, name).await, fingerprint, state })
-    }
-
-    /// Makes the version before the one that was seen last again.
-    async fn restore(&self, name: &str) {
-        let Some(fingerprint) = &self.fingerprint else { return };
-        let mut sighting = ServerSighting::new(name, fingerprint.clone(), "");
-        sighting.is_whole = false;
-        if let Err(error) = self.state.pins().record_sighting(sighting, TrustMode::Ask).await {
-            tracing::warn!(%error, server = %name, "the state of the version before was not restored");
-        }
-    }
-}
-
-/// Returns true if two paths are the same or one is below the other.
-fn is_within(path: &Path, folder: &Path) -> bool {
-    path.starts_with(folder)
 }

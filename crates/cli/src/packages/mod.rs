@@ -9,7 +9,7 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
-use hospes_registry::{Package, RegistryType, ResolvedArtifact};
+use hospes_registry::{RegistryPackage, RegistryType, ResolvedArtifact};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{CliError, CliResult};
@@ -29,7 +29,7 @@ const SHORT_HASH: usize = 12;
 #[derive(Debug)]
 pub(crate) struct PackageFolder {
     path: PathBuf,
-    package: Package,
+    package: RegistryPackage,
     digest: Option<String>,
     /// Hashes of all files of the version, for PyPI.
     files: Vec<(String, String)>,
@@ -62,7 +62,7 @@ impl PackageFolder {
     /// Without a home folder.
     pub(crate) fn new(
         server: &str,
-        package: &Package,
+        package: &RegistryPackage,
         artifact: Option<&ResolvedArtifact>,
     ) -> CliResult<Self> {
         let digest = artifact.and_then(|artifact| artifact.digest.clone());
@@ -211,7 +211,7 @@ fn text(path: &Path) -> String {
 }
 
 /// Creates the error of a package that has no program that could be started.
-fn no_program(package: &Package, programs: &[String]) -> CliError {
+fn no_program(package: &RegistryPackage, programs: &[String]) -> CliError {
     let name = printable(&package.identifier);
     match programs {
         [] => CliError::usage(format!("the package {name} has no program")),
@@ -224,7 +224,7 @@ fn no_program(package: &Package, programs: &[String]) -> CliError {
 }
 
 /// Chooses the program that is named like the package, or the only one.
-fn choose_program<'p>(package: &Package, programs: &'p [String]) -> CliResult<&'p String> {
+fn choose_program<'p>(package: &RegistryPackage, programs: &'p [String]) -> CliResult<&'p String> {
     let last = package.identifier.rsplit('/').next().unwrap_or_default();
     let same = |name: &&String| files::normalized(name) == files::normalized(last);
     match (programs.iter().find(same), programs) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes_registry::{Package, npm_programs};
+use hospes_registry::{RegistryPackage, npm_programs};
 use serde_json::{Value, json};
 
 use super::process::InstallerRun;
@@ -17,14 +17,14 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of names that are recorded of packages with scripts or without a hash.
 const MAX_NAMES: usize = 20;
 
-fn package_folder(folder: &Path, package: &Package) -> PathBuf {
+fn package_folder(folder: &Path, package: &RegistryPackage) -> PathBuf {
     folder.join("node_modules").join(&package.identifier)
 }
 
 /// Returns the command that is likely, by the programs that the registry names.
 pub(super) fn expected_command(
     folder: &Path,
-    package: &Package,
+    package: &RegistryPackage,
     programs: &[(String, String)],
 ) -> Vec<String> {
     let names: Vec<String> = programs.iter().map(|(name, _)| name.clone()).collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes_registry::{InstallStep, Package, source_install};
+use hospes_registry::{InstallStep, RegistryPackage, source_install};
 
 use super::process::InstallerRun;
 use super::{InstalledPackage, PackageFolder, choose_program, no_program, text};
@@ -14,12 +14,12 @@ use crate::progress::StepBar;
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Returns the program that is likely, by the name of the package.
-pub(super) fn expected_program(folder: &Path, package: &Package) -> PathBuf {
+pub(super) fn expected_program(folder: &Path, package: &RegistryPackage) -> PathBuf {
     source_install(package, folder).0
 }
 
 /// Formats the step that compiles the package.
-pub(super) fn describe(folder: &Path, package: &Package) -> String {
+pub(super) fn describe(folder: &Path, package: &RegistryPackage) -> String {
     match source_install(package, folder).1 {
         InstallStep::Run { command, args, env } => {
             let env = env.iter().map(|(name, value)| format!("{name}={value}"));
@@ -43,7 +43,7 @@ pub(super) async fn install(folder: &PackageFolder, bar: &StepBar) -> CliResult<
 }
 
 /// Returns the program of a package that is named differently.
-fn other_program(package: &Package, binaries: &Path) -> CliResult<PathBuf> {
+fn other_program(package: &RegistryPackage, binaries: &Path) -> CliResult<PathBuf> {
     let entries = std::fs::read_dir(binaries).map_err(|_| no_program(package, &[]))?;
     let names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

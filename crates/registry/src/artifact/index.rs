@@ -5,7 +5,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::{ArtifactClient, ArtifactError, ResolvedArtifact, success, unexpected};
-use crate::entry::Package;
+use crate::entry::RegistryPackage;
 use crate::launch::is_sha256;
 
 /// Characters that are not encoded in a segment of a path.
@@ -38,7 +38,7 @@ fn text(value: &Value, pointer: &str) -> Option<String> {
 }
 
 impl ArtifactClient {
-    pub(super) async fn npm(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn npm(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let (base, policy) = self.base(package, &self.registries.npm)?;
         let version = package.version.as_deref().unwrap_or("latest");
         let url = below(&base, &[&package.identifier, version]);
@@ -61,7 +61,7 @@ impl ArtifactClient {
         })
     }
 
-    pub(super) async fn pypi(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn pypi(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let (base, policy) = self.base(package, &self.registries.pypi)?;
         let mut segments = vec!["pypi", package.identifier.as_str()];
         segments.extend(package.version.as_deref());
@@ -105,7 +105,7 @@ impl ArtifactClient {
         })
     }
 
-    pub(super) async fn cargo(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn cargo(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let (base, policy) = self.base(package, &self.registries.cargo)?;
         let name = package.identifier.to_lowercase();
         // Folders of the index: by the length of the name, or by its first four letters.
@@ -146,7 +146,7 @@ impl ArtifactClient {
         })
     }
 
-    pub(super) async fn go(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn go(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let Some(version) = &package.version else {
             return Ok(ResolvedArtifact {
                 without_digest: Some("the entry names no version of the module"),

@@ -14,12 +14,12 @@ use super::questions::{InputPlace, is_own_argument, placed_questions};
 use super::text::PlannedText;
 use super::words;
 use super::{InstallStep, LaunchError, LaunchPlan, LaunchSettings, LaunchWarning};
-use crate::entry::{Package, RegistryType, ServerEntry, read_escape};
+use crate::entry::{RegistryPackage, RegistryType, ServerEntry, read_escape};
 
 pub(super) fn plan(
     entry: &ServerEntry,
     index: usize,
-    package: &Package,
+    package: &RegistryPackage,
     answers: &LaunchAnswers,
     settings: &LaunchSettings,
 ) -> Result<LaunchPlan, LaunchError> {
@@ -91,7 +91,7 @@ impl fmt::Display for InstallObstacle {
 
 /// Returns why a package cannot be installed into a folder of its own. `None` if it can.
 #[must_use]
-pub fn install_obstacle(package: &Package) -> Option<InstallObstacle> {
+pub fn install_obstacle(package: &RegistryPackage) -> Option<InstallObstacle> {
     match package.registry_type {
         RegistryType::Cargo | RegistryType::Go => return None,
         RegistryType::Npm | RegistryType::Pypi => {}
@@ -113,7 +113,7 @@ fn needs_version(kind: &RegistryType) -> bool {
 fn fill_environment(
     plan: &mut LaunchPlan,
     index: usize,
-    package: &Package,
+    package: &RegistryPackage,
     filler: &mut InputFiller<'_>,
 ) -> Result<(), LaunchError> {
     for (position, variable) in package.environment_variables.iter().enumerate() {
@@ -138,7 +138,7 @@ fn fill_environment(
 /// Sets the command, its arguments and the step before the first start.
 fn fill_command(
     plan: &mut LaunchPlan,
-    package: &Package,
+    package: &RegistryPackage,
     runtime: Vec<PlannedText>,
     arguments: Vec<PlannedText>,
     settings: &LaunchSettings,
@@ -210,7 +210,7 @@ fn fill_command(
     plan.args = args;
 }
 
-fn install_from_source(plan: &mut LaunchPlan, package: &Package, settings: &LaunchSettings) {
+fn install_from_source(plan: &mut LaunchPlan, package: &RegistryPackage, settings: &LaunchSettings) {
     let folder = settings.folder.clone().unwrap_or_default();
     let (program, step) = source_install(package, &folder);
     plan.warnings.push(LaunchWarning::Compiles);
@@ -221,7 +221,7 @@ fn install_from_source(plan: &mut LaunchPlan, package: &Package, settings: &Laun
 /// Returns the program that a package of cargo or Go becomes in a folder, and the step that compiles it there. The program
 /// is named as the package, which most are.
 #[must_use]
-pub fn source_install(package: &Package, folder: &Path) -> (PathBuf, InstallStep) {
+pub fn source_install(package: &RegistryPackage, folder: &Path) -> (PathBuf, InstallStep) {
     let binaries = folder.join("bin");
     let (program, step) = if package.registry_type == RegistryType::Cargo {
         let mut args = vec!["install".to_owned(), package.identifier.clone()];
@@ -256,7 +256,7 @@ fn go_program(module: &str) -> &str {
 
 /// Returns the registry of a package, if it is another one than the usual one: for PyPI, the URL of the simple index.
 #[must_use]
-pub fn other_registry(package: &Package) -> Option<String> {
+pub fn other_registry(package: &RegistryPackage) -> Option<String> {
     let base = package.registry_base_url.as_deref();
     let base = base.filter(|base| !words::is_usual_registry(&package.registry_type, base))?;
     let path = if package.registry_type == RegistryType::Pypi { "/simple" } else { "" };
@@ -265,14 +265,14 @@ pub fn other_registry(package: &Package) -> Option<String> {
 }
 
 /// Tells the program that runs the package where to find it, if that is another registry than usual.
-fn set_registry(plan: &mut LaunchPlan, package: &Package, variable: &str) {
+fn set_registry(plan: &mut LaunchPlan, package: &RegistryPackage, variable: &str) {
     let Some(url) = other_registry(package) else { return };
     plan.env.push((variable.to_owned(), url.clone().into()));
     plan.warnings.push(LaunchWarning::OtherPackageRegistry(url));
 }
 
 /// The hint is not a command: it is only compared with the command that the kind of package demands.
-fn note_hint(plan: &mut LaunchPlan, package: &Package) {
+fn note_hint(plan: &mut LaunchPlan, package: &RegistryPackage) {
     let (Some(hint), Some(used)) = (&package.runtime_hint, &plan.command) else { return };
     let is_python = package.registry_type == RegistryType::Pypi && hint.starts_with("python");
     let is_node = package.registry_type == RegistryType::Npm && hint == "node";
@@ -304,7 +304,12 @@ fn hosts(plan: &LaunchPlan) -> Vec<String> {
     hosts
 }
 
-fn network(plan: &LaunchPlan, package: &Package, asks_secret: bool, is_installed: bool) -> NetworkSuggestion {
+fn network(
+    plan: &LaunchPlan,
+    package: &RegistryPackage,
+    asks_secret: bool,
+    is_installed: bool,
+) -> NetworkSuggestion {
     match package.registry_type {
         RegistryType::Oci => NetworkSuggestion::Container,
         RegistryType::Npm | RegistryType::Pypi | RegistryType::Nuget if !is_installed => {

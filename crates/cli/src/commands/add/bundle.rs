@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use hospes_bundle::signature::{CertificateValidity, Signer};
-use hospes_bundle::{Bundle, Launch, Places, Platform, SignatureVerdict, TrustRoots, UserValues};
+use hospes_bundle::signature::{BundleSigner, CertificateValidity};
+use hospes_bundle::{
+    Bundle, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
+};
 use hospes_registry::ServerEntry;
 
 use tempfile::TempDir;
@@ -89,7 +91,8 @@ pub(in crate::commands) fn plan(
             .hint("the file was changed after it was signed; get it again from its publisher"));
     }
     let sha256 = bundle.sha256().map_err(|error| failed(&error))?;
-    let platform = Platform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
+    let platform =
+        BundlePlatform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
 
     let version = &manifest.version;
     let short = sha256.get(..SHORT_HASH).unwrap_or(&sha256);
@@ -100,7 +103,7 @@ pub(in crate::commands) fn plan(
     let home = std::env::home_dir().unwrap_or_default();
     let folder = paths::bundle_folder(&name, &format!("{version}-{short}"))
         .ok_or_else(|| CliError::usage("no folder found in which to unpack the bundle").hint("set HOME"))?;
-    let places = Places::in_home(folder.to_string_lossy(), home.to_string_lossy(), platform);
+    let places = BundlePlaces::in_home(folder.to_string_lossy(), home.to_string_lossy(), platform);
 
     let defaults = manifest.default_values(&places, platform);
     let default = |key: &str| {
@@ -166,19 +169,21 @@ pub(in crate::commands) fn plan(
             .map(|(id, values)| (id.clone(), values.clone()))
             .collect(),
         secrets: draft.whole_secrets(&answers),
+        permissions: Vec::new(),
     });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
     let folder = Some(ServerFolder::Bundle(folder));
     let (screen, permissions, warnings) = (screen.text(), Vec::new(), Vec::new());
-    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, warnings, permissions })
+    let has_other_owner = false;
+    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
 }
 
 fn launch(
-    manifest: &hospes_bundle::Manifest,
-    places: &Places,
-    platform: Platform,
+    manifest: &hospes_bundle::BundleManifest,
+    places: &BundlePlaces,
+    platform: BundlePlatform,
     values: &UserValues,
-) -> CliResult<Launch> {
+) -> CliResult<BundleLaunch> {
     let launch = manifest.launch(places, platform, values);
     let launch =
         launch.map_err(|error| CliError::usage("the bundle cannot be started").with_cause(&error))?;
@@ -187,7 +192,7 @@ fn launch(
 
 /// Formats the judgement of a signature. The flag is true for a warning.
 fn signature(verdict: &SignatureVerdict) -> (String, bool) {
-    let validity = |signer: &Signer| match signer.validity {
+    let validity = |signer: &BundleSigner| match signer.validity {
         CertificateValidity::Expired => "; its certificate has expired",
         CertificateValidity::NotYet => "; its certificate is not valid yet",
         _ => "",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hospes_bundle::Launch;
+use hospes_bundle::BundleLaunch;
 use hospes_bundle::launch::LaunchPart;
 use hospes_host::config::import::secret_name;
 use hospes_host::config::{ConfigLoader, PackageOrigin, ServerConfig, TextPart, join_parts};
@@ -42,7 +42,7 @@ impl ServerDraft {
     }
 
     /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
-    pub(in crate::commands) fn of_bundle(name: &str, launch: &Launch, folder: &Path) -> Self {
+    pub(in crate::commands) fn of_bundle(name: &str, launch: &BundleLaunch, folder: &Path) -> Self {
         let mut draft = Self::new(name, Table::new());
         let sealed = |part: &LaunchPart| launch.secrets.iter().find(|secret| secret.part == *part);
         let mut text = |part: LaunchPart, text: &str| match sealed(&part) {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use hospes_registry::{
     ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
-    Package, PackageRegistries, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, install_obstacle,
-    launch_options, questions, trust_signs,
+    PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
+    install_obstacle, launch_options, questions, trust_signs,
 };
 
 use super::answers::{self, AnswerMap, AskedValue};
@@ -31,6 +31,8 @@ pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) sandbox: Option<ProposedSandbox>,
     /// Data for a later update, if the server is of the registry.
     pub(in crate::commands) recipe: Option<LaunchRecipe>,
+    /// The entry belongs to another owner than the one that it replaces, or its source is elsewhere.
+    pub(in crate::commands) has_other_owner: bool,
     /// Warnings about the entry: its owner, its age, its name.
     pub(in crate::commands) warnings: Vec<String>,
     /// Permissions that the command line grants, as texts. The flag is true for those that end the confinement.
@@ -51,8 +53,16 @@ impl PlannedServer {
         view::launch(&mut screen, None, &server, &[]);
         view::permissions(&mut screen, None, &server, None);
         let screen = screen.text();
-        let (permissions, warnings) = (Vec::new(), Vec::new());
-        Ok(Self { draft, screen, folder: None, sandbox: None, recipe: None, warnings, permissions })
+        Ok(Self {
+            draft,
+            screen,
+            folder: None,
+            sandbox: None,
+            recipe: None,
+            has_other_owner: false,
+            warnings: Vec::new(),
+            permissions: Vec::new(),
+        })
     }
 
     /// Installs the package, or unpacks the bundle. Returns notices for the person.
@@ -172,7 +182,7 @@ async fn resolve(
 }
 
 /// Downloads a bundle, and checks its hash.
-async fn download(package: &Package, file: &Path, request: &PlanRequest<'_>) -> CliResult {
+async fn download(package: &RegistryPackage, file: &Path, request: &PlanRequest<'_>) -> CliResult {
     let mut bar: Option<StepBar> = None;
     let progress = |progress: DownloadProgress| {
         let bar = bar
@@ -226,6 +236,10 @@ pub(in crate::commands) async fn plan(
         }
     };
     let warnings = view::trust_warnings(&signs);
+    let is_other = |sign: &TrustSign| {
+        matches!(sign, TrustSign::OwnerChanged { .. } | TrustSign::RepositoryChanged { .. })
+    };
+    let has_other_owner = signs.iter().any(is_other);
     let package = match option.choice {
         LaunchChoice::Package(index) => entry.packages.get(index),
         _ => None,
@@ -237,7 +251,7 @@ pub(in crate::commands) async fn plan(
         download(package, &file, request).await?;
         let entry = registry.map(|_| *entry);
         let planned = bundle::plan((&file, Some(folder)), entry, head, named, request)?;
-        return Ok(PlannedServer { warnings, ..planned });
+        return Ok(PlannedServer { warnings, has_other_owner, ..planned });
     }
     let asked = questions(entry, option.choice);
     let asked: Vec<AskedValue<'_>> = asked.iter().map(AskedValue::of_entry).collect();
@@ -295,6 +309,8 @@ pub(in crate::commands) async fn plan(
         view::artifact(&mut screen, artifact);
     }
     view::permissions(&mut screen, Some(&plan), &server, sandbox.as_ref());
+    let permissions: Vec<(String, bool)> =
+        plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
     let recipe = registry.map(|_| {
         let is_secret = |id: &str| plan.secrets.iter().any(|secret| secret.question == id);
         LaunchRecipe {
@@ -310,13 +326,13 @@ pub(in crate::commands) async fn plan(
                 .iter()
                 .map(|secret| (secret.question.clone(), draft::secret_of(&name, &secret.question)))
                 .collect(),
+            permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
         }
     });
-    let permissions =
-        plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
     let folder = folder
         .map(|folder| ServerFolder::Package { folder: Box::new(folder), expected: settings.installed.len() });
-    Ok(PlannedServer { draft, screen: screen.text(), folder, sandbox, recipe, warnings, permissions })
+    let screen = screen.text();
+    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
 }
 
 /// Returns the way to run an entry: the named one, or the first that can be used.

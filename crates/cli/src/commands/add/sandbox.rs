@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hospes_bundle::manifest::OptionKind;
-use hospes_bundle::{Manifest, UserValue, UserValues};
+use hospes_bundle::{BundleManifest, UserValue, UserValues};
 use hospes_registry::{LaunchPlan, NetworkSuggestion};
 use toml::{Table, Value};
 
@@ -48,7 +48,11 @@ impl ProposedSandbox {
     }
 
     /// Proposes a sandbox for a bundle: its folder, and the files and folders that were given as answers.
-    pub(in crate::commands) fn of_bundle(manifest: &Manifest, values: &UserValues, folder: &Path) -> Self {
+    pub(in crate::commands) fn of_bundle(
+        manifest: &BundleManifest,
+        values: &UserValues,
+        folder: &Path,
+    ) -> Self {
         let mut proposed = Self { read: vec![folder.to_owned()], has_network: true, ..Self::default() };
         let is_path = |kind| matches!(kind, OptionKind::Directory | OptionKind::File);
         for option in manifest.user_config.iter().filter(|option| is_path(option.kind)) {

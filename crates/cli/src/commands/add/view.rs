@@ -6,8 +6,8 @@ use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_host::pins::PinnedServer;
 use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
-    LaunchOption, LaunchPlan, LaunchWarning, NetworkSuggestion, Permission, Publisher, ResolvedArtifact,
-    ServerEntry, TrustSign,
+    EntryPublisher, LaunchOption, LaunchPermission, LaunchPlan, LaunchWarning, NetworkSuggestion,
+    ResolvedArtifact, ServerEntry, TrustSign,
 };
 
 use super::sandbox::ProposedSandbox;
@@ -64,8 +64,8 @@ pub(in crate::commands) fn origin(
     });
     if let Some((publisher, checked)) = publisher {
         let who = match publisher {
-            Publisher::GitHubAccount(account) => format!("GitHub account {account}"),
-            Publisher::DomainOwner(domain) => format!("owner of {domain}"),
+            EntryPublisher::GitHubAccount(account) => format!("GitHub account {account}"),
+            EntryPublisher::DomainOwner(domain) => format!("owner of {domain}"),
             _ => "nobody that the name tells".to_owned(),
         };
         screen.row("from", &format!("{who} ({checked}; not audited by anybody)"));
@@ -114,11 +114,31 @@ fn sign_text(sign: &TrustSign) -> Option<String> {
     })
 }
 
+/// Shortens a hash to its beginning and its end. The entry of the configuration has all of it.
+pub(in crate::commands) fn short_digest(digest: &str) -> String {
+    const START: usize = 23;
+    const END: usize = 8;
+
+    match (digest.get(..START), digest.len().checked_sub(END).and_then(|end| digest.get(end..))) {
+        (Some(start), Some(end)) if digest.len() > START + END + 1 => format!("{start}…{end}"),
+        _ => digest.to_owned(),
+    }
+}
+
+/// Formats a command line with `~` for the home folder.
+pub(in crate::commands) fn short_command(command: &str) -> String {
+    let home = std::env::home_dir().map(|home| format!("{}/", home.display()));
+    match home.filter(|home| home.len() > 2) {
+        Some(home) => command.replace(&home, "~/"),
+        None => command.to_owned(),
+    }
+}
+
 /// Formats the archive that is run.
 pub(in crate::commands) fn artifact(screen: &mut Screen, artifact: &ResolvedArtifact) {
     let size = artifact.size.map(|size| format!(" · {} KiB", size.div_ceil(1024))).unwrap_or_default();
     match (&artifact.digest, artifact.without_digest) {
-        (Some(digest), _) => screen.row("hash", &format!("{digest}{size}")),
+        (Some(digest), _) => screen.row("hash", &format!("{}{size}", short_digest(digest))),
         (None, Some(why)) => screen.row("hash", &format!("none: {why}{size}")),
         (None, None) => screen.row("hash", &format!("none{size}")),
     }
@@ -140,7 +160,7 @@ pub(in crate::commands) fn launch(
     }
     match &server.transport {
         ServerTransport::Stdio(stdio) => {
-            screen.row("command", &stdio.command_line());
+            screen.row("command", &short_command(&stdio.command_line()));
             if !stdio.env.is_empty() {
                 let names: Vec<&str> = stdio.env.keys().map(String::as_str).collect();
                 screen.row("variables", &names.join(", "));
@@ -193,20 +213,22 @@ pub(in crate::commands) fn sandbox(text: &str) -> String {
     screen.text().trim_end().to_owned()
 }
 
-pub(in crate::commands) fn permission_text(permission: &Permission) -> String {
+pub(in crate::commands) fn permission_text(permission: &LaunchPermission) -> String {
     match permission {
-        Permission::Mount { source, target, read_only } => {
+        LaunchPermission::Mount { source, target, read_only } => {
             let mode = if *read_only { "reads" } else { "reads and writes" };
             format!("{mode} {source} (as {target})")
         }
-        Permission::HostNetwork => "uses the network of this machine, with all that listens on it".to_owned(),
-        Permission::Network(name) => format!("is in the network {name}"),
-        Permission::Port(port) => format!("opens the port {port}"),
-        Permission::Privileged => "runs privileged".to_owned(),
-        Permission::Capability(name) => format!("has the capability {name}"),
-        Permission::Device(name) => format!("uses the device {name}"),
-        Permission::Namespace(name) => format!("shares {name} with this machine"),
-        Permission::SecurityOption(name) => format!("changes the security option {name}"),
+        LaunchPermission::HostNetwork => {
+            "uses the network of this machine, with all that listens on it".to_owned()
+        }
+        LaunchPermission::Network(name) => format!("is in the network {name}"),
+        LaunchPermission::Port(port) => format!("opens the port {port}"),
+        LaunchPermission::Privileged => "runs privileged".to_owned(),
+        LaunchPermission::Capability(name) => format!("has the capability {name}"),
+        LaunchPermission::Device(name) => format!("uses the device {name}"),
+        LaunchPermission::Namespace(name) => format!("shares {name} with this machine"),
+        LaunchPermission::SecurityOption(name) => format!("changes the security option {name}"),
         _ => "has another permission that this version does not know".to_owned(),
     }
 }

@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ConfigLoader, HttpTransport, ServerConfig, ServerTransport, StdioTransport};
 
-use super::is_within;
-
 /// Name of the file that a recorded entry is read as; it does not exist.
 const RECORD_FILE: &str = "the recorded entry.toml";
 
@@ -126,9 +124,7 @@ impl MergedServer {
 
 /// Moves a path below the old folder to the new one.
 fn move_path(path: &mut PathBuf, old: &Path, new: &Path) {
-    if is_within(path, old)
-        && let Ok(rest) = path.strip_prefix(old)
-    {
+    if let Ok(rest) = path.strip_prefix(old) {
         *path = if rest.as_os_str().is_empty() { new.to_owned() } else { new.join(rest) };
     }
 }

@@ -49,9 +49,12 @@ impl UpdatePage<'_> {
         for warning in &self.planned.warnings {
             screen.warning(warning);
         }
-        change(&mut screen, "command", &old.transport.to_string(), &new.transport.to_string());
-        let (before, after) = (old.origin.digest.as_deref(), new.origin.digest.as_deref());
-        change(&mut screen, "hash", before.unwrap_or("none"), after.unwrap_or("none"));
+        let command = |server: &ServerConfig| view::short_command(&server.transport.to_string());
+        change(&mut screen, "command", &command(old), &command(new));
+        let digest = |server: &ServerConfig| {
+            server.origin.digest.as_deref().map_or("none".to_owned(), view::short_digest)
+        };
+        change(&mut screen, "hash", &digest(old), &digest(new));
         variables(&mut screen, old, new);
         self.permissions(&mut screen);
         for replaced in &self.merged.replaced {
