@@ -26,7 +26,7 @@ pub(super) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
 
 /// Writes a file of JSON. It is complete, or not there.
 pub(super) fn write_json(file: &Path, value: &impl Serialize) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
+    let folder = file.parent().unwrap_or_else(|| Path::new("."));
     let written = tempfile::NamedTempFile::new_in(folder)?;
     serde_json::to_writer_pretty(written.as_file(), value)?;
     written.as_file().sync_all()?;

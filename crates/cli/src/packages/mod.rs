@@ -140,7 +140,7 @@ impl PackageFolder {
     pub(crate) async fn install(&mut self, output: CliOutput) -> CliResult<InstalledPackage> {
         let record = self.path.join(RECORD_FILE);
         if let Some(installed) = files::read_json::<InstalledPackage>(&record)
-            && installed.command.first().is_some()
+            && !installed.command.is_empty()
         {
             return Ok(installed);
         }

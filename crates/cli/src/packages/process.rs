@@ -89,22 +89,17 @@ impl InstallerRun {
             }
             group.0.wait().await
         });
-        let status = match ended.await {
-            Ok(status) => status,
-            Err(_) => {
-                return Err(failed(
-                    name,
-                    format!("took longer than {} minutes", limit.as_secs() / 60),
-                    &last,
-                )
-                .hint("try again: what was downloaded is kept in its cache"));
-            }
+        let Ok(status) = ended.await else {
+            let what = format!("took longer than {} minutes", limit.as_secs() / 60);
+            return Err(
+                failed(name, &what, &last).hint("try again: what was downloaded is kept in its cache")
+            );
         };
         let status =
             status.map_err(|error| CliError::usage(format!("{name} was lost")).with_cause(&error))?;
         match status.success() {
             true => Ok(()),
-            false => Err(failed(name, format!("failed ({status})"), &last)),
+            false => Err(failed(name, &format!("failed ({status})"), &last)),
         }
     }
 }
@@ -131,7 +126,7 @@ async fn follow(output: impl tokio::io::AsyncRead + Unpin, last: &mut VecDeque<S
     }
 }
 
-fn failed(program: &str, what: String, last: &VecDeque<String>) -> CliError {
+fn failed(program: &str, what: &str, last: &VecDeque<String>) -> CliError {
     let lines: String = last.iter().map(|line| format!("\n  {line}")).collect();
     CliError::new(FailureCode::Unreachable, format!("{program} {what}{lines}"))
 }

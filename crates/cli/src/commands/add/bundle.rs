@@ -172,7 +172,7 @@ pub(in crate::commands) fn plan(
         permissions: Vec::new(),
     });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
-    let folder = Some(ServerFolder::Bundle(folder));
+    let folder = Some(ServerFolder::Bundle(Box::new(folder)));
     let (screen, permissions, warnings) = (screen.text(), Vec::new(), Vec::new());
     let has_other_owner = false;
     Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })

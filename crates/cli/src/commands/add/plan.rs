@@ -108,7 +108,7 @@ impl PlannedServer {
 
 /// Folder of a server.
 pub(in crate::commands) enum ServerFolder {
-    Bundle(BundleFolder),
+    Bundle(Box<BundleFolder>),
     Package {
         folder: Box<PackageFolder>,
         /// Number of words of the command that start the package, before its own arguments.

@@ -127,7 +127,7 @@ impl ServerTrial {
     /// Returns the definitions that the server offers, by kind and name.
     pub(in crate::commands) async fn definitions(&self) -> DefinitionMap {
         match self.host.pins() {
-            Some(pins) => definitions(&pins, &self.name).await,
+            Some(pins) => definitions(pins, &self.name).await,
             None => DefinitionMap::new(),
         }
     }

@@ -52,7 +52,7 @@ impl UpdatePage<'_> {
         let command = |server: &ServerConfig| view::short_command(&server.transport.to_string());
         change(&mut screen, "command", &command(old), &command(new));
         let digest = |server: &ServerConfig| {
-            server.origin.digest.as_deref().map_or("none".to_owned(), view::short_digest)
+            server.origin.digest.as_deref().map_or_else(|| "none".to_owned(), view::short_digest)
         };
         change(&mut screen, "hash", &digest(old), &digest(new));
         variables(&mut screen, old, new);
@@ -134,7 +134,7 @@ fn changed(screen: &mut Screen, name: &str, old: Option<&Value>, new: Option<&Va
     let changes = definition_changes(old, new);
     screen.row("changed", name);
     let value = |text: &Option<String>| {
-        text.as_deref().map_or("nothing".to_owned(), |text| first_line(text, MAX_VALUE))
+        text.as_deref().map_or_else(|| "nothing".to_owned(), |text| first_line(text, MAX_VALUE))
     };
     for one in changes.iter().take(MAX_PLACES) {
         screen.row("", &format!("{}: {} → {}", one.at, value(&one.before), value(&one.after)));
