@@ -4,7 +4,7 @@
 //! is bounded, and an error names the limit.
 //!
 //! - [`Bundle::open`] reads the records of an archive and refuses what cannot be unpacked safely.
-//! - [`Manifest`] is the decoded `manifest.json`. [`Manifest::launch`] turns it into a command.
+//! - [`BundleManifest`] is the decoded `manifest.json`. [`BundleManifest::launch`] turns it into a command.
 //! - [`Bundle::signature`] judges the signature.
 //! - [`pack()`] makes a bundle of a folder.
 //! - [`review_bundle`] and [`review_folder`] list what is wrong with one.
@@ -17,10 +17,10 @@ pub mod review;
 pub mod signature;
 
 pub use self::archive::{Bundle, BundleError};
-pub use self::launch::{Launch, LaunchError, Places, Platform, UserValue, UserValues};
-pub use self::manifest::{Manifest, ManifestError};
+pub use self::launch::{BundleLaunch, BundlePlaces, BundlePlatform, LaunchError, UserValue, UserValues};
+pub use self::manifest::{BundleManifest, ManifestError};
 pub use self::pack::{PackError, PackOptions, PackedBundle, pack};
-pub use self::review::{Finding, FindingLevel, Review, review_bundle, review_folder};
+pub use self::review::{BundleReview, FindingLevel, ReviewFinding, review_bundle, review_folder};
 pub use self::signature::{SignatureVerdict, TrustRoots};
 
 /// Name of the manifest in a bundle.

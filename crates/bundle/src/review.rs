@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::archive::{Bundle, BundleError};
-use crate::launch::{LaunchPart, Platform, UnfilledReason};
-use crate::manifest::{Manifest, ManifestError, OptionKind, ServerKind};
+use crate::launch::{BundlePlatform, LaunchPart, UnfilledReason};
+use crate::manifest::{BundleManifest, ManifestError, OptionKind, ServerKind};
 use crate::pack::{self, CollectedFiles, HEAD_BYTES, PackError, secret_sign};
 
 /// Maximum number of findings that are listed.
@@ -15,7 +15,7 @@ pub const MAX_FINDINGS: usize = 100;
 /// Something wrong with a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Finding {
+pub struct ReviewFinding {
     /// How bad it is.
     pub level: FindingLevel,
     /// Part of the manifest, or name of a file.
@@ -34,7 +34,7 @@ pub enum FindingLevel {
     Warning,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ReviewFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.subject, self.message)
     }
@@ -43,14 +43,14 @@ impl fmt::Display for Finding {
 /// Judgement of a bundle or a folder.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Review {
+pub struct BundleReview {
     /// Manifest, if it can be decoded at least loosely.
-    pub manifest: Option<Manifest>,
+    pub manifest: Option<BundleManifest>,
     /// Findings: errors first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReviewFinding>,
 }
 
-impl Review {
+impl BundleReview {
     /// Returns true if there is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
@@ -62,7 +62,7 @@ impl Review {
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn review_bundle(bundle: &Bundle) -> Result<Review, BundleError> {
+pub fn review_bundle(bundle: &Bundle) -> Result<BundleReview, BundleError> {
     let mut notes = Notes::default();
     let json = bundle.read_file(crate::MANIFEST_NAME, crate::manifest::MAX_MANIFEST_BYTES);
     let manifest = match json {
@@ -99,7 +99,7 @@ pub fn review_bundle(bundle: &Bundle) -> Result<Review, BundleError> {
 ///
 /// # Errors
 /// If the folder or its manifest cannot be read.
-pub fn review_folder(folder: &Path) -> Result<Review, PackError> {
+pub fn review_folder(folder: &Path) -> Result<BundleReview, PackError> {
     let mut notes = Notes::default();
     let manifest = decode(&pack::read_manifest_bytes(folder)?, &mut notes);
     match pack::collect(folder) {
@@ -120,7 +120,7 @@ pub fn review_folder(folder: &Path) -> Result<Review, PackError> {
 }
 
 /// Judges files that are packed.
-pub(crate) fn review_files(manifest: &Manifest, files: &CollectedFiles) -> Vec<Finding> {
+pub(crate) fn review_files(manifest: &BundleManifest, files: &CollectedFiles) -> Vec<ReviewFinding> {
     let mut notes = Notes::default();
     check(manifest, files, &mut notes);
     notes.findings
@@ -149,8 +149,8 @@ impl Write for Head {
 }
 
 /// Decodes strictly, and loosely if that fails: a bundle with an unknown key may work all the same.
-fn decode(json: &[u8], notes: &mut Notes) -> Option<Manifest> {
-    let error = match Manifest::decode(json) {
+fn decode(json: &[u8], notes: &mut Notes) -> Option<BundleManifest> {
+    let error = match BundleManifest::decode(json) {
         Ok(manifest) => return Some(manifest),
         Err(error) => error,
     };
@@ -165,7 +165,7 @@ fn decode(json: &[u8], notes: &mut Notes) -> Option<Manifest> {
         }
         error => notes.error("manifest", error.to_string()),
     }
-    Manifest::decode_loose(json).ok()
+    BundleManifest::decode_loose(json).ok()
 }
 
 /// Files of a bundle, or of a folder.
@@ -216,7 +216,7 @@ impl Files for CollectedFiles {
     }
 }
 
-fn check(manifest: &Manifest, files: &dyn Files, notes: &mut Notes) {
+fn check(manifest: &BundleManifest, files: &dyn Files, notes: &mut Notes) {
     if !files.has(crate::MANIFEST_NAME) {
         notes.error(crate::MANIFEST_NAME, format!("it is left out by {}", pack::IGNORE_NAME));
     }
@@ -275,7 +275,7 @@ fn check_icon(path: &str, subject: &str, files: &dyn Files, notes: &mut Notes) {
     }
 }
 
-fn check_entry_point(manifest: &Manifest, files: &dyn Files, notes: &mut Notes) {
+fn check_entry_point(manifest: &BundleManifest, files: &dyn Files, notes: &mut Notes) {
     let server = &manifest.server;
     let subject = "server.entry_point";
     let path = server.entry_point.strip_prefix("${__dirname}/").unwrap_or(&server.entry_point);
@@ -298,7 +298,7 @@ fn check_entry_point(manifest: &Manifest, files: &dyn Files, notes: &mut Notes) 
     }
 }
 
-fn check_options(manifest: &Manifest, notes: &mut Notes) {
+fn check_options(manifest: &BundleManifest, notes: &mut Notes) {
     for option in &manifest.user_config {
         let subject = crate::manifest::member_path("user_config", &option.key);
         if let Some(default) = &option.default {
@@ -323,8 +323,10 @@ fn check_options(manifest: &Manifest, notes: &mut Notes) {
 }
 
 /// Makes the command on each platform of the bundle.
-fn check_command(manifest: &Manifest, notes: &mut Notes) {
-    for platform in Platform::ALL.into_iter().filter(|platform| manifest.compatibility.supports(*platform)) {
+fn check_command(manifest: &BundleManifest, notes: &mut Notes) {
+    for platform in
+        BundlePlatform::ALL.into_iter().filter(|platform| manifest.compatibility.supports(*platform))
+    {
         let launch = manifest.preview(platform);
         for secret in launch.exposed_secrets() {
             let subject = crate::manifest::member_path("user_config", &secret.key);
@@ -353,7 +355,7 @@ fn check_command(manifest: &Manifest, notes: &mut Notes) {
 
 #[derive(Default)]
 struct Notes {
-    findings: Vec<Finding>,
+    findings: Vec<ReviewFinding>,
 }
 
 impl Notes {
@@ -366,7 +368,7 @@ impl Notes {
     }
 
     fn add(&mut self, level: FindingLevel, subject: &str, message: String) {
-        let finding = Finding { level, subject: subject.to_owned(), message };
+        let finding = ReviewFinding { level, subject: subject.to_owned(), message };
         if self.findings.contains(&finding) {
             return;
         }
@@ -374,7 +376,7 @@ impl Notes {
             ..MAX_FINDINGS => self.findings.push(finding),
             MAX_FINDINGS => {
                 let message = "there are more, which are not listed".to_owned();
-                self.findings.push(Finding { level, subject: "and so on".to_owned(), message });
+                self.findings.push(ReviewFinding { level, subject: "and so on".to_owned(), message });
             }
             // An error must not be lost behind many warnings.
             _ if level == FindingLevel::Error => self.findings[MAX_FINDINGS].level = level,
@@ -382,8 +384,8 @@ impl Notes {
         }
     }
 
-    fn review(mut self, manifest: Option<Manifest>) -> Review {
+    fn review(mut self, manifest: Option<BundleManifest>) -> BundleReview {
         self.findings.sort_by_key(|finding| finding.level);
-        Review { manifest, findings: self.findings }
+        BundleReview { manifest, findings: self.findings }
     }
 }

@@ -17,7 +17,7 @@ mod values;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use self::add::{AddArgs, RemoveArgs};
+pub(crate) use self::add::{AddArgs, RemoveArgs, SandboxChoice, UpdateArgs};
 pub(crate) use self::auth::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignInServerArgs};
 pub(crate) use self::bundles::BundleArgs;
 pub(crate) use self::client::{CallArgs, ChatArgs, ConnectArgs, EraArg, ListArgs};
@@ -88,6 +88,8 @@ pub(crate) enum CliCommand {
     Approve(ApproveArgs),
     /// Add a server: from the registry, a package, a URL or a command
     Add(AddArgs),
+    /// Update servers that were added from the registry, or go back to the version before
+    Update(UpdateArgs),
     /// Remove a server from the configuration
     Remove(RemoveArgs),
     /// Find servers in the MCP registry

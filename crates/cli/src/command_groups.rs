@@ -10,8 +10,8 @@ use crate::args::Cli;
 /// Headings and the commands below each, in the order in which they are shown.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Host", &["up", "stdio", "status", "doctor", "console", "approve", "logs", "service"]),
-    ("Servers", &["search", "add", "remove", "import", "export", "secret", "auth", "bundle"]),
-    ("Applications", &["connect", "disconnect"]),
+    ("Servers", &["search", "add", "update", "remove", "import", "export", "secret", "auth", "bundle"]),
+    ("Applications", &["connect", "disconnect", "profile"]),
     ("Use a server", &["list", "call", "chat", "serve"]),
     ("Rules and record", &["policy", "pins", "grants", "audit"]),
     ("This program", &["upgrade", "completions", "man", "help"]),

@@ -18,6 +18,8 @@ pub(crate) enum FailureCode {
     Unreachable = 4,
     /// The tool failed or does not exist.
     Tool = 5,
+    /// A newer version of a server is available (`hospes update --check`).
+    Outdated = 6,
 }
 
 impl FailureCode {
@@ -28,6 +30,7 @@ impl FailureCode {
             Self::Unauthorized => "auth_required",
             Self::Unreachable => "unreachable",
             Self::Tool => "tool_error",
+            Self::Outdated => "outdated",
         }
     }
 }

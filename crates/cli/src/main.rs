@@ -24,6 +24,7 @@ mod logging;
 mod login_path;
 mod notifications;
 mod output;
+mod packages;
 mod paths;
 mod platform;
 mod profiles;
@@ -33,6 +34,7 @@ mod readiness;
 mod registry;
 mod screen_log;
 mod secrets;
+mod server_record;
 mod service_files;
 mod settings;
 mod target;
@@ -92,6 +94,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Console(args) => commands::console::run(&args, output).await,
         CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
         CliCommand::Add(args) => Box::pin(commands::add::run(args, output)).await,
+        CliCommand::Update(args) => Box::pin(commands::update::run(args, output)).await,
         CliCommand::Remove(args) => commands::remove::run(&args, output),
         CliCommand::Search(args) => Box::pin(commands::search::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),

@@ -59,16 +59,12 @@ pub(crate) fn state_file() -> Option<PathBuf> {
 
 /// Returns the folders in which this program keeps its own files.
 pub(crate) fn own_folders() -> impl Iterator<Item = PathBuf> {
-    let folders =
-        [("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"), ("XDG_CACHE_HOME", ".cache")];
-    folders
-        .into_iter()
-        .filter_map(|(variable, below_home)| Some(folder(variable, below_home)?.join("hospes")))
+    [FolderKind::Config, FolderKind::State, FolderKind::Cache].into_iter().filter_map(folder)
 }
 
 /// Returns the file that keeps how far the user is with the first steps in the console.
 pub(crate) fn onboarding_file() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/onboarding.json"))
+    Some(folder(FolderKind::State)?.join("onboarding.json"))
 }
 
 /// Returns the folder of the log files.
@@ -78,21 +74,42 @@ pub(crate) fn log_folder() -> Option<PathBuf> {
 
 /// Returns the folder of an unpacked bundle.
 pub(crate) fn bundle_folder(server: &str, version: &str) -> Option<PathBuf> {
-    // Both are texts of others, and must not lead to another folder.
-    let safe = |text: &str| -> String {
-        let text = text.trim_start_matches('.');
-        let plain = |letter: char| {
-            if letter.is_ascii_alphanumeric() || ".-+_".contains(letter) { letter } else { '_' }
-        };
-        let text: String = text.chars().map(plain).collect();
-        // Windows drops a final dot, and takes the name of a device for the device, on all its disks.
-        match () {
-            () if is_device_name(&text) => format!("_{text}"),
-            () if text.is_empty() || text.ends_with('.') => format!("{text}_"),
-            () => text,
-        }
-    };
-    Some(folder(FolderKind::Data)?.join("bundles").join(safe(server)).join(safe(version)))
+    version_folder("bundles", server, version)
+}
+
+/// Returns the folder of an installed package.
+pub(crate) fn package_folder(server: &str, version: &str) -> Option<PathBuf> {
+    version_folder("packages", server, version)
+}
+
+/// Returns the folders that have a folder for each server, with one for each version in it.
+pub(crate) fn version_folders() -> Vec<PathBuf> {
+    let data = folder(FolderKind::Data);
+    data.iter().flat_map(|data| ["bundles", "packages"].map(|kind| data.join(kind))).collect()
+}
+
+/// Returns the file about how a server was added.
+pub(crate) fn server_record(server: &str) -> Option<PathBuf> {
+    let name = safe_name(server);
+    Some(folder(FolderKind::State)?.join("servers").join(format!("{name}.json")))
+}
+
+/// Returns a text of others as a name of a file that leads to no other folder.
+fn safe_name(text: &str) -> String {
+    let text = text.trim_start_matches('.');
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || ".-+_".contains(letter) { letter } else { '_' };
+    let text: String = text.chars().map(plain).collect();
+    // Windows drops a final dot, and takes the name of a device for the device, on all its disks.
+    match () {
+        () if is_device_name(&text) => format!("_{text}"),
+        () if text.is_empty() || text.ends_with('.') => format!("{text}_"),
+        () => text,
+    }
+}
+
+fn version_folder(kind: &str, server: &str, version: &str) -> Option<PathBuf> {
+    Some(folder(FolderKind::Data)?.join(kind).join(safe_name(server)).join(safe_name(version)))
 }
 
 /// Returns true if Windows takes a name for a device: what is before its first dot counts.
@@ -140,7 +157,7 @@ pub(crate) fn decision_tokens() -> Option<PathBuf> {
 
 /// Returns the path of the tokens with which single applications use the endpoint.
 pub(crate) fn application_tokens() -> Option<PathBuf> {
-    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/application-tokens.json"))
+    Some(folder(FolderKind::State)?.join("application-tokens.json"))
 }
 
 /// Reads a secret from a file that only its owner can read. Creates the file if it does not exist.

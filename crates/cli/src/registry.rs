@@ -9,9 +9,14 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::printable;
 use crate::paths;
 
-/// Opens the registry that the options name, or the official one, with its cache.
-pub(crate) fn open_registry(options: &RegistryOptions) -> CliResult<RegistryClient> {
-    let url = options.registry.as_deref().filter(|url| !url.is_empty()).unwrap_or(DEFAULT_REGISTRY);
+/// Returns the base URL of the registry: of the options, of the configuration, or the official one.
+pub(crate) fn base_url(options: &RegistryOptions, configured: Option<&str>) -> String {
+    let named = options.registry.as_deref().filter(|url| !url.is_empty());
+    named.or(configured).unwrap_or(DEFAULT_REGISTRY).trim_end_matches('/').to_owned()
+}
+
+/// Opens the registry with this base URL, with its cache.
+pub(crate) fn open_registry(url: &str) -> CliResult<RegistryClient> {
     RegistryClient::new(url, paths::registry_cache()).map_err(CliError::from)
 }
 

@@ -1,28 +1,24 @@
 //! Client of one registry, with its cache.
 
+mod answers;
+mod refresh;
+mod requests;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
-use http::header::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
 use url::Url;
 
-use crate::cache::{RegistryCache, StoredAnswer};
+pub use self::answers::{AnswerSource, RefreshMode, RefreshReport, RegistryAnswer, SearchResults};
+use crate::cache::RegistryCache;
 use crate::entry::{EntryStatus, ServerEntry, read_escape};
 use crate::error::RegistryError;
-use crate::fetch::{
-    JsonFetcher, JsonResponse, MAX_PAGE_BYTES, if_none_match, is_allowed_base, redirect_target, shown,
-};
-use crate::page::{ServerPage, read_page};
+use crate::fetch::{JsonFetcher, is_allowed_base, shown};
 use crate::rank::SearchQuery;
 
-/// Maximum number of pages of a list.
-const MAX_PAGES: usize = 500;
 /// Number of entries of a page that is asked for.
 const PAGE_LIMIT: &str = "100";
 /// Maximum number of pages of a search at the server.
@@ -31,16 +27,8 @@ const MAX_SEARCH_PAGES: usize = 3;
 const LIST_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 /// Time after which a single answer is asked for again.
 const ANSWER_LIFETIME: SignedDuration = SignedDuration::from_mins(10);
-/// Overlap of two readings of changes, because clocks differ.
-const OVERLAP: SignedDuration = SignedDuration::from_mins(10);
-/// Time after which the list is read anew, because a registry without `_meta` reports no deletions.
-const FULL_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Maximum time that a search waits for the changes of the list.
 const CHANGES_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of servers that are looked up one by one after a reading of changes.
-const MAX_LOOKUPS: usize = 20;
-/// Characters that are not encoded in a segment of a path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -53,68 +41,7 @@ pub struct RegistryClient {
     fetcher: JsonFetcher,
     cache: RegistryCache,
     clock: Clock,
-}
-
-/// An answer, with its age.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct RegistryAnswer<T> {
-    /// The answer itself.
-    pub value: T,
-    /// Where it comes from.
-    pub source: AnswerSource,
-    /// Time since the registry said so.
-    pub age: Duration,
-    /// Reason that the registry was not reached, if an older answer stands in.
-    pub offline: Option<RegistryError>,
-}
-
-/// Where an answer comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AnswerSource {
-    /// The registry has just answered.
-    Server,
-    /// The cache.
-    Cache,
-}
-
-/// Results of a search: the newest version of each server.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct SearchResults {
-    /// The entries, best first.
-    pub entries: Vec<ServerEntry>,
-    /// Number of all entries that fit.
-    pub total: usize,
-}
-
-/// How much of the list is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RefreshMode {
-    /// The changes since the last reading. The first time, and after a week, it is everything.
-    Changes,
-    /// Everything.
-    Everything,
-}
-
-/// Result of reading the list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RefreshReport {
-    /// Number of servers in the cache.
-    pub servers: usize,
-    /// Number of entries that were stored.
-    pub stored: usize,
-    /// Number of servers that are gone.
-    pub removed: usize,
-    /// Number of entries that could not be read.
-    pub skipped: usize,
-    /// Number of pages.
-    pub pages: usize,
-    /// Is true if the list was read completely.
-    pub everything: bool,
+    answer_lifetime: SignedDuration,
 }
 
 impl RegistryClient {
@@ -128,7 +55,22 @@ impl RegistryClient {
         let cache = RegistryCache::open(cache_file)?;
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
-        Ok(Self { fetcher: JsonFetcher::for_base(&base), base, host, cache, clock: Arc::new(Timestamp::now) })
+        Ok(Self {
+            fetcher: JsonFetcher::for_base(&base),
+            base,
+            host,
+            cache,
+            clock: Arc::new(Timestamp::now),
+            answer_lifetime: ANSWER_LIFETIME,
+        })
+    }
+
+    /// Asks the registry for each entry, and uses what is in the cache only if the registry says that it did not change,
+    /// or is not reached.
+    #[must_use]
+    pub fn revalidating(mut self) -> Self {
+        self.answer_lifetime = SignedDuration::ZERO;
+        self
     }
 
     /// Uses this clock instead of the system's.
@@ -320,221 +262,6 @@ impl RegistryClient {
             _ => Err(error),
         }
     }
-
-    /// Reads the list into the cache. Searches are answered from it afterwards.
-    ///
-    /// # Errors
-    /// If the registry is not reached, or does not answer as a registry. What was read before stays.
-    pub async fn refresh(&self, mode: RefreshMode) -> Result<RefreshReport, RegistryError> {
-        let started = self.now();
-        let times = self.cache.list_times(self.base_url()).await?;
-        let since = match (mode, times) {
-            (RefreshMode::Changes, Some(times)) if started.duration_since(times.full_at) <= FULL_LIFETIME => {
-                Some(times.changed_at.saturating_sub(OVERLAP).unwrap_or(Timestamp::UNIX_EPOCH))
-            }
-            _ => None,
-        };
-        let mut report = RefreshReport { everything: since.is_none(), ..RefreshReport::default() };
-        let mut removed: Vec<String> = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            if report.pages == MAX_PAGES {
-                return Err(RegistryError::TooManyPages { host: self.host().to_owned(), limit: MAX_PAGES });
-            }
-            let url = self.list_url(since, cursor.as_deref());
-            let response = self.get(&url, &HeaderMap::new()).await?;
-            let body = self.success(&url, &response, "the list of servers")?;
-            let page = self.page(&url, &body)?;
-            report.pages += 1;
-            report.skipped += page.skipped;
-            let changes = self.cache.store_page(self.base_url(), page.entries, started).await?;
-            report.stored += changes.stored;
-            removed.extend(changes.removed);
-            match page.next {
-                Some(next) if Some(&next) == cursor.as_ref() => {
-                    let what = "two pages have the same cursor".to_owned();
-                    return Err(RegistryError::NotRegistry { url: shown(&url), what });
-                }
-                Some(next) => cursor = Some(next),
-                None => break,
-            }
-        }
-        report.removed = self.replace_deleted(removed, started).await?;
-        report.removed += self.cache.end_reading(self.base_url(), started, since.is_none()).await?;
-        report.servers = self.cache.count(self.base_url()).await?;
-        Ok(report)
-    }
-
-    /// Looks for another version of servers whose newest one was deleted. Returns how many have none.
-    async fn replace_deleted(&self, names: Vec<String>, started: Timestamp) -> Result<usize, RegistryError> {
-        let mut gone = 0;
-        for (index, name) in names.iter().enumerate() {
-            if self.cache.listed(self.base_url(), name).await?.is_some() {
-                continue;
-            }
-            gone += 1;
-            if index >= MAX_LOOKUPS {
-                continue;
-            }
-            let url = self.path_url(&[name, "versions", "latest"]);
-            self.cache.forget_answer(self.base_url(), &target(&url)).await?;
-            if let Ok(answer) = self.entry(name, None).await {
-                self.cache.store_page(self.base_url(), vec![answer.value], started).await?;
-                gone -= 1;
-            }
-        }
-        Ok(gone)
-    }
-
-    /// Returns the body of a successful answer, from the cache if it is younger than 10 minutes, or if the registry is not
-    /// reached. What was not found is dropped from the cache.
-    async fn cached(
-        &self,
-        url: &Url,
-        what: &str,
-        is_entry: bool,
-    ) -> Result<RegistryAnswer<Vec<u8>>, RegistryError> {
-        let target = target(url);
-        let stored = self.cache.answer(self.base_url(), &target).await?;
-        let from_cache = |stored: StoredAnswer, offline| RegistryAnswer {
-            age: self.age(stored.fetched_at),
-            value: stored.body,
-            source: AnswerSource::Cache,
-            offline,
-        };
-        let is_young =
-            |stored: &StoredAnswer| self.now().duration_since(stored.fetched_at) <= ANSWER_LIFETIME;
-        let stored = match stored {
-            Some(stored) if is_young(&stored) => return Ok(from_cache(stored, None)),
-            stored => stored,
-        };
-        let etag = stored.as_ref().and_then(|stored| stored.etag.as_deref());
-        let response = match (self.get(url, &if_none_match(etag)).await, stored.clone()) {
-            (Err(error @ RegistryError::Offline { .. }), Some(stored)) => {
-                return Ok(from_cache(stored, Some(error)));
-            }
-            (response, _) => response?,
-        };
-        let body = match (response.status, stored) {
-            (StatusCode::NOT_MODIFIED, Some(stored)) => {
-                let renewed = StoredAnswer { fetched_at: self.now(), ..stored };
-                self.cache.store_answer(self.base_url(), &target, renewed.clone()).await?;
-                renewed.body
-            }
-            (StatusCode::NOT_FOUND, _) if is_entry && !response.is_html() => {
-                self.cache.forget_answer(self.base_url(), &target).await?;
-                return Err(RegistryError::NotFound { host: self.host().to_owned(), what: what.to_owned() });
-            }
-            _ => {
-                let etag = response.etag();
-                let body = self.success(url, &response, what)?;
-                let answer = StoredAnswer { etag, body: body.clone(), fetched_at: self.now() };
-                self.cache.store_answer(self.base_url(), &target, answer).await?;
-                body
-            }
-        };
-        Ok(RegistryAnswer { value: body, source: AnswerSource::Server, age: Duration::ZERO, offline: None })
-    }
-
-    async fn get(&self, url: &Url, headers: &HeaderMap) -> Result<JsonResponse, RegistryError> {
-        self.fetcher.get(url, headers, MAX_PAGE_BYTES).await.map_err(|error| self.offline(error))
-    }
-
-    /// Returns the body of a response that is JSON with status 200.
-    fn success(&self, url: &Url, response: &JsonResponse, what: &str) -> Result<Vec<u8>, RegistryError> {
-        let not_registry = |what: String| RegistryError::NotRegistry { url: shown(url), what };
-        if let Some(to) = redirect_target(url, response.status, &response.headers) {
-            return Err(RegistryError::Redirect { url: shown(url), to: read_escape(&shown(&to)) });
-        }
-        if response.is_html() {
-            let what = "it sent a page of HTML, which may be the sign-in page of a network or a proxy";
-            return Err(not_registry(format!("{what} (status {})", response.status.as_u16())));
-        }
-        match response.status {
-            StatusCode::OK => Ok(response.body.to_vec()),
-            StatusCode::NOT_FOUND => Err(not_registry(format!("it has no {what} (status 404)"))),
-            status => {
-                let text =
-                    String::from_utf8_lossy(&response.body[..response.body.len().min(200)]).into_owned();
-                let message = match serde_json::from_slice::<Value>(&response.body) {
-                    Ok(body) => ["error", "detail", "message", "title"]
-                        .iter()
-                        .find_map(|key| body.get(key)?.as_str().map(str::to_owned))
-                        .unwrap_or(text),
-                    Err(_) => text,
-                };
-                Err(RegistryError::Status {
-                    host: self.host().to_owned(),
-                    status: status.as_u16(),
-                    message: read_escape(message.trim()),
-                })
-            }
-        }
-    }
-
-    fn json(&self, url: &Url, body: &[u8]) -> Result<Value, RegistryError> {
-        serde_json::from_slice(body).map_err(|error| RegistryError::NotRegistry {
-            url: shown(url),
-            what: format!("the answer is not valid JSON: {error}"),
-        })
-    }
-
-    fn page(&self, url: &Url, body: &[u8]) -> Result<ServerPage, RegistryError> {
-        let page = read_page(self.json(url, body)?)
-            .map_err(|what| RegistryError::NotRegistry { url: shown(url), what })?;
-        match page.first_error {
-            // One bad entry must not hide the others.
-            Some(source) if page.entries.is_empty() => {
-                Err(RegistryError::Entry { host: self.host().to_owned(), source })
-            }
-            _ => Ok(page),
-        }
-    }
-
-    fn servers_url(&self) -> Url {
-        let mut url = self.base.clone();
-        url.set_path(&format!("{}/v0.1/servers", self.base.path().trim_end_matches('/')));
-        url
-    }
-
-    fn path_url(&self, segments: &[&str]) -> Url {
-        let mut url = self.servers_url();
-        let mut path = url.path().to_owned();
-        for segment in segments {
-            path.push('/');
-            path.extend(utf8_percent_encode(segment, SEGMENT));
-        }
-        url.set_path(&path);
-        url
-    }
-
-    fn list_url(&self, since: Option<Timestamp>, cursor: Option<&str>) -> Url {
-        let mut url = self.servers_url();
-        let mut pairs = url.query_pairs_mut();
-        pairs.append_pair("limit", PAGE_LIMIT);
-        match since {
-            // Without `version`, because a deleted version is no longer the newest.
-            Some(since) => pairs.append_pair("updated_since", &since.to_string()),
-            None => pairs.append_pair("version", "latest"),
-        };
-        if let Some(cursor) = cursor {
-            pairs.append_pair("cursor", cursor);
-        }
-        drop(pairs);
-        url
-    }
-
-    fn offline(&self, source: hospes_http_client::FetchError) -> RegistryError {
-        RegistryError::Offline { host: self.host().to_owned(), source }
-    }
-
-    fn now(&self) -> Timestamp {
-        (self.clock)()
-    }
-
-    fn age(&self, since: Timestamp) -> Duration {
-        Duration::try_from(self.now().duration_since(since)).unwrap_or_default()
-    }
 }
 
 /// Keeps the newest version of each server, and drops deleted ones.
@@ -554,11 +281,6 @@ fn newest(entries: Vec<ServerEntry>) -> Vec<ServerEntry> {
         }
     }
     kept
-}
-
-/// Returns the path and the query of a URL, by which its answer is stored.
-fn target(url: &Url) -> String {
-    format!("{}?{}", url.path(), url.query().unwrap_or_default())
 }
 
 fn check_name(name: &str) -> Result<(), RegistryError> {

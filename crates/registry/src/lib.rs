@@ -56,27 +56,29 @@ mod version;
 
 pub use self::artifact::{
     ArtifactClient, ArtifactError, DownloadProgress, DownloadedFile, MAX_BUNDLE_BYTES, PackageRegistries,
-    ResolvedArtifact,
+    ResolvedArtifact, npm_programs,
 };
 pub use self::card::{domain_cards, endpoint_card};
 pub use self::client::{
     AnswerSource, RefreshMode, RefreshReport, RegistryAnswer, RegistryClient, SearchResults,
 };
 pub use self::entry::{
-    ArgumentKind, EntryArgument, EntryError, EntryInput, EntryStatus, Icon, InputFormat, KeyValueInput,
-    MAX_ENTRY_BYTES, OfficialMeta, Package, PostInstallInstruction, RegistryType, Remote, Repository,
-    ServerEntry, Transport, TransportKind,
+    ArgumentKind, EntryArgument, EntryError, EntryIcon, EntryInput, EntryRepository, EntryStatus,
+    InputFormat, KeyValueInput, MAX_ENTRY_BYTES, OfficialMeta, PackageTransport, PostInstallInstruction,
+    RegistryPackage, RegistryRemote, RegistryType, ServerEntry, TransportKind,
 };
 pub use self::error::RegistryError;
 pub use self::fetch::is_local_registry;
 pub use self::launch::{
-    AnswerProblem, InstallStep, LaunchAnswers, LaunchChoice, LaunchError, LaunchOption, LaunchPlan,
-    LaunchQuestion, LaunchSettings, LaunchWarning, NetworkSuggestion, Obstacle, OptionReason, Permission,
-    PlannedSecret, PlannedText, QuestionKind, QuestionTarget, SandboxSuggestion, SecretPosition, TextPart,
-    launch_options, local_name, own_domain, questions,
+    AnswerProblem, InstallObstacle, InstallStep, LaunchAnswers, LaunchChoice, LaunchError, LaunchObstacle,
+    LaunchOption, LaunchPermission, LaunchPlan, LaunchQuestion, LaunchSettings, LaunchWarning,
+    NetworkSuggestion, OptionReason, PlannedSecret, PlannedText, QuestionKind, QuestionTarget,
+    SandboxSuggestion, SecretPosition, TextPart, install_obstacle, launch_options, local_name,
+    other_registry, own_domain, questions, source_install,
 };
-pub use self::trust::{Publisher, TrustContext, TrustSign, publisher, trust_signs};
+pub use self::trust::{EntryPublisher, TrustContext, TrustSign, publisher, trust_signs};
 pub use self::validate::{EntryViolation, validate};
+pub use self::version::compare_versions;
 
 /// Base URL of the official registry.
 pub const DEFAULT_REGISTRY: &str = "https://registry.modelcontextprotocol.io";

@@ -68,7 +68,7 @@ impl<'a> TrustContext<'a> {
 /// Owner of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Publisher {
+pub enum EntryPublisher {
     /// Account at GitHub.
     GitHubAccount(String),
     /// Owner of a domain.
@@ -82,9 +82,9 @@ pub enum Publisher {
 #[non_exhaustive]
 pub enum TrustSign {
     /// The official registry has checked, when the entry was published, that the publisher owns the namespace.
-    NamespaceProved(Publisher),
+    NamespaceProved(EntryPublisher),
     /// The namespace claims this owner. This registry does not say that it was checked.
-    NamespaceClaimed(Publisher),
+    NamespaceClaimed(EntryPublisher),
     /// Nobody has looked at the code. This is true for every entry.
     NotAudited,
     /// The entry is younger than 30 days.
@@ -150,12 +150,12 @@ impl TrustSign {
 
 /// Returns whose namespace a name claims.
 #[must_use]
-pub fn publisher(name: &str) -> Publisher {
+pub fn publisher(name: &str) -> EntryPublisher {
     let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
     // Accounts are in the namespace as they are written.
     match namespace.get(..10).filter(|start| start.eq_ignore_ascii_case("io.github.")) {
-        Some(_) if namespace.len() > 10 => Publisher::GitHubAccount(namespace[10..].to_owned()),
-        _ => own_domain(name).map_or(Publisher::Unknown, Publisher::DomainOwner),
+        Some(_) if namespace.len() > 10 => EntryPublisher::GitHubAccount(namespace[10..].to_owned()),
+        _ => own_domain(name).map_or(EntryPublisher::Unknown, EntryPublisher::DomainOwner),
     }
 }
 
@@ -166,7 +166,7 @@ pub fn trust_signs(entry: &ServerEntry, context: &TrustContext<'_>) -> Vec<Trust
     let is_official = crate::DEFAULT_REGISTRY.strip_prefix("https://") == Some(context.registry_host);
     let mut signs = vec![
         match (&publisher, is_official) {
-            (Publisher::Unknown, _) | (_, false) => TrustSign::NamespaceClaimed(publisher.clone()),
+            (EntryPublisher::Unknown, _) | (_, false) => TrustSign::NamespaceClaimed(publisher.clone()),
             (_, true) => TrustSign::NamespaceProved(publisher.clone()),
         },
         TrustSign::NotAudited,
@@ -279,8 +279,8 @@ fn remote_hosts(entry: &ServerEntry) -> Vec<TrustSign> {
     signs
 }
 
-fn other_repository(entry: &ServerEntry, publisher: &Publisher) -> Option<TrustSign> {
-    let (Publisher::GitHubAccount(account), Some(repository)) = (publisher, &entry.repository) else {
+fn other_repository(entry: &ServerEntry, publisher: &EntryPublisher) -> Option<TrustSign> {
+    let (EntryPublisher::GitHubAccount(account), Some(repository)) = (publisher, &entry.repository) else {
         return None;
     };
     let url = url::Url::parse(&repository.url).ok()?;

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 /// Compares two versions: numbers by value, other parts by text, and a pre-release before its release.
-pub(crate) fn compare_versions(left: &str, right: &str) -> Ordering {
+#[must_use]
+pub fn compare_versions(left: &str, right: &str) -> Ordering {
     let (left, left_pre) = split(left);
     let (right, right_pre) = split(right);
     let (mut left, mut right) = (left.split('.'), right.split('.'));

@@ -4,29 +4,29 @@ use std::time::{Duration, SystemTime};
 
 use hospes_bundle::archive::{MAX_FILES, MAX_UNPACKED_BYTES};
 use hospes_bundle::pack::file_name;
-use hospes_bundle::{Bundle, Manifest, Places, Platform, SignatureVerdict, TrustRoots};
+use hospes_bundle::{Bundle, BundleManifest, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots};
 
 /// A manifest is read, or refused with a text that can be printed. What is read strictly is read loosely, too.
 pub(crate) fn manifest(data: &[u8]) {
-    let manifest = match Manifest::decode(data) {
+    let manifest = match BundleManifest::decode(data) {
         Ok(manifest) => {
-            assert_eq!(Manifest::decode_loose(data).as_ref(), Ok(&manifest));
+            assert_eq!(BundleManifest::decode_loose(data).as_ref(), Ok(&manifest));
             manifest
         }
         Err(error) => {
             let text = error.to_string();
             assert!(!text.is_empty() && !text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
-            let Ok(manifest) = Manifest::decode_loose(data) else { return };
+            let Ok(manifest) = BundleManifest::decode_loose(data) else { return };
             manifest
         }
     };
     let name = file_name(&manifest);
     assert!(name.ends_with(".mcpb") && !name.contains(['/', '\\', ':']) && name.len() <= 210, "{name}");
-    for platform in Platform::ALL {
+    for platform in BundlePlatform::ALL {
         let preview = manifest.preview(platform);
         // Each index and name of a secret exists.
         assert!(preview.secrets.iter().all(|secret| manifest.user_option(&secret.key).is_some()));
-        let places = Places::in_home("/bundle", "/home/ada", platform);
+        let places = BundlePlaces::in_home("/bundle", "/home/ada", platform);
         let values = manifest.default_values(&places, platform);
         if let Ok(launch) = manifest.launch(&places, platform, &values) {
             let count = launch.args.len();

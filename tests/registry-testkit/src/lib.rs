@@ -7,6 +7,7 @@
 //! - files, such as bundles.
 
 mod archives;
+mod crates;
 mod http;
 mod packages;
 mod registry;

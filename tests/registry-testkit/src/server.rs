@@ -61,6 +61,8 @@ struct ServerState {
     requests: Vec<String>,
     not_modified: usize,
     files: HashMap<String, Bytes>,
+    /// The archives of npm are not those that its documents describe.
+    has_other_archives: bool,
 }
 
 impl RegistryServer {
@@ -87,7 +89,15 @@ impl RegistryServer {
         }
         let base = format!("http://{address}");
         let files = HashMap::from([("loopback-clock.mcpb".to_owned(), Bytes::from(bundle()))]);
-        let state = ServerState { base, listing, fault: None, requests: Vec::new(), not_modified: 0, files };
+        let state = ServerState {
+            base,
+            listing,
+            fault: None,
+            requests: Vec::new(),
+            not_modified: 0,
+            files,
+            has_other_archives: false,
+        };
         let state = Arc::new(Mutex::new(state));
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&state);
@@ -140,6 +150,7 @@ impl RegistryServer {
             ("npm_config_registry", self.npm_url()),
             ("npm_config_cache", below("npm")),
             ("npm_config_update_notifier", "false".to_owned()),
+            ("npm_config_fetch_retries", "0".to_owned()),
             ("UV_DEFAULT_INDEX", format!("{}/simple", self.pypi_url())),
             ("UV_CACHE_DIR", below("uv")),
             ("UV_TOOL_DIR", below("uv-tools")),
@@ -158,6 +169,26 @@ impl RegistryServer {
         for entry in clock_entries(npm, pypi, &self.file_url("loopback-clock.mcpb")) {
             self.publish(entry);
         }
+    }
+
+    /// Publishes `io.github.loopback/clock-cargo`.
+    pub fn publish_crate(&self) {
+        self.publish(crate::crates::entry());
+    }
+
+    /// Writes a home folder of cargo, in which the usual registry is replaced by a folder with the crate of
+    /// `io.github.loopback/clock-cargo`. Returns it.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn cargo_home(&self, folder: &std::path::Path) -> std::path::PathBuf {
+        crate::crates::write_home(folder).expect("the folder can be written")
+    }
+
+    /// Serves other archives of npm than those that the documents describe.
+    pub fn exchange_npm_archives(&self) {
+        self.state.lock().has_other_archives = true;
     }
 
     /// Publishes an entry now. It becomes the newest version of its server.
@@ -299,7 +330,7 @@ fn respond_to(state: &ServerState, request: &TestRequest) -> (TestResponse, Opti
             Some(fault) => fail(fault, request),
             None => state.listing.answer(request),
         },
-        ["npm", rest @ ..] => npm(&state.base, rest),
+        ["npm", rest @ ..] => npm(&state.base, rest, state.has_other_archives),
         ["pypi", rest @ ..] => pypi(&state.base, rest),
         ["v2", rest @ ..] => images(&state.base, rest, request),
         ["token"] => json_response(200, &json!({ "token": "anonymous-pull" })),
@@ -338,13 +369,16 @@ fn fail(fault: &RegistryFault, request: &TestRequest) -> TestResponse {
     }
 }
 
-fn npm(base: &str, path: &[&str]) -> TestResponse {
+fn npm(base: &str, path: &[&str], has_other_archives: bool) -> TestResponse {
     let registry = format!("{base}/npm");
     match path {
         ["loopback-clock"] => json_response(200, &npm_document(&registry)),
         ["loopback-clock", "-", file] => {
             let is_file = |version: &&&str| *file == format!("loopback-clock-{version}.tgz");
             match CLOCK_VERSIONS.iter().find(is_file) {
+                Some(_) if has_other_archives => {
+                    respond(200, "application/octet-stream", npm_archive("9.9.9"))
+                }
                 Some(version) => respond(200, "application/octet-stream", npm_archive(version)),
                 None => not_found("File"),
             }

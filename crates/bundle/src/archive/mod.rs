@@ -18,7 +18,7 @@ pub use self::names::NameProblem;
 pub(crate) use self::names::{check_name, fold_name};
 pub(crate) use self::source::RangeReader;
 use self::source::Source;
-use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError};
+use crate::manifest::{BundleManifest, MAX_MANIFEST_BYTES, ManifestError};
 use crate::signature::{SignatureBlock, SignatureVerdict, TrustRoots};
 use crate::{MANIFEST_NAME, signature};
 
@@ -285,20 +285,20 @@ impl Bundle {
         Ok(content)
     }
 
-    /// Reads and decodes the manifest as [`Manifest::decode`] does.
+    /// Reads and decodes the manifest as [`BundleManifest::decode`] does.
     ///
     /// # Errors
     /// If it cannot be read or decoded.
-    pub fn manifest(&self) -> Result<Manifest, BundleError> {
-        Ok(Manifest::decode(&self.read_file(MANIFEST_NAME, MAX_MANIFEST_BYTES)?)?)
+    pub fn manifest(&self) -> Result<BundleManifest, BundleError> {
+        Ok(BundleManifest::decode(&self.read_file(MANIFEST_NAME, MAX_MANIFEST_BYTES)?)?)
     }
 
-    /// Reads and decodes the manifest as [`Manifest::decode_loose`] does.
+    /// Reads and decodes the manifest as [`BundleManifest::decode_loose`] does.
     ///
     /// # Errors
     /// If it cannot be read or decoded.
-    pub fn manifest_loose(&self) -> Result<Manifest, BundleError> {
-        Ok(Manifest::decode_loose(&self.read_file(MANIFEST_NAME, MAX_MANIFEST_BYTES)?)?)
+    pub fn manifest_loose(&self) -> Result<BundleManifest, BundleError> {
+        Ok(BundleManifest::decode_loose(&self.read_file(MANIFEST_NAME, MAX_MANIFEST_BYTES)?)?)
     }
 
     /// Computes the SHA-256 of the whole file with its signature, in lower-case hexadecimal digits.

@@ -2,30 +2,33 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{LaunchPart, Places, Platform, SecretUse, Unfilled, UnfilledReason, UserValue, UserValues};
-use crate::manifest::Manifest;
+use super::{
+    BundlePlaces, BundlePlatform, LaunchPart, SecretUse, UnfilledReason, UnfilledVariable, UserValue,
+    UserValues,
+};
+use crate::manifest::BundleManifest;
 
 const OPTION_PREFIX: &str = "user_config.";
 
 /// Replaces the variables of a command and notes where secrets went.
 #[derive(Debug)]
 pub(super) struct Expander<'m> {
-    places: &'m Places,
-    platform: Platform,
+    places: &'m BundlePlaces,
+    platform: BundlePlatform,
     /// Options, with whether they are secrets.
     options: HashMap<&'m str, bool>,
     values: HashMap<&'m str, UserValue>,
     secrets: BTreeSet<(LaunchPart, &'m str)>,
-    unfilled: Vec<Unfilled>,
+    unfilled: Vec<UnfilledVariable>,
     /// Number of bytes that may still be put in.
     room: Option<usize>,
 }
 
 impl<'m> Expander<'m> {
     pub(super) fn new(
-        manifest: &'m Manifest,
-        places: &'m Places,
-        platform: Platform,
+        manifest: &'m BundleManifest,
+        places: &'m BundlePlaces,
+        platform: BundlePlatform,
         given: &'m UserValues,
         limit: usize,
     ) -> Self {
@@ -69,7 +72,12 @@ impl<'m> Expander<'m> {
                     if !name.contains("${") {
                         let is_whole_part = text.len() == end + 1 && start == 0;
                         let variable = name.to_owned();
-                        self.unfilled.push(Unfilled { variable, part: part.clone(), why, is_whole_part });
+                        self.unfilled.push(UnfilledVariable {
+                            variable,
+                            part: part.clone(),
+                            why,
+                            is_whole_part,
+                        });
                     }
                     // Another variable may begin inside the braces.
                     expanded.push_str("${");
@@ -119,7 +127,7 @@ impl<'m> Expander<'m> {
                 found => {
                     let is_known = found.is_some() || self.options.contains_key(key);
                     let why = if is_known { UnfilledReason::Unset } else { UnfilledReason::Unknown };
-                    self.unfilled.push(Unfilled { variable, part, why, is_whole_part: true });
+                    self.unfilled.push(UnfilledVariable { variable, part, why, is_whole_part: true });
                     expanded.push(arg.clone());
                 }
             }
@@ -128,7 +136,7 @@ impl<'m> Expander<'m> {
     }
 
     /// Returns `None` if there was no room for all values.
-    pub(super) fn finish(self) -> Option<(Vec<SecretUse>, Vec<Unfilled>)> {
+    pub(super) fn finish(self) -> Option<(Vec<SecretUse>, Vec<UnfilledVariable>)> {
         self.room?;
         let secret = |(part, key): (LaunchPart, &str)| SecretUse { key: key.to_owned(), part };
         Some((self.secrets.into_iter().map(secret).collect(), self.unfilled))
@@ -164,7 +172,7 @@ fn whole_option(arg: &str) -> Option<&str> {
     (!key.is_empty() && !key.contains('}')).then_some(key)
 }
 
-fn place(name: &str, places: &Places, platform: Platform) -> Option<String> {
+fn place(name: &str, places: &BundlePlaces, platform: BundlePlatform) -> Option<String> {
     match name {
         "__dirname" => Some(places.bundle.clone()),
         "pathSeparator" | "/" => Some(platform.path_separator().to_owned()),
@@ -177,7 +185,7 @@ fn place(name: &str, places: &Places, platform: Platform) -> Option<String> {
 }
 
 /// Replaces the variables of places in a default.
-pub(super) fn in_default(value: &UserValue, places: &Places, platform: Platform) -> UserValue {
+pub(super) fn in_default(value: &UserValue, places: &BundlePlaces, platform: BundlePlatform) -> UserValue {
     let fill = |text: &String| {
         const NAMES: [&str; 7] =
             ["__dirname", "pathSeparator", "/", "HOME", "DESKTOP", "DOCUMENTS", "DOWNLOADS"];

@@ -1,104 +1,18 @@
 //! The command of a bundle's server, with the values of a person filled in.
 
 mod expand;
+mod platform;
 mod values;
 
 use std::fmt;
 
 use self::expand::Expander;
+pub use self::platform::{BundlePlaces, BundlePlatform};
 pub use self::values::{MAX_VALUE_BYTES, MAX_VALUES, UserValue, UserValues, ValueError};
-use crate::manifest::{Manifest, McpConfig, ServerKind};
+use crate::manifest::{BundleManifest, McpConfig, ServerKind};
 
 /// Maximum size of a command with all that is filled in, in bytes. Linux starts none that is larger.
 pub const MAX_LAUNCH_BYTES: usize = 2 * 1024 * 1024;
-
-/// Platform that a bundle runs on, as manifests name it. A value, so that commands of other platforms can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Platform {
-    /// `darwin`
-    MacOs,
-    /// `win32`
-    Windows,
-    /// `linux`
-    Linux,
-}
-
-impl Platform {
-    /// All platforms.
-    pub const ALL: [Self; 3] = [Self::MacOs, Self::Windows, Self::Linux];
-
-    /// Returns the name in manifests.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MacOs => "darwin",
-            Self::Windows => "win32",
-            Self::Linux => "linux",
-        }
-    }
-
-    /// Returns the platform of this program. `None` if manifests have no name for it.
-    #[must_use]
-    pub const fn current() -> Option<Self> {
-        if cfg!(target_os = "linux") {
-            Some(Self::Linux)
-        } else if cfg!(target_os = "macos") {
-            Some(Self::MacOs)
-        } else if cfg!(windows) {
-            Some(Self::Windows)
-        } else {
-            None
-        }
-    }
-
-    /// Returns the separator of paths.
-    #[must_use]
-    pub const fn path_separator(self) -> &'static str {
-        match self {
-            Self::Windows => "\\",
-            Self::MacOs | Self::Linux => "/",
-        }
-    }
-}
-
-impl fmt::Display for Platform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Folders that variables stand for. A variable whose folder is unknown stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Places {
-    /// Folder of the unpacked bundle, absolute: `${__dirname}`.
-    pub bundle: String,
-    /// `${HOME}`
-    pub home: Option<String>,
-    /// `${DESKTOP}`
-    pub desktop: Option<String>,
-    /// `${DOCUMENTS}`
-    pub documents: Option<String>,
-    /// `${DOWNLOADS}`
-    pub downloads: Option<String>,
-}
-
-impl Places {
-    /// Creates the usual places of a home folder: `Desktop`, `Documents` and `Downloads` in it.
-    #[must_use]
-    pub fn in_home(bundle: impl Into<String>, home: impl Into<String>, platform: Platform) -> Self {
-        let home = home.into();
-        let below = |name: &str| Some(format!("{home}{}{name}", platform.path_separator()));
-        Self {
-            bundle: bundle.into(),
-            desktop: below("Desktop"),
-            documents: below("Documents"),
-            downloads: below("Downloads"),
-            home: Some(home),
-        }
-    }
-}
 
 /// Command of a server. [`fmt::Debug`] does not show sensitive values.
 ///
@@ -106,7 +20,7 @@ impl Places {
 /// folder.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Launch {
+pub struct BundleLaunch {
     /// Program.
     pub command: String,
     /// Arguments.
@@ -116,7 +30,7 @@ pub struct Launch {
     /// Where sensitive values are. One in the command or in an argument is visible in lists of processes.
     pub secrets: Vec<SecretUse>,
     /// Variables that nothing was put in place of.
-    pub unfilled: Vec<Unfilled>,
+    pub unfilled: Vec<UnfilledVariable>,
 }
 
 /// Part of a command.
@@ -162,7 +76,7 @@ pub struct SecretUse {
 /// Variable that stays in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfilled {
+pub struct UnfilledVariable {
     /// Name of the variable, without `${` and `}`.
     pub variable: String,
     /// Part that holds it.
@@ -185,7 +99,7 @@ pub enum UnfilledReason {
     Unknown,
 }
 
-impl Launch {
+impl BundleLaunch {
     /// Removes arguments and environment variables that consist of an option without a value. A server would take the
     /// name of the variable for the value.
     #[must_use]
@@ -224,7 +138,7 @@ impl Launch {
     }
 }
 
-impl fmt::Debug for Launch {
+impl fmt::Debug for BundleLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const HIDDEN: &str = "[secret]";
 
@@ -254,7 +168,7 @@ pub enum LaunchError {
     #[error("the bundle is for {supported}, not for {platform}")]
     Platform {
         /// Platform that was asked for.
-        platform: Platform,
+        platform: BundlePlatform,
         /// Platforms of the bundle.
         supported: String,
     },
@@ -283,7 +197,7 @@ pub enum LaunchError {
     },
 }
 
-impl Manifest {
+impl BundleManifest {
     /// Makes the command of the server on a platform.
     ///
     /// The text is that of the reference tool's own function (`getMcpConfigForManifest`), with these differences:
@@ -294,17 +208,17 @@ impl Manifest {
     /// - On Windows, the program of a `binary` server gets the ending `.exe` if it has none.
     /// - A `uv` server without a command is started with `uv run`.
     ///
-    /// A required option needs a value in `values`; its default is only a proposal ([`Manifest::default_values`]).
+    /// A required option needs a value in `values`; its default is only a proposal ([`BundleManifest::default_values`]).
     ///
     /// # Errors
     /// If the bundle is for other platforms, a value is missing, superfluous, or does not fit its option, or the command
     /// is larger than [`MAX_LAUNCH_BYTES`].
     pub fn launch(
         &self,
-        places: &Places,
-        platform: Platform,
+        places: &BundlePlaces,
+        platform: BundlePlatform,
         values: &UserValues,
-    ) -> Result<Launch, LaunchError> {
+    ) -> Result<BundleLaunch, LaunchError> {
         if let Some(platforms) = &self.compatibility.platforms
             && !platforms.contains(&platform)
         {
@@ -318,8 +232,8 @@ impl Manifest {
 
     /// Makes the command with each variable in its own place, to show it and to see where each option goes.
     #[must_use]
-    pub fn preview(&self, platform: Platform) -> Launch {
-        let places = Places {
+    pub fn preview(&self, platform: BundlePlatform) -> BundleLaunch {
+        let places = BundlePlaces {
             bundle: "${__dirname}".to_owned(),
             home: Some("${HOME}".to_owned()),
             desktop: Some("${DESKTOP}".to_owned()),
@@ -338,15 +252,18 @@ impl Manifest {
     /// Returns `None` if the command is larger than the limit.
     fn fill_in(
         &self,
-        places: &Places,
-        platform: Platform,
+        places: &BundlePlaces,
+        platform: BundlePlatform,
         values: &UserValues,
         limit: usize,
-    ) -> Option<Launch> {
+    ) -> Option<BundleLaunch> {
         let (command, args, env) = self.command_on(platform);
         let mut expander = Expander::new(self, places, platform, values, limit);
         let mut command = expander.text(&command, &LaunchPart::Command);
-        if self.server.kind == ServerKind::Binary && platform == Platform::Windows && lacks_ending(&command) {
+        if self.server.kind == ServerKind::Binary
+            && platform == BundlePlatform::Windows
+            && lacks_ending(&command)
+        {
             command.push_str(".exe");
         }
         let args = expander.arguments(&args);
@@ -356,10 +273,10 @@ impl Manifest {
         });
         let env = env.collect();
         let (secrets, unfilled) = expander.finish()?;
-        Some(Launch { command, args, env, secrets, unfilled })
+        Some(BundleLaunch { command, args, env, secrets, unfilled })
     }
 
-    fn command_on(&self, platform: Platform) -> (String, Vec<String>, Vec<(String, String)>) {
+    fn command_on(&self, platform: BundlePlatform) -> (String, Vec<String>, Vec<(String, String)>) {
         let of_uv = || McpConfig {
             command: "uv".to_owned(),
             args: ["run", "--directory", "${__dirname}", &self.server.entry_point]
@@ -394,7 +311,7 @@ impl Manifest {
 
     /// Returns the defaults of the options with the variables of places replaced: what a person is proposed.
     #[must_use]
-    pub fn default_values(&self, places: &Places, platform: Platform) -> UserValues {
+    pub fn default_values(&self, places: &BundlePlaces, platform: BundlePlatform) -> UserValues {
         let filled = |value: &UserValue| expand::in_default(value, places, platform);
         let values = self.user_config.iter();
         values.filter_map(|option| Some((option.key.clone(), filled(option.default.as_ref()?)))).collect()

@@ -7,13 +7,13 @@ use super::fields::{
 };
 use super::formats::{has_locale_placeholder, is_email, is_icon_size, is_locale, is_not_empty, is_url};
 use super::{
-    Author, Compatibility, Icon, Localization, MAX_MANIFEST_BYTES, Manifest, ManifestError, ManifestVersion,
-    McpConfig, OptionKind, PlatformOverride, PromptEntry, Repository, ServerConfig, ServerKind, ToolEntry,
-    UserOption,
+    BundleAuthor, BundleCompatibility, BundleIcon, BundleLocalization, BundleManifest, BundleRepository,
+    MAX_MANIFEST_BYTES, ManifestError, ManifestVersion, McpConfig, OptionKind, PlatformOverride, PromptEntry,
+    ServerConfig, ServerKind, ToolEntry, UserOption,
 };
-use crate::launch::{Platform, UserValue};
+use crate::launch::{BundlePlatform, UserValue};
 
-pub(super) fn decode(json: &[u8], is_loose: bool) -> Result<Manifest, ManifestError> {
+pub(super) fn decode(json: &[u8], is_loose: bool) -> Result<BundleManifest, ManifestError> {
     let size = json.len() as u64;
     if size > MAX_MANIFEST_BYTES {
         return Err(ManifestError::TooLarge { size });
@@ -25,7 +25,7 @@ pub(super) fn decode(json: &[u8], is_loose: bool) -> Result<Manifest, ManifestEr
     let manifest = manifest(&mut issues, &value, version);
     match manifest {
         Some(manifest) if issues.listed.is_empty() => {
-            Ok(Manifest { unknown_keys: issues.unknown_keys, ..manifest })
+            Ok(BundleManifest { unknown_keys: issues.unknown_keys, ..manifest })
         }
         _ => Err(ManifestError::Invalid { issues: issues.listed, more: issues.more }),
     }
@@ -40,7 +40,7 @@ fn version(value: &Value) -> Result<ManifestVersion, ManifestError> {
     version.ok_or_else(|| ManifestError::Version { found: found.into_iter().next().map(shortened) })
 }
 
-fn manifest(issues: &mut Issues, value: &Value, version: ManifestVersion) -> Option<Manifest> {
+fn manifest(issues: &mut Issues, value: &Value, version: ManifestVersion) -> Option<BundleManifest> {
     let mut fields = Fields::of(issues, "", value)?;
     fields.optional("$schema", &text);
     for key in ["manifest_version", "dxt_version"] {
@@ -78,7 +78,7 @@ fn manifest(issues: &mut Issues, value: &Value, version: ManifestVersion) -> Opt
         meta = fields.optional("_meta", &self::meta);
     }
     fields.finish();
-    Some(Manifest {
+    Some(BundleManifest {
         manifest_version: version,
         name: name?,
         display_name,
@@ -122,25 +122,25 @@ fn url(issues: &mut Issues, path: &str, value: &Value) -> Option<String> {
     text_of(issues, path, value, is_url, "an absolute URL")
 }
 
-fn author(issues: &mut Issues, path: &str, value: &Value) -> Option<Author> {
+fn author(issues: &mut Issues, path: &str, value: &Value) -> Option<BundleAuthor> {
     let mut fields = Fields::of(issues, path, value)?;
     let name = fields.required("name", &text);
     let email = fields
         .optional("email", &|issues, path, value| text_of(issues, path, value, is_email, "an email address"));
     let url = fields.optional("url", &url);
     fields.finish();
-    Some(Author { name: name?, email, url })
+    Some(BundleAuthor { name: name?, email, url })
 }
 
-fn repository(issues: &mut Issues, path: &str, value: &Value) -> Option<Repository> {
+fn repository(issues: &mut Issues, path: &str, value: &Value) -> Option<BundleRepository> {
     let mut fields = Fields::of(issues, path, value)?;
     let kind = fields.required("type", &text);
     let url = fields.required("url", &url);
     fields.finish();
-    Some(Repository { kind: kind?, url: url? })
+    Some(BundleRepository { kind: kind?, url: url? })
 }
 
-fn icon(issues: &mut Issues, path: &str, value: &Value) -> Option<Icon> {
+fn icon(issues: &mut Issues, path: &str, value: &Value) -> Option<BundleIcon> {
     let mut fields = Fields::of(issues, path, value)?;
     let src = fields.required("src", &text);
     let size = fields.required("size", &|issues, path, value| {
@@ -150,10 +150,10 @@ fn icon(issues: &mut Issues, path: &str, value: &Value) -> Option<Icon> {
         text_of(issues, path, value, is_not_empty, "a text that is not empty")
     });
     fields.finish();
-    Some(Icon { src: src?, size: size?, theme })
+    Some(BundleIcon { src: src?, size: size?, theme })
 }
 
-fn localization(issues: &mut Issues, path: &str, value: &Value) -> Option<Localization> {
+fn localization(issues: &mut Issues, path: &str, value: &Value) -> Option<BundleLocalization> {
     let mut fields = Fields::of(issues, path, value)?;
     let resources = fields.required("resources", &|issues, path, value| {
         text_of(issues, path, value, has_locale_placeholder, "a path with ${locale}")
@@ -162,7 +162,7 @@ fn localization(issues: &mut Issues, path: &str, value: &Value) -> Option<Locali
         text_of(issues, path, value, is_locale, "a BCP 47 locale, for example en-US")
     });
     fields.finish();
-    Some(Localization { resources: resources?, default_locale: default_locale? })
+    Some(BundleLocalization { resources: resources?, default_locale: default_locale? })
 }
 
 fn server(issues: &mut Issues, path: &str, value: &Value, version: ManifestVersion) -> Option<ServerConfig> {
@@ -234,12 +234,12 @@ fn prompt(issues: &mut Issues, path: &str, value: &Value) -> Option<PromptEntry>
     Some(PromptEntry { name: name?, description, arguments: arguments.unwrap_or_default(), text: body? })
 }
 
-fn compatibility(issues: &mut Issues, path: &str, value: &Value) -> Option<Compatibility> {
+fn compatibility(issues: &mut Issues, path: &str, value: &Value) -> Option<BundleCompatibility> {
     let mut fields = Fields::of(issues, path, value)?;
     let claude_desktop = fields.optional("claude_desktop", &text);
     let platforms = fields.optional("platforms", &|issues, path, value| {
         list(issues, path, value, &|issues, path, value| {
-            one_of(issues, path, value, &Platform::ALL.map(|platform| (platform.as_str(), platform)))
+            one_of(issues, path, value, &BundlePlatform::ALL.map(|platform| (platform.as_str(), platform)))
         })
     });
     let runtimes = fields.optional("runtimes", &runtimes);
@@ -253,7 +253,7 @@ fn compatibility(issues: &mut Issues, path: &str, value: &Value) -> Option<Compa
         fields.finish();
     }
     let (python, node) = runtimes.unwrap_or_default();
-    Some(Compatibility { platforms, python, node, clients })
+    Some(BundleCompatibility { platforms, python, node, clients })
 }
 
 type RuntimeRanges = (Option<String>, Option<String>);

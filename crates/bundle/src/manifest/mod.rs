@@ -1,6 +1,7 @@
 //! The manifest of a bundle, versions 0.1 to 0.4.
 
 mod decode;
+mod error;
 mod fields;
 mod formats;
 
@@ -8,9 +9,10 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+pub use self::error::ManifestError;
 pub use self::fields::ManifestIssue;
 pub(crate) use self::fields::member as member_path;
-use crate::launch::Platform;
+use crate::launch::BundlePlatform;
 
 /// Maximum size of a manifest, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
@@ -22,7 +24,7 @@ pub const MAX_ISSUES: usize = 20;
 /// Decoded manifest of a bundle.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Manifest {
+pub struct BundleManifest {
     /// Version of the manifest's format: `manifest_version`, or `dxt_version` in older manifests.
     pub manifest_version: ManifestVersion,
     /// Name for programs.
@@ -36,9 +38,9 @@ pub struct Manifest {
     /// Description in Markdown.
     pub long_description: Option<String>,
     /// Author as stated by the bundle; nothing proves it.
-    pub author: Author,
+    pub author: BundleAuthor,
     /// Source code.
-    pub repository: Option<Repository>,
+    pub repository: Option<BundleRepository>,
     /// URL of the home page.
     pub homepage: Option<String>,
     /// URL of the documentation.
@@ -48,11 +50,11 @@ pub struct Manifest {
     /// Path of the icon in the bundle, or a URL.
     pub icon: Option<String>,
     /// Icons for sizes and themes (since 0.3).
-    pub icons: Vec<Icon>,
+    pub icons: Vec<BundleIcon>,
     /// Paths of screenshots.
     pub screenshots: Vec<String>,
     /// Files with translations (since 0.3).
-    pub localization: Option<Localization>,
+    pub localization: Option<BundleLocalization>,
     /// How the server is started.
     pub server: ServerConfig,
     /// Tools that the bundle names.
@@ -70,12 +72,12 @@ pub struct Manifest {
     /// URLs of the privacy policies of services that receive data (since 0.2).
     pub privacy_policies: Vec<String>,
     /// Systems and runtimes that the bundle is for.
-    pub compatibility: Compatibility,
+    pub compatibility: BundleCompatibility,
     /// Values that a person is asked for, in the order of the manifest.
     pub user_config: Vec<UserOption>,
     /// Data of platforms (since 0.3). Kept, not used.
     pub meta: Map<String, Value>,
-    /// Paths of keys that the format does not have. Only [`Manifest::decode_loose`] accepts them.
+    /// Paths of keys that the format does not have. Only [`BundleManifest::decode_loose`] accepts them.
     pub unknown_keys: Vec<String>,
 }
 
@@ -118,7 +120,7 @@ impl fmt::Display for ManifestVersion {
 /// Author as a bundle states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Author {
+pub struct BundleAuthor {
     /// Name.
     pub name: String,
     /// Email address.
@@ -130,7 +132,7 @@ pub struct Author {
 /// Repository of the source code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Repository {
+pub struct BundleRepository {
     /// Kind, usually `git`.
     pub kind: String,
     /// URL.
@@ -140,7 +142,7 @@ pub struct Repository {
 /// Icon for a size and a theme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Icon {
+pub struct BundleIcon {
     /// Path in the bundle, or a URL.
     pub src: String,
     /// Size as `WIDTHxHEIGHT`, in pixels.
@@ -152,7 +154,7 @@ pub struct Icon {
 /// Place of the translations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Localization {
+pub struct BundleLocalization {
     /// Path with the placeholder `${locale}`.
     pub resources: String,
     /// Locale of the manifest itself.
@@ -251,9 +253,9 @@ pub struct PromptEntry {
 /// Systems and runtimes that a bundle is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Compatibility {
+pub struct BundleCompatibility {
     /// Platforms. `None` if the bundle names none: it is for all.
-    pub platforms: Option<Vec<Platform>>,
+    pub platforms: Option<Vec<BundlePlatform>>,
     /// Range of Python versions.
     pub python: Option<String>,
     /// Range of Node.js versions.
@@ -262,10 +264,10 @@ pub struct Compatibility {
     pub clients: Vec<(String, String)>,
 }
 
-impl Compatibility {
+impl BundleCompatibility {
     /// Returns true if the bundle is for this platform.
     #[must_use]
-    pub fn supports(&self, platform: Platform) -> bool {
+    pub fn supports(&self, platform: BundlePlatform) -> bool {
         self.platforms.as_ref().is_none_or(|platforms| platforms.contains(&platform))
     }
 }
@@ -332,55 +334,7 @@ impl OptionKind {
     }
 }
 
-/// Refusal of a manifest.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ManifestError {
-    /// Larger than [`MAX_MANIFEST_BYTES`].
-    #[error("the manifest has {size} bytes; at most {MAX_MANIFEST_BYTES} are read")]
-    TooLarge {
-        /// Size, in bytes.
-        size: u64,
-    },
-    /// Not JSON.
-    #[error("the manifest is no JSON: {why}")]
-    Json {
-        /// Reason, with line and column.
-        why: String,
-    },
-    /// Version that is unknown here, or none.
-    #[error("{}", unknown_version(.found.as_deref()))]
-    Version {
-        /// The version, if there is one.
-        found: Option<String>,
-    },
-    /// Parts that the format does not allow.
-    #[error("{}", list_issues(.issues, *.more))]
-    Invalid {
-        /// Issues in the order of the format, at most [`MAX_ISSUES`].
-        issues: Vec<ManifestIssue>,
-        /// Number of further issues.
-        more: usize,
-    },
-}
-
-fn unknown_version(found: Option<&str>) -> String {
-    let known = "this program knows 0.1, 0.2, 0.3 and 0.4";
-    match found {
-        Some(found) => format!("manifest_version: {found:?} is no version of the format; {known}"),
-        None => format!("manifest_version: there is none, as a text; {known}"),
-    }
-}
-
-fn list_issues(issues: &[ManifestIssue], more: usize) -> String {
-    let mut text = issues.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    if more > 0 {
-        text.push_str(&format!("\nand {more} more"));
-    }
-    text
-}
-
-impl Manifest {
+impl BundleManifest {
     /// Decodes a manifest as the format's strict schemas say: unknown keys are refused.
     ///
     /// Stricter than the reference tool in these points: the text must be UTF-8, escapes must not name half of a

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::collect::{CollectedFiles, collect};
 pub(crate) use self::secrets::{HEAD_BYTES, secret_sign};
 use crate::archive::NameProblem;
-use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError};
-use crate::review::{Finding, FindingLevel, review_files};
+use crate::manifest::{BundleManifest, MAX_MANIFEST_BYTES, ManifestError};
+use crate::review::{FindingLevel, ReviewFinding, review_files};
 use crate::{BundleError, MANIFEST_NAME};
 
 /// Name of the file with patterns of what is not packed.
@@ -53,9 +53,9 @@ pub struct PackedBundle {
     /// Number of files and folders that the patterns left out. What is in such a folder is not counted.
     pub left_out: usize,
     /// Decoded manifest.
-    pub manifest: Manifest,
+    pub manifest: BundleManifest,
     /// Warnings.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReviewFinding>,
 }
 
 impl PackedBundle {
@@ -99,7 +99,7 @@ pub enum PackError {
     Manifest(#[from] ManifestError),
     /// Faults that make the bundle unusable.
     #[error("{}", list_findings(.0))]
-    Faults(Vec<Finding>),
+    Faults(Vec<ReviewFinding>),
     /// Files that look like secrets.
     #[error("{}", list_secrets(.0))]
     Secrets(Vec<(String, &'static str)>),
@@ -130,7 +130,7 @@ pub enum PackError {
     Bundle(#[from] BundleError),
 }
 
-fn list_findings(findings: &[Finding]) -> String {
+fn list_findings(findings: &[ReviewFinding]) -> String {
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -180,7 +180,7 @@ pub fn pack(folder: &Path, output: &Path, options: PackOptions) -> Result<Packed
 
 /// Returns the usual name of a bundle's file: name and version, in letters that every file system has.
 #[must_use]
-pub fn file_name(manifest: &Manifest) -> String {
+pub fn file_name(manifest: &BundleManifest) -> String {
     /// Maximum length of each part, in bytes.
     const MAX_PART: usize = 100;
 
@@ -207,8 +207,8 @@ pub fn file_name(manifest: &Manifest) -> String {
 ///
 /// # Errors
 /// If there is none, or it cannot be read or decoded.
-pub fn read_manifest(folder: &Path) -> Result<Manifest, PackError> {
-    Ok(Manifest::decode(&read_manifest_bytes(folder)?)?)
+pub fn read_manifest(folder: &Path) -> Result<BundleManifest, PackError> {
+    Ok(BundleManifest::decode(&read_manifest_bytes(folder)?)?)
 }
 
 pub(crate) fn read_manifest_bytes(folder: &Path) -> Result<Vec<u8>, PackError> {

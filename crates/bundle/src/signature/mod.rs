@@ -53,12 +53,12 @@ pub enum SignatureVerdict {
     /// The signature fits, and its certificate is signed by itself. Anybody can make one with any name.
     SelfSigned {
         /// Signer as stated.
-        signer: Signer,
+        signer: BundleSigner,
     },
     /// The signature fits, and its certificate is issued by another.
     Signed {
         /// Signer as stated by the certificate.
-        signer: Signer,
+        signer: BundleSigner,
         /// Name of the issuer as stated by the certificate.
         issuer: String,
         /// True if the name is certified for code signing by a trusted root.
@@ -71,7 +71,7 @@ pub enum SignatureVerdict {
 /// Signer of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Signer {
+pub struct BundleSigner {
     /// Common name, or else the whole name of the certificate. Foreign text.
     pub name: String,
     /// SHA-256 of the certificate, in lower-case hexadecimal digits.
@@ -146,7 +146,7 @@ fn verdict(
     now: SystemTime,
 ) -> SignatureVerdict {
     let (not_before, not_after) = certificate.validity();
-    let signer = Signer {
+    let signer = BundleSigner {
         name: certificate.subject_name(),
         fingerprint: hex(digest::digest(&digest::SHA256, certificate.der()).as_ref()),
         not_before,

@@ -2,7 +2,9 @@
 #![allow(clippy::needless_pass_by_value, reason = "values are written where they are used")]
 
 use hospes_bundle::launch::{LaunchPart, UnfilledReason, ValueError};
-use hospes_bundle::{Launch, LaunchError, Manifest, Places, Platform, UserValue, UserValues};
+use hospes_bundle::{
+    BundleLaunch, BundleManifest, BundlePlaces, BundlePlatform, LaunchError, UserValue, UserValues,
+};
 use serde_json::{Value, json};
 
 use crate::reference::Reference;
@@ -15,14 +17,14 @@ fn manifest(config: Value, options: Value) -> Value {
     })
 }
 
-fn decode(manifest: &Value) -> Manifest {
-    Manifest::decode(manifest.to_string().as_bytes()).unwrap()
+fn decode(manifest: &Value) -> BundleManifest {
+    BundleManifest::decode(manifest.to_string().as_bytes()).unwrap()
 }
 
-fn places(platform: Platform) -> Places {
+fn places(platform: BundlePlatform) -> BundlePlaces {
     match platform {
-        Platform::Windows => Places::in_home(r"C:\bundles\demo", r"C:\Users\Ada", platform),
-        _ => Places::in_home("/bundles/demo", "/home/ada", platform),
+        BundlePlatform::Windows => BundlePlaces::in_home(r"C:\bundles\demo", r"C:\Users\Ada", platform),
+        _ => BundlePlaces::in_home("/bundles/demo", "/home/ada", platform),
     }
 }
 
@@ -166,7 +168,7 @@ fn commands_are_those_of_the_reference_tool() {
     let Some(reference) = Reference::installed() else { return };
     let mut input = Vec::new();
     for (config, options, values) in cases() {
-        for platform in Platform::ALL {
+        for platform in BundlePlatform::ALL {
             let places = places(platform);
             let folders = json!({
                 "HOME": places.home, "DESKTOP": places.desktop, "DOCUMENTS": places.documents,
@@ -194,7 +196,7 @@ fn commands_are_those_of_the_reference_tool() {
     assert!(input.len() > 60);
     for (case, theirs) in input.iter().zip(made.as_array().unwrap()) {
         let platform =
-            Platform::ALL.into_iter().find(|platform| case["platform"] == platform.as_str()).unwrap();
+            BundlePlatform::ALL.into_iter().find(|platform| case["platform"] == platform.as_str()).unwrap();
         let manifest = decode(&case["manifest"]);
         let ours = manifest.launch(&places(platform), platform, &values(&case["values"]));
         let ours = match ours {
@@ -210,8 +212,8 @@ fn commands_are_those_of_the_reference_tool() {
     }
 }
 
-fn launch(config: Value, options: Value, given: &Value) -> Launch {
-    let platform = Platform::Linux;
+fn launch(config: Value, options: Value, given: &Value) -> BundleLaunch {
+    let platform = BundlePlatform::Linux;
     decode(&manifest(config, options)).launch(&places(platform), platform, &values(given)).unwrap()
 }
 
@@ -238,8 +240,8 @@ fn places_in_defaults_are_filled_in() {
     let config = json!({ "command": "x", "args": ["--one=${user_config.one}", "${user_config.many}"] });
     let made = launch(config.clone(), options.clone(), &json!({}));
     assert_eq!(made.args, ["--one=/home/ada/Documents", "/home/ada/Desktop", "${user_config.one}"]);
-    let proposed =
-        decode(&manifest(config, options)).default_values(&places(Platform::Linux), Platform::Linux);
+    let proposed = decode(&manifest(config, options))
+        .default_values(&places(BundlePlatform::Linux), BundlePlatform::Linux);
     assert_eq!(proposed.get("one"), Some(&UserValue::from("/home/ada/Documents")));
 }
 
@@ -310,7 +312,10 @@ fn values_are_checked_against_their_options() {
     let manifest = decode(&manifest(json!({ "command": "x" }), options));
     let error = |key: &str, value: UserValue| {
         let values = UserValues::new().with(key, value);
-        manifest.launch(&places(Platform::Linux), Platform::Linux, &values).unwrap_err().to_string()
+        manifest
+            .launch(&places(BundlePlatform::Linux), BundlePlatform::Linux, &values)
+            .unwrap_err()
+            .to_string()
     };
     assert_eq!(error("number", 0.9.into()), "number: the number is below the minimum, 1");
     assert_eq!(error("number", 3.0.into()), "number: the number is above the maximum, 2.5");
@@ -338,8 +343,9 @@ fn values_are_checked_against_their_options() {
 fn a_bundle_for_other_platforms_has_no_command() {
     let mut text = manifest(json!({ "command": "x" }), json!({}));
     text["compatibility"] = json!({ "platforms": ["darwin", "win32"] });
-    let error =
-        decode(&text).launch(&places(Platform::Linux), Platform::Linux, &UserValues::new()).unwrap_err();
+    let error = decode(&text)
+        .launch(&places(BundlePlatform::Linux), BundlePlatform::Linux, &UserValues::new())
+        .unwrap_err();
     assert_eq!(error.to_string(), "the bundle is for darwin, win32, not for linux");
 }
 
@@ -350,7 +356,11 @@ fn programs_get_their_ending_on_windows() {
     {
         let mut text = manifest(json!({ "command": command }), json!({}));
         text["server"]["type"] = json!("binary");
-        let windows = decode(&text).launch(&places(Platform::Windows), Platform::Windows, &UserValues::new());
+        let windows = decode(&text).launch(
+            &places(BundlePlatform::Windows),
+            BundlePlatform::Windows,
+            &UserValues::new(),
+        );
         assert_eq!(windows.unwrap().command, expected);
     }
 }
@@ -360,8 +370,9 @@ fn a_server_of_uv_needs_no_command() {
     let mut text = manifest(json!({}), json!({}));
     text["manifest_version"] = json!("0.4");
     text["server"] = json!({ "type": "uv", "entry_point": "src/server.py" });
-    let manifest = Manifest::decode_loose(text.to_string().as_bytes()).unwrap();
-    let launch = manifest.launch(&places(Platform::MacOs), Platform::MacOs, &UserValues::new()).unwrap();
+    let manifest = BundleManifest::decode_loose(text.to_string().as_bytes()).unwrap();
+    let launch =
+        manifest.launch(&places(BundlePlatform::MacOs), BundlePlatform::MacOs, &UserValues::new()).unwrap();
     assert_eq!(
         (launch.command.as_str(), launch.args.join(" ").as_str()),
         ("uv", "run --directory /bundles/demo src/server.py")
@@ -379,9 +390,10 @@ fn a_command_is_bounded() {
         let manifest = decode(&manifest(json!({ "command": "x", "args": args }), options.clone()));
         let long = "x".repeat(32 * 1024);
         let values = UserValues::new().with("text", long.as_str()).with("many", vec![long.clone(); 40]);
-        let error = manifest.launch(&places(Platform::Linux), Platform::Linux, &values).unwrap_err();
+        let error =
+            manifest.launch(&places(BundlePlatform::Linux), BundlePlatform::Linux, &values).unwrap_err();
         assert_eq!(error, LaunchError::TooLarge);
-        assert_eq!(manifest.preview(Platform::Linux).secrets, []);
+        assert_eq!(manifest.preview(BundlePlatform::Linux).secrets, []);
     }
 }
 
@@ -399,7 +411,7 @@ fn a_preview_shows_each_variable_in_its_place() {
         "${user_config.key}"
     ]);
     let preview =
-        decode(&manifest(json!({ "command": "x", "args": args }), options)).preview(Platform::Linux);
+        decode(&manifest(json!({ "command": "x", "args": args }), options)).preview(BundlePlatform::Linux);
     assert_eq!(json!(preview.args), args);
     assert_eq!(preview.unfilled, []);
     assert_eq!(preview.secrets[0].part, LaunchPart::Argument(4));

@@ -1,7 +1,7 @@
 //! Manifests that are accepted and refused, and the reference tool's opinion of them.
 
 use hospes_bundle::manifest::{ManifestVersion, OptionKind};
-use hospes_bundle::{Manifest, ManifestError};
+use hospes_bundle::{BundleManifest, ManifestError};
 use serde_json::{Value, json};
 
 use crate::reference::Reference;
@@ -310,7 +310,7 @@ fn manifests_are_judged_as_the_table_says() {
     let all = all_cases();
     assert!(all.len() > 4 * 100);
     for (name, manifest, expected) in &all {
-        let decoded = Manifest::decode(manifest.to_string().as_bytes());
+        let decoded = BundleManifest::decode(manifest.to_string().as_bytes());
         assert_eq!(decoded.is_ok(), *expected, "{name}: {decoded:?}");
     }
 }
@@ -357,10 +357,10 @@ fn texts_that_are_no_exact_json_are_refused() {
         b"[".repeat(200_000),
     ];
     for text in strange {
-        let error = Manifest::decode(&text).unwrap_err();
+        let error = BundleManifest::decode(&text).unwrap_err();
         assert!(matches!(error, ManifestError::Json { .. }), "{error}");
     }
-    let error = Manifest::decode(&vec![b' '; 4 << 20 | 1]).unwrap_err();
+    let error = BundleManifest::decode(&vec![b' '; 4 << 20 | 1]).unwrap_err();
     assert_eq!(error.to_string(), "the manifest has 4194305 bytes; at most 4194304 are read");
 }
 
@@ -371,7 +371,7 @@ fn an_issue_has_the_path_and_the_reason() {
     change(&mut manifest, "/server/type", Some(json!("uv")));
     change(&mut manifest, "/user_config", Some(json!({ "a b": { "type": 1 } })));
     change(&mut manifest, "/x\u{1b}", Some(json!(1)));
-    let error = Manifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
+    let error = BundleManifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
     let expected = [
         "server.type: expected one of node, python, binary, found \"uv\"",
         "server.mcp_config.args[1]: expected a text, found a number",
@@ -385,7 +385,7 @@ fn an_issue_has_the_path_and_the_reason() {
         (0..50).map(|number| (format!("x{number}"), json!(1))).collect();
     let mut manifest = base("0.2");
     manifest.as_object_mut().unwrap().extend(many);
-    let error = Manifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
+    let error = BundleManifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
     assert_eq!(error.lines().last(), Some("and 30 more"));
 }
 
@@ -398,7 +398,7 @@ fn options_keep_their_order() {
         .map(|key| ((*key).to_owned(), json!({ "type": "file", "title": "", "description": "" })))
         .collect();
     change(&mut manifest, "/user_config", Some(Value::Object(options)));
-    let manifest = Manifest::decode(manifest.to_string().as_bytes()).unwrap();
+    let manifest = BundleManifest::decode(manifest.to_string().as_bytes()).unwrap();
     let found: Vec<&str> = manifest.user_config.iter().map(|option| option.key.as_str()).collect();
     assert_eq!(found, keys);
     assert!(manifest.user_config.iter().all(|option| option.kind == OptionKind::File));
@@ -413,13 +413,13 @@ fn unknown_keys_and_a_missing_command_of_uv_are_accepted_loosely() {
     change(&mut manifest, "/server/mcp_config", None);
     change(&mut manifest, "/compatibility", Some(json!({ "my_client": ">=1" })));
     let text = manifest.to_string();
-    assert!(Manifest::decode(text.as_bytes()).is_err());
-    let loose = Manifest::decode_loose(text.as_bytes()).unwrap();
+    assert!(BundleManifest::decode(text.as_bytes()).is_err());
+    let loose = BundleManifest::decode_loose(text.as_bytes()).unwrap();
     assert_eq!(loose.unknown_keys, ["id"]);
     assert_eq!(loose.compatibility.clients, [("my_client".to_owned(), ">=1".to_owned())]);
     assert!(loose.server.mcp_config.is_none());
     change(&mut manifest, "/server/type", Some(json!("node")));
-    assert!(Manifest::decode_loose(manifest.to_string().as_bytes()).is_err());
+    assert!(BundleManifest::decode_loose(manifest.to_string().as_bytes()).is_err());
 }
 
 #[test]
@@ -428,14 +428,16 @@ fn lists_are_bounded() {
         let element = if path == "/tools" { json!({ "name": "t" }) } else { json!("k") };
         let mut manifest = base("0.3");
         change(&mut manifest, path, Some(json!(vec![element.clone(); 10_000])));
-        assert!(Manifest::decode(manifest.to_string().as_bytes()).is_ok());
+        assert!(BundleManifest::decode(manifest.to_string().as_bytes()).is_ok());
         change(&mut manifest, path, Some(json!(vec![element; 10_001])));
-        let error = Manifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
+        let error = BundleManifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string();
         assert!(error.ends_with("it has 10001 elements; at most 10000 are read"), "{error}");
     }
     let members: serde_json::Map<String, Value> =
         (0..10_001).map(|key| (key.to_string(), json!("x"))).collect();
     let mut manifest = base("0.3");
     change(&mut manifest, "/server/mcp_config/env", Some(Value::Object(members)));
-    assert!(Manifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string().contains("10001"));
+    assert!(
+        BundleManifest::decode(manifest.to_string().as_bytes()).unwrap_err().to_string().contains("10001")
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::RegistryOptions;
 use crate::completion;
@@ -28,6 +28,12 @@ pub(crate) struct AddArgs {
     /// SHA-256 of the bundle at the URL, 64 hexadecimal digits
     #[arg(long, value_name = "HEX")]
     pub(crate) sha256: Option<String>,
+    /// Run the package with npx or uvx, which download it when they have to, instead of installing it once
+    #[arg(long)]
+    pub(crate) no_install: bool,
+    /// Sandbox of the server: none, or the one that is proposed for its kind (Linux)
+    #[arg(long, value_enum, value_name = "SANDBOX", default_value_t)]
+    pub(crate) sandbox: SandboxChoice,
     /// Answer to a question of the server. May be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
@@ -54,6 +60,16 @@ pub(crate) struct AddArgs {
     pub(crate) command: Vec<String>,
 }
 
+/// Sandbox of a server that is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SandboxChoice {
+    /// No sandbox
+    #[default]
+    None,
+    /// The proposed sandbox
+    Suggested,
+}
+
 const ADD_HELP: &str = "\
 The server is started once before anything is kept: you see what it offers, and it is added after your yes.
 A running host uses it at once.
@@ -65,6 +81,58 @@ A running host uses it at once.
   hospes add ./server.mcpb                     a bundle
   hospes add --name notes -- node server.js    a command";
 
+/// Options of `hospes update`.
+#[derive(Debug, Args)]
+#[command(after_help = UPDATE_HELP)]
+pub(crate) struct UpdateArgs {
+    /// Server to update
+    #[arg(value_name = "SERVER", add = completion::servers(), required_unless_present_any = ["all", "check"])]
+    pub(crate) server: Option<String>,
+    /// Update all servers that were added from the registry, one after the other
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) all: bool,
+    /// List what could be updated, and change nothing. Exits with 6 if something could be
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Go back to the version before the last update
+    #[arg(long, conflicts_with_all = ["all", "check", "version", "package", "set", "secret"], requires = "server")]
+    pub(crate) rollback: bool,
+    /// Version of the registry entry [default: the latest]
+    #[arg(long, value_name = "VERSION", conflicts_with = "all")]
+    pub(crate) version: Option<String>,
+    /// Way to run it from now on [default: as before]
+    #[arg(long, value_name = "TYPE", conflicts_with = "all")]
+    pub(crate) package: Option<String>,
+    /// Run the package with npx or uvx, which download it when they have to, instead of installing it once
+    #[arg(long)]
+    pub(crate) no_install: bool,
+    /// Answer to a question of the server. May be repeated
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "all")]
+    pub(crate) set: Vec<String>,
+    /// Secret of the server, from a file, a variable, or standard input: NAME=@FILE, NAME=$VARIABLE or NAME=-
+    #[arg(long, value_name = "NAME=SOURCE", conflicts_with = "all")]
+    pub(crate) secret: Vec<String>,
+    /// Update and accept without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) registry: RegistryOptions,
+    /// Configuration file with the servers [default: config.toml in the configuration folder]
+    #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Location of the key that encrypts the secrets
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
+    pub(crate) credentials_store: CredentialsStore,
+}
+
+const UPDATE_HELP: &str = "\
+The new version is installed beside the old one and started once, alone. You see what changes; nothing does before your
+yes. The old version stays for one step back.
+
+  hospes update --check                what could be updated
+  hospes update github                 the newest version
+  hospes update github --rollback      the version before";
+
 /// Options of `hospes remove`.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
@@ -74,7 +142,7 @@ pub(crate) struct RemoveArgs {
     /// Remove without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Delete its secrets too, unless another server uses them
+    /// Delete its files and secrets too, unless another server uses them
     #[arg(long)]
     pub(crate) purge: bool,
     /// Configuration file to remove the server from [default: config.toml in the configuration folder]

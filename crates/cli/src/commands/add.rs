@@ -1,13 +1,15 @@
 //! `hospes add`: adds a server, after a person has seen what is run and what it offers.
 
-mod answers;
+pub(super) mod answers;
 mod bundle;
-mod draft;
+mod card;
+pub(super) mod draft;
 mod find;
-mod plan;
+pub(super) mod plan;
+pub(super) mod sandbox;
 mod source;
-mod trial;
-mod view;
+pub(super) mod trial;
+pub(super) mod view;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,23 +17,24 @@ use std::time::{Duration, Instant};
 use hospes_host::config::{add_servers, servers_text};
 use hospes_host::pins::PinState;
 use hospes_host::upstream::UpstreamState;
-use hospes_registry::local_name;
+use hospes_registry::{is_local_registry, local_name};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use self::draft::ServerDraft;
 use self::find::FoundServer;
-use self::plan::{ChosenEntry, PlannedServer};
+use self::plan::{ChosenEntry, PlanRequest, PlannedServer};
 use self::source::AddSource;
 use self::trial::{ServerTrial, TrialReport};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted, status};
-use crate::args::AddArgs;
+use crate::args::{AddArgs, SandboxChoice};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, paint, printable};
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
-use crate::{deciders, paths};
+use crate::server_record::{RecordedVersion, ServerRecord};
+use crate::{deciders, paths, registry};
 
 /// Maximum time that a running host may take to start the new server.
 const HOST_WAIT: Duration = Duration::from_secs(30);
@@ -57,33 +60,44 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         (false, false) => None,
     };
 
-    let found = find::find(source, &args, may_ask, output).await?;
+    let found = find::find(source, &args, &target, may_ask, output).await?;
     let named = |full: &str| args.local_name.clone().unwrap_or_else(|| local_name(full, is_taken));
+    let registry_url = registry::base_url(&args.registry, target.registry().as_deref());
+    let request = PlanRequest {
+        package: args.package.as_deref(),
+        set: &args.set,
+        secret: &args.secret,
+        known: answers::AnswerMap::new(),
+        installs: !args.no_install,
+        is_registry_local: is_local_registry(&registry_url),
+        may_ask,
+        output,
+    };
     let mut planned = match found {
-        FoundServer::Bundle(file) => {
-            bundle::plan((&file, None), None, |_| {}, &named, &args, may_ask, output)?
-        }
+        FoundServer::Bundle(file) => bundle::plan((&file, None), None, |_| {}, &named, &request)?,
         FoundServer::Entry { entry, registry } => {
             let known: Vec<&str> = existing
                 .iter()
                 .map(|server| server.origin.registry.as_deref().unwrap_or(&server.name))
                 .collect();
-            let chosen = ChosenEntry { entry: &entry, registry: registry.as_deref(), known };
-            plan::plan(&chosen, &args, &named, may_ask, output).await?
+            let chosen = ChosenEntry { entry: &entry, registry: registry.as_deref(), known, previous: None };
+            plan::plan(&chosen, &request, &named).await?
         }
-        FoundServer::Url(url) => {
-            let host = url::Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned));
-            let name = named(&format!("url/{}", host.unwrap_or_default().replace('.', "-")));
-            PlannedServer::of_draft(ServerDraft::of_url(&name, &url), &name)?
-        }
+        FoundServer::Url(url) => card::plan(&url, &named, output).await?,
         FoundServer::Command(words) => {
             let program = Path::new(&words[0]);
             let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned());
             let name = named(&format!("command/{}", stem.unwrap_or_default()));
-            PlannedServer::of_draft(ServerDraft::of_command(&name, &words), &name)?
+            PlannedServer::of_draft(ServerDraft::of_command(&name, &words), &name, |_| {})?
         }
     };
+    let mut is_confined = args.sandbox == SandboxChoice::Suggested;
+    if is_confined && planned.sandbox.is_none() {
+        return Err(CliError::usage("no sandbox can be proposed for this server")
+            .hint("leave --sandbox out, and write `sandbox` into the configuration"));
+    }
     if args.dry_run || !(may_ask || args.yes) {
+        planned.confine(is_confined);
         show_plan(&planned, output)?;
         return match args.dry_run {
             true => Ok(()),
@@ -91,18 +105,16 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
                 .hint("add --yes to accept this, with --set and --secret for what the server asks")),
         };
     }
-    let name = planned.draft.name.clone();
     if may_ask {
         announce(&planned.screen);
-        if !confirm("  Start it?", output) {
-            return Err(CliError::usage("cancelled; nothing was changed"));
-        }
+        is_confined = ask_start(&planned, is_confined, output)?;
     }
     let mut ending = InterruptListener::new()?;
-    if let Some(folder) = &mut planned.folder {
-        folder.unpack()?;
-    }
+    let prepared = ending.unless(planned.prepare(output)).await;
+    let notices = prepared.unwrap_or_else(|| Err(interrupted("nothing was added")))?;
+    planned.confine(is_confined);
     let begun = Instant::now();
+    let name = planned.draft.name.clone();
     let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
     let work = async {
         let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
@@ -113,10 +125,10 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let outcome = match ending.unless(work).await {
         None => Err(interrupted("nothing was added")),
         Some(Err(failure)) => Err(failure),
-        Some(Ok(Err(status))) => Err(not_started(&status)),
+        Some(Ok(Err(status))) => Err(not_started(&status, &notices, is_confined, "nothing was added")),
         Some(Ok(Ok(report))) => {
             if !output.json {
-                output.say(view::report(&report, begun.elapsed().as_secs_f32()));
+                output.say(view::report(&report, &notices, begun.elapsed().as_secs_f32()));
             }
             // In a thread, so that Ctrl-C ends the question and the server.
             let ask = move || confirm("  Accept these definitions and keep the server?", output);
@@ -130,12 +142,28 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     };
     trial.end().await;
     let report = outcome?;
-    if let Some(folder) = planned.folder.take() {
+    let recipe = planned.recipe.take();
+    let folder = planned.folder.take();
+    let path = folder.as_ref().map(|folder| folder.path().to_owned());
+    if let Some(folder) = folder {
         folder.keep();
     }
+    if let Some(recipe) = recipe {
+        let current = RecordedVersion::new(recipe, path, &planned.draft.entry()?);
+        let record = ServerRecord { name: name.clone(), registry: registry_url, current, previous: None };
+        // The server works without it.
+        if let Err(error) = record.write() {
+            output.warn(error);
+        }
+    }
     let is_used = wait_for_host(&name).await;
+    say_added(&planned.draft, &report, is_used, target.text.trim().is_empty(), output);
+    Ok(())
+}
+
+fn say_added(draft: &ServerDraft, report: &TrialReport, is_used: bool, is_first: bool, output: CliOutput) {
+    let (name, origin) = (&draft.name, &draft.origin);
     if output.json {
-        let origin = &planned.draft.origin;
         output.value(&json!({
             "server": name,
             "registry": origin.registry,
@@ -144,20 +172,43 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
             "tools": report.tools.reads + report.tools.changes,
             "running": is_used,
         }));
-        return Ok(());
+        return;
     }
-    output.say(view::added(&name, is_used));
-    if target.text.trim().is_empty() && is_used {
+    output.say(view::added(name, is_used));
+    if is_first && is_used {
         let note = "    The built-in servers, which run without a configuration, have ended.";
         output.say(paint(output::DIM, note));
     }
-    if let Some(tool) = report.example {
-        output.say(paint(
-            output::DIM,
-            format!("    Try: hospes call {} {}", printable(&name), printable(&tool)),
-        ));
+    if let Some(tool) = &report.example {
+        let example = format!("    Try: hospes call {} {}", printable(name), printable(tool));
+        output.say(paint(output::DIM, example));
     }
-    Ok(())
+}
+
+/// Asks whether the server is started, and in which sandbox. Returns whether it is confined.
+fn ask_start(planned: &PlannedServer, mut is_confined: bool, output: CliOutput) -> CliResult<bool> {
+    let verb = if planned.is_installed_first() { "Install and start it?" } else { "Start it?" };
+    let sandbox = planned.sandbox.as_ref().filter(|_| cfg!(target_os = "linux"));
+    loop {
+        let other = match (sandbox, is_confined) {
+            (None, _) => "",
+            (Some(_), false) => " · s with the sandbox",
+            (Some(_), true) => " · s without a sandbox",
+        };
+        output::discard_typed_input();
+        let answer = output.ask(format!("\n  {verb} [Enter yes{other} · q no] "));
+        match (answer.as_deref().map(str::trim), sandbox) {
+            (Some("" | "y" | "Y" | "yes"), _) => return Ok(is_confined),
+            (Some("s" | "S"), Some(sandbox)) => {
+                is_confined = !is_confined;
+                announce(match is_confined {
+                    true => view::sandbox(&sandbox.describe()),
+                    false => view::sandbox("none"),
+                });
+            }
+            _ => return Err(CliError::usage("cancelled; nothing was changed")),
+        }
+    }
 }
 
 fn show_plan(planned: &PlannedServer, output: CliOutput) -> CliResult {
@@ -187,20 +238,28 @@ fn comment(draft: &ServerDraft) -> String {
 }
 
 /// Asks a question that Enter answers with yes.
-fn confirm(question: &str, output: CliOutput) -> bool {
+pub(super) fn confirm(question: &str, output: CliOutput) -> bool {
     output::discard_typed_input();
     let answer = output.ask(format!("\n{question} [Enter yes · q no] "));
     answer.is_some_and(|answer| matches!(answer.trim(), "" | "y" | "Y" | "yes"))
 }
 
-fn not_started(status: &hospes_host::upstream::UpstreamStatus) -> CliError {
+pub(super) fn not_started(
+    status: &hospes_host::upstream::UpstreamStatus,
+    notices: &[String],
+    is_confined: bool,
+    end: &str,
+) -> CliError {
+    let notices: String = notices.iter().map(|notice| format!("\n  {}", printable(notice))).collect();
     let failure = CliError::new(
         FailureCode::Unreachable,
-        format!("the server did not start, and nothing was added\n  {}", view::failure(status)),
+        format!("the server did not start, and {end}\n  {}{notices}", view::failure(status)),
     );
-    match &status.hint {
-        Some(hint) => failure.hint(printable(hint)),
-        None => failure,
+    match (&status.hint, is_confined, notices.is_empty()) {
+        (Some(hint), ..) => failure.hint(printable(hint)),
+        (None, true, _) => failure.hint("it may need more than its sandbox allows: try it without"),
+        (None, false, false) => failure.hint("if it needs the scripts of its packages, use --no-install"),
+        (None, false, true) => failure,
     }
 }
 

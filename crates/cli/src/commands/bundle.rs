@@ -5,7 +5,7 @@ mod check;
 use std::path::{Path, PathBuf};
 
 use hospes_bundle::pack::{file_name, read_manifest};
-use hospes_bundle::{Finding, FindingLevel, PackError, PackOptions, PackedBundle, pack};
+use hospes_bundle::{FindingLevel, PackError, PackOptions, PackedBundle, ReviewFinding, pack};
 use serde_json::{Value, json};
 
 use crate::args::BundleArgs;
@@ -93,7 +93,7 @@ fn packed_json(packed: &PackedBundle) -> Value {
     })
 }
 
-fn finding_json(finding: &Finding) -> Value {
+fn finding_json(finding: &ReviewFinding) -> Value {
     let level = if finding.level == FindingLevel::Error { "error" } else { "warning" };
     json!({ "level": level, "subject": finding.subject, "message": finding.message })
 }
@@ -197,7 +197,7 @@ impl BundleReport {
         }
     }
 
-    fn findings(&mut self, findings: &[Finding]) {
+    fn findings(&mut self, findings: &[ReviewFinding]) {
         for finding in findings {
             let (style, label) = match finding.level {
                 FindingLevel::Error => (RED, "error"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hospes_host::config::{ConfigLoader, ServerConfig};
+use hospes_host::config::{ConfigLoader, HostConfig, ServerConfig};
 
 use super::file_replace;
 use crate::exit::{CliError, CliResult};
@@ -35,12 +35,27 @@ impl ConfigTarget {
         Ok(Self { file, text })
     }
 
+    /// Returns the base URL of the registry that the file names.
+    pub(super) fn registry(&self) -> Option<String> {
+        self.config().ok()?.registry
+    }
+
     /// Returns the servers that the file has, with their references.
     pub(super) fn servers(&self) -> CliResult<Vec<ServerConfig>> {
-        let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
-        let config = loader.parse(&self.file, &self.text).map_err(|errors| {
-            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
-        })?;
-        Ok(config.servers)
+        Ok(self.config()?.servers)
     }
+
+    fn config(&self) -> CliResult<HostConfig> {
+        let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
+        loader.parse(&self.file, &self.text).map_err(|errors| {
+            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
+        })
+    }
+}
+
+/// Returns the base URL of the registry that the default configuration names. A file with mistakes names none.
+pub(super) fn configured_registry() -> Option<String> {
+    let named = std::env::var_os("HOSPES_CONFIG").map(PathBuf::from);
+    let named = named.filter(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    ConfigTarget::read(named).ok()?.registry()
 }

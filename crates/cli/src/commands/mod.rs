@@ -32,6 +32,7 @@ pub(crate) mod service;
 pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod up;
+pub(crate) mod update;
 pub(crate) mod upgrade;
 mod waiting;
 

@@ -1,6 +1,7 @@
 //! `hospes remove`: removes a server from the configuration.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use hospes_host::config::import::required_secrets;
 use hospes_host::config::{ServerConfig, nearest, remove_server};
@@ -11,9 +12,11 @@ use super::file_replace;
 use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, BOLD, CliOutput, DIM, GREEN, paint, printable};
+use crate::packages::remove_version;
 use crate::paths;
 use crate::profiles;
 use crate::secrets::SecretStore;
+use crate::server_record::ServerRecord;
 
 pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
     let target = ConfigTarget::read(args.config.clone())?;
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         }
     }
     file_replace::replace(&target.file, &target.text, &after)?;
+    let folder = remove_packages(server, args.purge);
     let mut deleted = Vec::new();
     if args.purge
         && !secrets.is_empty()
@@ -84,7 +88,25 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         );
         output.say(paint(DIM, kept));
     }
+    if let Some(folder) = folder {
+        let kept = format!("    Its files are kept in {}", paths::display_path(&folder));
+        output.say(paint(DIM, kept));
+    }
     Ok(())
+}
+
+/// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Returns a folder
+/// that stays.
+fn remove_packages(server: &ServerConfig, is_purged: bool) -> Option<PathBuf> {
+    let record = ServerRecord::read(&server.name)?;
+    ServerRecord::remove(&server.name);
+    let versions = std::iter::once(record.current).chain(record.previous);
+    let folders: Vec<PathBuf> = versions.filter_map(|version| version.folder).collect();
+    if is_purged {
+        folders.iter().for_each(|folder| remove_version(folder));
+        return None;
+    }
+    folders.first()?.parent().map(Path::to_owned)
 }
 
 /// Returns the secrets of a server that no other server uses.

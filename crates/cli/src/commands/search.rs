@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::config_target::configured_registry;
 use crate::args::SearchArgs;
 use crate::exit::CliResult;
 use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable, result_width};
-use crate::registry::{format_age, format_ago, open_registry};
+use crate::registry::{base_url, format_age, format_ago, open_registry};
 
 /// Width of a result that does not go to a terminal, in columns.
 const PLAIN_WIDTH: usize = 120;
@@ -22,7 +23,7 @@ const MAX_NAME_WIDTH: usize = 64;
 const REST_WIDTH: usize = 30;
 
 pub(crate) async fn run(args: SearchArgs, output: CliOutput) -> CliResult {
-    let registry = open_registry(&args.registry)?;
+    let registry = open_registry(&base_url(&args.registry, configured_registry().as_deref()))?;
     if args.refresh {
         refresh(&registry, output).await?;
     }

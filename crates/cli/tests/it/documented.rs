@@ -49,6 +49,7 @@ const LINES: &[(&str, Means)] = &[
     ),
     ("hospes search", Means::IsParsed("it asks a registry on the public network; tests/search.rs runs it")),
     ("hospes add", Means::IsParsed("it starts what others publish; tests/add.rs runs it")),
+    ("hospes update", Means::IsParsed("its server is not there; tests/update.rs runs it")),
     ("hospes remove", Means::IsParsed("its server is not there; tests/add.rs runs it")),
     ("hospes import", Means::Runs),
     (

@@ -43,5 +43,6 @@ mod service;
 mod sign_in;
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod support;
+mod update;
 mod upgrade;
 mod usage;

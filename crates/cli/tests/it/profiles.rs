@@ -230,7 +230,7 @@ fn an_application_is_connected_with_a_profile() {
     configure(&house, WORK);
     let doctor = house.run(&["doctor", "cursor"]);
     let first = doctor.stdout.lines().next().unwrap();
-    assert!(first.contains("FAILED at profile") && doctor.stdout.contains("A05"), "{doctor:?}");
+    assert!(first.contains("FAILED at profile") && doctor.stdout.contains("A07"), "{doctor:?}");
     assert!(
         doctor.stdout.contains("`home` is not configured") && doctor.stdout.contains("known profiles: work")
     );

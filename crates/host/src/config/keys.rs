@@ -155,6 +155,12 @@ pub(super) const TOP: KeyTable = KeyTable {
         Key::new("auth", Table, "", "Sign-in at the endpoint."),
         Key::new("accounts", Table, "", "Accounts of users at servers."),
         Key::new("audit", Table, "", "The audit log."),
+        Key::new(
+            "registry",
+            Url,
+            "https://registry.modelcontextprotocol.io",
+            "Base URL of the MCP registry of `hospes search`, `add` and `update`.",
+        ),
         Key::new("models", Table, "", "Models for sampling, each a table by its name."),
         Key::new("sampling", Table, "", "What servers may spend on models."),
         Key::new("defaults", Table, "", "Defaults of the servers of this file."),

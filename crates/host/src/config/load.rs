@@ -334,6 +334,7 @@ struct ConfigMerge {
     notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
     notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
+    registry: Option<LocatedSetting<String>>,
     names: Vec<(String, ConfigSource)>,
     profiles: Vec<ParsedProfile>,
     errors: Vec<ConfigError>,
@@ -356,6 +357,7 @@ impl ConfigMerge {
         merge_setting("notify.command", &mut self.notification_command, command, &mut self.errors);
         merge_setting("notify.webhook", &mut self.notification_webhook, webhook, &mut self.errors);
         merge_setting("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
+        merge_setting("registry", &mut self.registry, part.registry, &mut self.errors);
         self.config.models.extend(part.models);
         if let Some(answers) = part.console_questions {
             let before = self.config.console_questions.unwrap_or_default();
@@ -428,6 +430,7 @@ impl ConfigMerge {
         self.config.notifications.command =
             self.notification_command.map(|one| one.value).unwrap_or_default();
         self.config.notifications.webhook = self.notification_webhook.map(|one| one.value);
+        self.config.registry = self.registry.map(|registry| registry.value);
         self.config.accounts = self.accounts.map(|accounts| accounts.value).unwrap_or_default();
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }

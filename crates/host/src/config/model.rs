@@ -40,6 +40,8 @@ pub struct HostConfig {
     pub console: Option<ConsoleConfig>,
     /// Retention time of audit log entries; none for no limit.
     pub audit_kept_for: Option<Duration>,
+    /// Base URL of the MCP registry that commands use, if configured. The host itself uses none.
+    pub registry: Option<String>,
     /// Settings of the accounts of users at servers.
     pub accounts: AccountsConfig,
     /// True if questions of servers to a person are answered at the console where the application cannot ask. By default

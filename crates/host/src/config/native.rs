@@ -25,6 +25,10 @@ use super::table::{ConfigReport, SettingsTable};
 pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
     let report = &mut part.report;
     let Some(mut table) = SettingsTable::new(root, None, &keys::TOP, "", report) else { return };
+    if let Some(entry) = table.take("registry", report) {
+        let value = registry(&table, entry, report);
+        part.registry = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
+    }
     if scope.keep {
         // The other tables are not for this host, and their references cannot be checked.
         if let Some(profiles) = table.take("profiles", report) {
@@ -299,6 +303,23 @@ fn patterns(
         }
     }
     texts.into_iter().map(|(text, _)| text.to_owned()).collect()
+}
+
+/// Reads the base URL of an MCP registry, without a slash at the end. Without TLS, it is on this machine.
+fn registry(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigReport) -> Option<String> {
+    let Some(text) = entry.node.as_str() else {
+        return report.wrong_type(&entry.node, None, table.field(entry), "a URL");
+    };
+    let is_allowed = |url: &url::Url| match url.scheme() {
+        "https" => url.has_host(),
+        "http" => super::is_loopback(url),
+        _ => false,
+    };
+    if url::Url::parse(text).is_ok_and(|url| is_allowed(&url)) {
+        return Some(text.trim_end_matches('/').to_owned());
+    }
+    let form = "a URL that begins with https://, or with http:// on this machine";
+    table.invalid(&entry.at, &table.field(entry), form, "", report)
 }
 
 fn listen(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigReport) -> Option<SocketAddr> {

@@ -33,6 +33,7 @@ pub(super) struct PartialConfig {
     pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
     pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
     pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
+    pub(super) registry: Option<LocatedSetting<String>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
     pub(super) desktop_notifications: Option<bool>,

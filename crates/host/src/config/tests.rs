@@ -262,6 +262,19 @@ fn a_program_and_a_service_can_be_notified() {
 }
 
 #[test]
+fn the_registry_is_a_url_and_is_read_with_references_kept() {
+    let text = "registry = 'https://mcp.example/base/'\n";
+    assert_eq!(parse("h.toml", text).registry.as_deref(), Some("https://mcp.example/base"));
+    let kept = ConfigLoader::new().keep_references(true).parse("h.toml", text).unwrap();
+    assert_eq!(kept.registry.as_deref(), Some("https://mcp.example/base"));
+    assert!(ConfigLoader::new().parse("h.toml", "registry = 'http://127.0.0.1:1'").is_ok());
+    for wrong in ["'http://mcp.example'", "'mcp.example'", "3", "'ftp://mcp.example'"] {
+        let found = errors("h.toml", &format!("registry = {wrong}\n"));
+        assert!(found.len() == 1 && found[0].contains("registry"), "{found:?}");
+    }
+}
+
+#[test]
 fn the_console_listens_on_this_machine_alone_or_nowhere() {
     let listen = |address: &str| Some(ConsoleConfig::Listen(address.parse().unwrap()));
     for (text, expected) in [

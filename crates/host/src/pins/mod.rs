@@ -35,4 +35,6 @@ pub(crate) use manager::{PinMember, PinMembers};
 pub(crate) use package_identity::PackageIdentity;
 pub(crate) use pin_store::{PinStore, reload_on_change};
 pub use pinning_config::PinningConfig;
-pub use view::{DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer};
+pub use view::{
+    DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer, definition_changes,
+};

@@ -275,6 +275,14 @@ impl DefinitionDifference {
     }
 }
 
+/// Returns the locations at which two definitions differ; `None` for one that is not offered.
+#[must_use]
+pub fn definition_changes(before: Option<&Value>, after: Option<&Value>) -> Vec<DefinitionChange> {
+    let mut changes = Vec::new();
+    compare("", before, after, &mut changes);
+    changes
+}
+
 /// Finds the differences between two values at the deepest possible level.
 fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<DefinitionChange>) {
     if before == after || changes.len() >= MAX_CHANGES {

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use url::Url;
 
 use super::{ArtifactClient, ArtifactError, host, missing_hash, unexpected};
-use crate::entry::{Package, read_escape};
+use crate::entry::{RegistryPackage, read_escape};
 use crate::fetch::{get_request, redirect_target, shown};
 use crate::launch::{is_sha256, package_name_problem};
 
@@ -57,7 +57,7 @@ impl ArtifactClient {
     /// cannot be written.
     pub async fn download_bundle(
         &self,
-        package: &Package,
+        package: &RegistryPackage,
         file: &Path,
         progress: impl FnMut(DownloadProgress),
     ) -> Result<DownloadedFile, ArtifactError> {

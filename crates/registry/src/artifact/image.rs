@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::{ArtifactClient, ArtifactError, ResolvedArtifact, host, success, unexpected};
-use crate::entry::{Package, read_escape};
+use crate::entry::{RegistryPackage, read_escape};
 use crate::fetch::JsonResponse;
 use crate::launch::{full_reference, is_registry_host, is_sha256, split_image};
 
@@ -18,7 +18,7 @@ const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vn
 const MAX_TOKEN: usize = 16 * 1024;
 
 impl ArtifactClient {
-    pub(super) async fn image(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn image(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let reference = full_reference(package);
         let Some(image) = split_image(&reference) else {
             return Err(ArtifactError::Entry(format!(

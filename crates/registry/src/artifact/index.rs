@@ -5,7 +5,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::{ArtifactClient, ArtifactError, ResolvedArtifact, success, unexpected};
-use crate::entry::Package;
+use crate::entry::RegistryPackage;
 use crate::launch::is_sha256;
 
 /// Characters that are not encoded in a segment of a path.
@@ -17,6 +17,8 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'+')
     .remove(b'!');
+/// Maximum number of programs of a package of npm that are listed.
+const MAX_PROGRAMS: usize = 100;
 /// Maximum number of files of a version of PyPI that are listed.
 const MAX_FILES: usize = 500;
 
@@ -36,7 +38,7 @@ fn text(value: &Value, pointer: &str) -> Option<String> {
 }
 
 impl ArtifactClient {
-    pub(super) async fn npm(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn npm(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let (base, policy) = self.base(package, &self.registries.npm)?;
         let version = package.version.as_deref().unwrap_or("latest");
         let url = below(&base, &[&package.identifier, version]);
@@ -51,6 +53,7 @@ impl ArtifactClient {
             version: text(&document, "/version"),
             url: text(&document, "/dist/tarball"),
             digest: integrity,
+            programs: npm_programs(&document),
             size: document.pointer("/dist/unpackedSize").and_then(Value::as_u64),
             without_digest: (!has_digest)
                 .then_some("the registry of npm names no integrity for this version"),
@@ -58,7 +61,7 @@ impl ArtifactClient {
         })
     }
 
-    pub(super) async fn pypi(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn pypi(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let (base, policy) = self.base(package, &self.registries.pypi)?;
         let mut segments = vec!["pypi", package.identifier.as_str()];
         segments.extend(package.version.as_deref());
@@ -97,11 +100,12 @@ impl ArtifactClient {
             digest: main_digest,
             files: named.collect(),
             size: main.and_then(|file| file.get("size")?.as_u64()),
+            programs: Vec::new(),
             without_digest: (!has_digest).then_some("the index of PyPI names no SHA-256 for this version"),
         })
     }
 
-    pub(super) async fn cargo(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn cargo(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let (base, policy) = self.base(package, &self.registries.cargo)?;
         let name = package.identifier.to_lowercase();
         // Folders of the index: by the length of the name, or by its first four letters.
@@ -142,7 +146,7 @@ impl ArtifactClient {
         })
     }
 
-    pub(super) async fn go(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub(super) async fn go(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         let Some(version) = &package.version else {
             return Ok(ResolvedArtifact {
                 without_digest: Some("the entry names no version of the module"),
@@ -182,6 +186,24 @@ impl ArtifactClient {
             without_digest: (!has_digest).then_some("the checksum database of Go does not know this version"),
             ..ResolvedArtifact::empty()
         })
+    }
+}
+
+/// Returns the programs that the manifest of a package of npm names: name and path in the package. A text alone is a
+/// program with the last part of the package's name.
+#[must_use]
+pub fn npm_programs(manifest: &Value) -> Vec<(String, String)> {
+    let name = manifest.get("name").and_then(Value::as_str).unwrap_or_default();
+    match manifest.get("bin") {
+        Some(Value::String(path)) => {
+            vec![(name.rsplit('/').next().unwrap_or(name).to_owned(), path.clone())]
+        }
+        Some(Value::Object(programs)) => programs
+            .iter()
+            .filter_map(|(name, path)| Some((name.clone(), path.as_str()?.to_owned())))
+            .take(MAX_PROGRAMS)
+            .collect(),
+        _ => Vec::new(),
     }
 }
 

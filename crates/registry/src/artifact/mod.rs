@@ -12,7 +12,8 @@ use serde_json::Value;
 use url::Url;
 
 pub use self::download::{DownloadProgress, DownloadedFile, MAX_BUNDLE_BYTES};
-use crate::entry::{Package, RegistryType, read_escape};
+pub use self::index::npm_programs;
+use crate::entry::{RegistryPackage, RegistryType, read_escape};
 use crate::fetch::{JsonFetcher, JsonResponse, MAX_PAGE_BYTES, shown};
 use crate::launch::package_name_problem;
 
@@ -61,6 +62,8 @@ pub struct ResolvedArtifact {
     pub files: Vec<(String, String)>,
     /// Size of the archive, in bytes.
     pub size: Option<u64>,
+    /// Programs of a package of npm: name and path in the package.
+    pub programs: Vec<(String, String)>,
     /// Reason that there is no hash.
     pub without_digest: Option<&'static str>,
 }
@@ -144,7 +147,7 @@ impl ArtifactClient {
     ///
     /// # Errors
     /// If the entry is not usable, the registry is not reached, or it has no such package.
-    pub async fn resolve(&self, package: &Package) -> Result<ResolvedArtifact, ArtifactError> {
+    pub async fn resolve(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
         if let Some(what) = package_name_problem(&package.registry_type, &package.identifier) {
             return Err(ArtifactError::Entry(format!("`{}`: {what}", read_escape(&package.identifier))));
         }
@@ -177,7 +180,7 @@ impl ArtifactClient {
 
     /// Returns the base URL: that of the entry, or the usual one. A base URL of this machine is accepted only if it is the
     /// configured one.
-    fn base(&self, package: &Package, usual: &str) -> Result<(Url, EgressPolicy), ArtifactError> {
+    fn base(&self, package: &RegistryPackage, usual: &str) -> Result<(Url, EgressPolicy), ArtifactError> {
         let named = package
             .registry_base_url
             .as_deref()
@@ -214,7 +217,15 @@ impl ArtifactClient {
 
 impl ResolvedArtifact {
     const fn empty() -> Self {
-        Self { version: None, url: None, digest: None, files: Vec::new(), size: None, without_digest: None }
+        Self {
+            version: None,
+            url: None,
+            digest: None,
+            files: Vec::new(),
+            size: None,
+            programs: Vec::new(),
+            without_digest: None,
+        }
     }
 }
 

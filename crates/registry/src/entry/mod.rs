@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::input::{ArgumentKind, EntryArgument, EntryInput, InputFormat, KeyValueInput};
-pub use self::package::{Package, PostInstallInstruction, RegistryType, Remote, Transport, TransportKind};
+pub use self::package::{
+    PackageTransport, PostInstallInstruction, RegistryPackage, RegistryRemote, RegistryType, TransportKind,
+};
 pub(crate) use self::read::escape as read_escape;
 use self::read::read_json;
 pub use self::read::{EntryError, MAX_ENTRY_BYTES};
@@ -40,19 +42,19 @@ pub struct ServerEntry {
     pub version: String,
     /// Where the source code is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repository: Option<Repository>,
+    pub repository: Option<EntryRepository>,
     /// Page about the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
     /// Icons in several sizes.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub icons: Vec<Icon>,
+    pub icons: Vec<EntryIcon>,
     /// Packages that run on this machine.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub packages: Vec<Package>,
+    pub packages: Vec<RegistryPackage>,
     /// Endpoints elsewhere.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
-    pub remotes: Vec<Remote>,
+    pub remotes: Vec<RegistryRemote>,
     /// Data of the publisher and of others, by reverse domain names.
     #[serde(
         rename = "_meta",
@@ -115,7 +117,7 @@ pub enum EntryStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Repository {
+pub struct EntryRepository {
     /// URL of the repository.
     #[serde(default, deserialize_with = "read::null_as_default")]
     pub url: String,
@@ -137,7 +139,7 @@ pub struct Repository {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Icon {
+pub struct EntryIcon {
     /// URL of the picture.
     #[serde(default, deserialize_with = "read::null_as_default")]
     pub src: String,

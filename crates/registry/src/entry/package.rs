@@ -12,7 +12,7 @@ use super::read;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Package {
+pub struct RegistryPackage {
     /// Kind of the package.
     pub registry_type: RegistryType,
     /// Name of the package, reference of an image, or URL of a bundle.
@@ -31,7 +31,7 @@ pub struct Package {
     pub runtime_hint: Option<String>,
     /// How the server communicates.
     #[serde(default, deserialize_with = "read::null_as_default")]
-    pub transport: Transport,
+    pub transport: PackageTransport,
     /// Arguments of the program that runs the package.
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub runtime_arguments: Vec<EntryArgument>,
@@ -143,7 +143,7 @@ impl TransportKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Transport {
+pub struct PackageTransport {
     /// Kind of the transport. Without it, `stdio` is assumed.
     #[serde(rename = "type", default, deserialize_with = "read::null_as_default")]
     pub kind: TransportKind,
@@ -162,7 +162,7 @@ pub struct Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Remote {
+pub struct RegistryRemote {
     /// Kind of the transport.
     #[serde(rename = "type")]
     pub kind: TransportKind,

@@ -5,7 +5,9 @@ use std::fmt;
 use url::{Host, Url};
 
 use super::words;
-use crate::entry::{ArgumentKind, Package, RegistryType, Remote, ServerEntry, TransportKind, read_escape};
+use crate::entry::{
+    ArgumentKind, RegistryPackage, RegistryRemote, RegistryType, ServerEntry, TransportKind, read_escape,
+};
 
 /// A package or remote of an entry, by its position there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +34,7 @@ pub struct LaunchOption {
     /// Reason for its place in the order.
     pub reason: OptionReason,
     /// Reason it cannot be started here.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<LaunchObstacle>,
 }
 
 /// Reasons for the place of an option. `Display` says them.
@@ -83,7 +85,7 @@ impl fmt::Display for OptionReason {
 /// Reasons a package or remote cannot be started. `Display` says them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Obstacle {
+pub enum LaunchObstacle {
     /// The kind of package is not known.
     UnknownKind(String),
     /// The transport is not known.
@@ -105,7 +107,7 @@ pub enum Obstacle {
     OtherRegistry(String),
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for LaunchObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKind(kind) => write!(
@@ -149,7 +151,7 @@ pub fn launch_options(entry: &ServerEntry) -> Vec<LaunchOption> {
     options
 }
 
-fn package_option(index: usize, package: &Package) -> LaunchOption {
+fn package_option(index: usize, package: &RegistryPackage) -> LaunchOption {
     let reason = match &package.registry_type {
         RegistryType::Mcpb => OptionReason::Bundle,
         RegistryType::Oci if package.identifier.contains("@sha256:") => OptionReason::ImageWithDigest,
@@ -170,7 +172,7 @@ fn package_option(index: usize, package: &Package) -> LaunchOption {
     }
 }
 
-fn remote_option(entry: &ServerEntry, index: usize, remote: &Remote) -> LaunchOption {
+fn remote_option(entry: &ServerEntry, index: usize, remote: &RegistryRemote) -> LaunchOption {
     let is_own = remote_host(&remote.url).is_some_and(|host| {
         own_domain(&entry.name).is_some_and(|domain| words::is_at_domain(&host, &domain))
     });
@@ -182,32 +184,34 @@ fn remote_option(entry: &ServerEntry, index: usize, remote: &Remote) -> LaunchOp
         reason: if is_own { OptionReason::OwnDomainRemote } else { OptionReason::OtherRemote },
         obstacle: match &remote.kind {
             TransportKind::StreamableHttp | TransportKind::Sse => None,
-            other => Some(Obstacle::UnknownTransport(other.as_str().to_owned())),
+            other => Some(LaunchObstacle::UnknownTransport(other.as_str().to_owned())),
         },
     }
 }
 
 /// Returns why a package cannot be started here.
-pub(super) fn package_obstacle(index: usize, package: &Package) -> Option<Obstacle> {
+pub(super) fn package_obstacle(index: usize, package: &RegistryPackage) -> Option<LaunchObstacle> {
     if let RegistryType::Other(kind) = &package.registry_type {
-        return Some(Obstacle::UnknownKind(kind.clone()));
+        return Some(LaunchObstacle::UnknownKind(kind.clone()));
     }
     match &package.transport.kind {
         TransportKind::Stdio => {}
-        TransportKind::StreamableHttp | TransportKind::Sse => return Some(Obstacle::LocalHttp),
-        TransportKind::Other(kind) => return Some(Obstacle::UnknownTransport(kind.clone())),
+        TransportKind::StreamableHttp | TransportKind::Sse => return Some(LaunchObstacle::LocalHttp),
+        TransportKind::Other(kind) => return Some(LaunchObstacle::UnknownTransport(kind.clone())),
     }
     let arguments = package.runtime_arguments.iter().chain(&package.package_arguments);
     for argument in arguments {
         if let ArgumentKind::Other(kind) = &argument.kind {
-            return Some(Obstacle::UnknownArgument(kind.clone()));
+            return Some(LaunchObstacle::UnknownArgument(kind.clone()));
         }
     }
     if package.registry_type == RegistryType::Mcpb && package.file_sha256.is_none() {
-        return Some(Obstacle::MissingHash);
+        return Some(LaunchObstacle::MissingHash);
     }
-    let invalid =
-        |field: &str, what: String| Obstacle::Invalid { path: format!("packages[{index}].{field}"), what };
+    let invalid = |field: &str, what: String| LaunchObstacle::Invalid {
+        path: format!("packages[{index}].{field}"),
+        what,
+    };
     if let Some(what) = words::package_name_problem(&package.registry_type, &package.identifier) {
         return Some(invalid("identifier", what));
     }
@@ -232,7 +236,7 @@ pub(super) fn package_obstacle(index: usize, package: &Package) -> Option<Obstac
         }
         // Their identifiers say where they are.
         RegistryType::Oci | RegistryType::Mcpb => None,
-        _ => Some(Obstacle::OtherRegistry(base.to_owned())),
+        _ => Some(LaunchObstacle::OtherRegistry(base.to_owned())),
     }
 }
 

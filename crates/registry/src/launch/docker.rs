@@ -5,13 +5,13 @@ use super::permission::permissions;
 use super::text::PlannedText;
 use super::words::{is_registry_host, split_image};
 use super::{LaunchPlan, LaunchSettings};
-use crate::entry::Package;
+use crate::entry::RegistryPackage;
 
 /// Completes a plan whose `env` has the variables of the entry: `docker run -i --rm … -e NAME IMAGE args`. Values stay in
 /// the environment of the container program, because other programs of this machine can read arguments.
 pub(super) fn complete(
     plan: &mut LaunchPlan,
-    package: &Package,
+    package: &RegistryPackage,
     runtime: Vec<PlannedText>,
     arguments: Vec<PlannedText>,
     settings: &LaunchSettings,
@@ -63,7 +63,7 @@ fn move_values(runtime: Vec<PlannedText>, env: &mut Vec<(String, PlannedText)>) 
 }
 
 /// Returns the reference of the image, pinned to its digest if one is known, and the digest.
-fn image(package: &Package, settings: &LaunchSettings) -> (String, Option<String>) {
+fn image(package: &RegistryPackage, settings: &LaunchSettings) -> (String, Option<String>) {
     let reference = full_reference(package);
     let resolved = settings.digest.as_deref().filter(|digest| digest.starts_with("sha256:"));
     let Some(parts) = split_image(&reference) else { return (reference, None) };
@@ -75,7 +75,7 @@ fn image(package: &Package, settings: &LaunchSettings) -> (String, Option<String
 }
 
 /// Returns the reference of the image with the version and the registry of older entries.
-pub(crate) fn full_reference(package: &Package) -> String {
+pub(crate) fn full_reference(package: &RegistryPackage) -> String {
     let mut reference = package.identifier.clone();
     let has_tag = split_image(&reference).is_some_and(|image| image.tag.is_some() || image.digest.is_some());
     if let (false, Some(version)) = (has_tag, &package.version) {

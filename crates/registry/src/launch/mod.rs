@@ -18,10 +18,13 @@ use crate::entry::{ServerEntry, TransportKind};
 
 pub use self::answers::{AnswerProblem, LaunchAnswers};
 pub(crate) use self::choice::remote_host;
-pub use self::choice::{LaunchChoice, LaunchOption, Obstacle, OptionReason, launch_options, own_domain};
+pub use self::choice::{
+    LaunchChoice, LaunchObstacle, LaunchOption, OptionReason, launch_options, own_domain,
+};
 pub(crate) use self::docker::full_reference;
 pub use self::local_name::local_name;
-pub use self::permission::{NetworkSuggestion, Permission, SandboxSuggestion};
+pub use self::packages::{InstallObstacle, install_obstacle, other_registry, source_install};
+pub use self::permission::{LaunchPermission, NetworkSuggestion, SandboxSuggestion};
 pub use self::questions::{LaunchQuestion, QuestionKind, QuestionTarget, questions};
 pub(crate) use self::template::{Piece, pieces};
 pub use self::text::{PlannedText, TextPart};
@@ -40,6 +43,9 @@ pub struct LaunchSettings {
     pub digest: Option<String>,
     /// Program that runs containers, instead of `docker`.
     pub container_program: Option<String>,
+    /// Program of the installed package and its first arguments, such as `node` and a file. It replaces the launcher of
+    /// the package, which would download it. Empty if the package is not installed.
+    pub installed: Vec<String>,
 }
 
 /// Plan of a start or of a connection.
@@ -71,7 +77,7 @@ pub struct LaunchPlan {
     /// Secrets and where they stand.
     pub secrets: Vec<PlannedSecret>,
     /// Permissions that the command line grants to the server.
-    pub permissions: Vec<Permission>,
+    pub permissions: Vec<LaunchPermission>,
     /// Proposal for the sandbox.
     pub sandbox: SandboxSuggestion,
     /// Notices for a person.
@@ -184,7 +190,7 @@ pub enum LaunchError {
     NoSuchChoice,
     /// It cannot be started here.
     #[error("it cannot be started here: {0}")]
-    Obstacle(Obstacle),
+    Obstacle(LaunchObstacle),
     /// The entry asks for something that is not safe.
     #[error("{path}: {what}")]
     Unsafe {

@@ -1,5 +1,8 @@
 //! Plans of packages.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
+
 use url::Url;
 
 use super::answers::LaunchAnswers;
@@ -11,12 +14,12 @@ use super::questions::{InputPlace, is_own_argument, placed_questions};
 use super::text::PlannedText;
 use super::words;
 use super::{InstallStep, LaunchError, LaunchPlan, LaunchSettings, LaunchWarning};
-use crate::entry::{Package, RegistryType, ServerEntry, read_escape};
+use crate::entry::{RegistryPackage, RegistryType, ServerEntry, read_escape};
 
 pub(super) fn plan(
     entry: &ServerEntry,
     index: usize,
-    package: &Package,
+    package: &RegistryPackage,
     answers: &LaunchAnswers,
     settings: &LaunchSettings,
 ) -> Result<LaunchPlan, LaunchError> {
@@ -48,10 +51,13 @@ pub(super) fn plan(
         plan.warnings.push(LaunchWarning::RuntimeArguments(shown));
     }
     fill_command(&mut plan, package, runtime, arguments, settings);
-    note_hint(&mut plan, package);
+    let is_installed = !settings.installed.is_empty();
+    if !is_installed {
+        note_hint(&mut plan, package);
+    }
     plan.sandbox.paths = std::mem::take(&mut filler.folders);
     plan.sandbox.hosts = hosts(&plan);
-    plan.sandbox.network = network(&plan, package, filler.asks_secret());
+    plan.sandbox.network = network(&plan, package, filler.asks_secret(), is_installed);
     for step in &package.post_install_instructions {
         plan.warnings.push(LaunchWarning::PostInstall {
             description: step.description.clone(),
@@ -61,6 +67,45 @@ pub(super) fn plan(
     Ok(plan)
 }
 
+/// Reasons a package cannot be installed into a folder of its own before it is started. `Display` says them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InstallObstacle {
+    /// Only packages of npm, PyPI, cargo and Go are installed.
+    Kind,
+    /// The entry names no version.
+    NoVersion,
+    /// The entry gives arguments to the launcher, which the installed program does not have.
+    LauncherArguments,
+}
+
+impl fmt::Display for InstallObstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kind => "packages of this type are not installed into a folder of their own",
+            Self::NoVersion => "the entry names no version",
+            Self::LauncherArguments => "the entry gives arguments to its launcher",
+        })
+    }
+}
+
+/// Returns why a package cannot be installed into a folder of its own. `None` if it can.
+#[must_use]
+pub fn install_obstacle(package: &RegistryPackage) -> Option<InstallObstacle> {
+    match package.registry_type {
+        RegistryType::Cargo | RegistryType::Go => return None,
+        RegistryType::Npm | RegistryType::Pypi => {}
+        _ => return Some(InstallObstacle::Kind),
+    }
+    let has_launcher_arguments =
+        package.runtime_arguments.iter().any(|argument| !is_own_argument(package, argument));
+    match (&package.version, has_launcher_arguments) {
+        (None, _) => Some(InstallObstacle::NoVersion),
+        (Some(_), true) => Some(InstallObstacle::LauncherArguments),
+        (Some(_), false) => None,
+    }
+}
+
 fn needs_version(kind: &RegistryType) -> bool {
     !matches!(kind, RegistryType::Oci | RegistryType::Mcpb)
 }
@@ -68,7 +113,7 @@ fn needs_version(kind: &RegistryType) -> bool {
 fn fill_environment(
     plan: &mut LaunchPlan,
     index: usize,
-    package: &Package,
+    package: &RegistryPackage,
     filler: &mut InputFiller<'_>,
 ) -> Result<(), LaunchError> {
     for (position, variable) in package.environment_variables.iter().enumerate() {
@@ -93,7 +138,7 @@ fn fill_environment(
 /// Sets the command, its arguments and the step before the first start.
 fn fill_command(
     plan: &mut LaunchPlan,
-    package: &Package,
+    package: &RegistryPackage,
     runtime: Vec<PlannedText>,
     arguments: Vec<PlannedText>,
     settings: &LaunchSettings,
@@ -103,9 +148,18 @@ fn fill_command(
         None => package.identifier.clone(),
     };
     let mut args: Vec<PlannedText> = Vec::new();
+    if let Some((program, first)) = settings.installed.split_first() {
+        match package.registry_type {
+            RegistryType::Cargo | RegistryType::Go => install_from_source(plan, package, settings),
+            _ => plan.warnings.extend(other_registry(package).map(LaunchWarning::OtherPackageRegistry)),
+        }
+        plan.command = Some(program.clone());
+        plan.args = first.iter().cloned().map(PlannedText::from).chain(arguments).collect();
+        return;
+    }
     match package.registry_type {
         RegistryType::Npm => {
-            set_registry(plan, package, &["npm_config_registry"], "");
+            set_registry(plan, package, "npm_config_registry");
             plan.command = Some("npx".to_owned());
             args.push("-y".into());
             args.extend(runtime);
@@ -113,7 +167,7 @@ fn fill_command(
             args.extend(arguments);
         }
         RegistryType::Pypi => {
-            set_registry(plan, package, &["UV_DEFAULT_INDEX"], "/simple");
+            set_registry(plan, package, "UV_DEFAULT_INDEX");
             plan.command = Some("uvx".to_owned());
             let is_python = package.runtime_hint.as_deref().is_some_and(|hint| hint.starts_with("python"));
             if is_python && !runtime.is_empty() {
@@ -130,8 +184,8 @@ fn fill_command(
             plan.command = Some("dnx".to_owned());
             args.extend([pinned("@").into(), "--yes".into()]);
             if let Some(base) = other_registry(package) {
-                args.extend(["--source".into(), PlannedText::plain(base)]);
-                plan.warnings.push(LaunchWarning::OtherPackageRegistry(base.to_owned()));
+                args.extend(["--source".into(), PlannedText::plain(base.clone())]);
+                plan.warnings.push(LaunchWarning::OtherPackageRegistry(base));
             }
             args.extend(runtime);
             if !arguments.is_empty() {
@@ -156,16 +210,25 @@ fn fill_command(
     plan.args = args;
 }
 
-fn install_from_source(plan: &mut LaunchPlan, package: &Package, settings: &LaunchSettings) {
+fn install_from_source(plan: &mut LaunchPlan, package: &RegistryPackage, settings: &LaunchSettings) {
     let folder = settings.folder.clone().unwrap_or_default();
-    let binaries = folder.join("bin");
+    let (program, step) = source_install(package, &folder);
     plan.warnings.push(LaunchWarning::Compiles);
+    plan.command = Some(program.display().to_string());
+    plan.install = Some(step);
+}
+
+/// Returns the program that a package of cargo or Go becomes in a folder, and the step that compiles it there. The program
+/// is named as the package, which most are.
+#[must_use]
+pub fn source_install(package: &RegistryPackage, folder: &Path) -> (PathBuf, InstallStep) {
+    let binaries = folder.join("bin");
     let (program, step) = if package.registry_type == RegistryType::Cargo {
         let mut args = vec!["install".to_owned(), package.identifier.clone()];
         if let Some(version) = &package.version {
             args.extend(["--version".to_owned(), version.clone()]);
         }
-        let root = if settings.folder.is_some() { folder.display().to_string() } else { ".".to_owned() };
+        let root = if folder.as_os_str().is_empty() { ".".to_owned() } else { folder.display().to_string() };
         args.extend(["--locked", "--root"].map(str::to_owned));
         args.push(root);
         (package.identifier.as_str(), InstallStep::Run { command: "cargo".to_owned(), args, env: Vec::new() })
@@ -179,8 +242,7 @@ fn install_from_source(plan: &mut LaunchPlan, package: &Package, settings: &Laun
         let env = vec![("GOBIN".to_owned(), binaries.display().to_string())];
         (go_program(&package.identifier), InstallStep::Run { command: "go".to_owned(), args, env })
     };
-    plan.command = Some(binaries.join(program).display().to_string());
-    plan.install = Some(step);
+    (binaries.join(format!("{program}{}", std::env::consts::EXE_SUFFIX)), step)
 }
 
 /// Returns the name of the program that `go install` builds: the last part of the path that is not a major version.
@@ -192,26 +254,25 @@ fn go_program(module: &str) -> &str {
     module.rsplit('/').find(|part| !is_major(part)).unwrap_or(module)
 }
 
-fn other_registry(package: &Package) -> Option<&str> {
-    package
-        .registry_base_url
-        .as_deref()
-        .filter(|base| !words::is_usual_registry(&package.registry_type, base))
+/// Returns the registry of a package, if it is another one than the usual one: for PyPI, the URL of the simple index.
+#[must_use]
+pub fn other_registry(package: &RegistryPackage) -> Option<String> {
+    let base = package.registry_base_url.as_deref();
+    let base = base.filter(|base| !words::is_usual_registry(&package.registry_type, base))?;
+    let path = if package.registry_type == RegistryType::Pypi { "/simple" } else { "" };
+    let base = base.trim_end_matches('/');
+    Some(if base.ends_with(path) { base.to_owned() } else { format!("{base}{path}") })
 }
 
 /// Tells the program that runs the package where to find it, if that is another registry than usual.
-fn set_registry(plan: &mut LaunchPlan, package: &Package, variables: &[&str], path: &str) {
-    let Some(base) = other_registry(package) else { return };
-    let base = base.trim_end_matches('/');
-    let url = if base.ends_with(path) { base.to_owned() } else { format!("{base}{path}") };
-    for variable in variables {
-        plan.env.push(((*variable).to_owned(), url.clone().into()));
-    }
+fn set_registry(plan: &mut LaunchPlan, package: &RegistryPackage, variable: &str) {
+    let Some(url) = other_registry(package) else { return };
+    plan.env.push((variable.to_owned(), url.clone().into()));
     plan.warnings.push(LaunchWarning::OtherPackageRegistry(url));
 }
 
 /// The hint is not a command: it is only compared with the command that the kind of package demands.
-fn note_hint(plan: &mut LaunchPlan, package: &Package) {
+fn note_hint(plan: &mut LaunchPlan, package: &RegistryPackage) {
     let (Some(hint), Some(used)) = (&package.runtime_hint, &plan.command) else { return };
     let is_python = package.registry_type == RegistryType::Pypi && hint.starts_with("python");
     let is_node = package.registry_type == RegistryType::Npm && hint == "node";
@@ -243,10 +304,17 @@ fn hosts(plan: &LaunchPlan) -> Vec<String> {
     hosts
 }
 
-fn network(plan: &LaunchPlan, package: &Package, asks_secret: bool) -> NetworkSuggestion {
+fn network(
+    plan: &LaunchPlan,
+    package: &RegistryPackage,
+    asks_secret: bool,
+    is_installed: bool,
+) -> NetworkSuggestion {
     match package.registry_type {
         RegistryType::Oci => NetworkSuggestion::Container,
-        RegistryType::Npm | RegistryType::Pypi | RegistryType::Nuget => NetworkSuggestion::Downloads,
+        RegistryType::Npm | RegistryType::Pypi | RegistryType::Nuget if !is_installed => {
+            NetworkSuggestion::Downloads
+        }
         RegistryType::Mcpb => NetworkSuggestion::Ask,
         _ if asks_secret || !plan.sandbox.hosts.is_empty() => NetworkSuggestion::Likely,
         _ => NetworkSuggestion::Off,

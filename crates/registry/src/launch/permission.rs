@@ -5,7 +5,7 @@ use super::text::PlannedText;
 /// A permission that the arguments of a container program grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Permission {
+pub enum LaunchPermission {
     /// A file or folder of this machine is visible in the container.
     Mount {
         /// Path on this machine, or name of a volume.
@@ -33,7 +33,7 @@ pub enum Permission {
     SecurityOption(String),
 }
 
-impl Permission {
+impl LaunchPermission {
     /// Returns true if the container can leave its confinement with it.
     #[must_use]
     pub fn breaks_out(&self) -> bool {
@@ -80,7 +80,7 @@ pub enum NetworkSuggestion {
 }
 
 /// Finds the permissions in arguments of `docker run`.
-pub(super) fn permissions(args: &[PlannedText]) -> Vec<Permission> {
+pub(super) fn permissions(args: &[PlannedText]) -> Vec<LaunchPermission> {
     let words: Vec<String> = args.iter().map(PlannedText::masked).collect();
     let mut found = Vec::new();
     let mut index = 0;
@@ -135,30 +135,30 @@ fn short_flag(word: &str) -> (&str, Option<String>) {
     }
 }
 
-fn permission(flag: &str, value: String) -> Option<Permission> {
+fn permission(flag: &str, value: String) -> Option<LaunchPermission> {
     Some(match flag {
         "-v" | "--volume" => volume(&value),
         "--mount" => mount(&value),
-        "--network" | "--net" if value == "host" => Permission::HostNetwork,
-        "--network" | "--net" => Permission::Network(value),
-        "-p" | "--publish" => Permission::Port(value),
-        "-P" | "--publish-all" => Permission::Port("all".to_owned()),
+        "--network" | "--net" if value == "host" => LaunchPermission::HostNetwork,
+        "--network" | "--net" => LaunchPermission::Network(value),
+        "-p" | "--publish" => LaunchPermission::Port(value),
+        "-P" | "--publish-all" => LaunchPermission::Port("all".to_owned()),
         "--privileged" if value == "false" => return None,
-        "--privileged" => Permission::Privileged,
-        "--cap-add" => Permission::Capability(value),
-        "--device" | "--gpus" => Permission::Device(value),
+        "--privileged" => LaunchPermission::Privileged,
+        "--cap-add" => LaunchPermission::Capability(value),
+        "--device" | "--gpus" => LaunchPermission::Device(value),
         "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns" => {
-            Permission::Namespace(format!("{flag}={value}"))
+            LaunchPermission::Namespace(format!("{flag}={value}"))
         }
-        "--security-opt" => Permission::SecurityOption(value),
+        "--security-opt" => LaunchPermission::SecurityOption(value),
         "--volumes-from" => {
-            Permission::Mount { source: value, target: "the same paths".to_owned(), read_only: false }
+            LaunchPermission::Mount { source: value, target: "the same paths".to_owned(), read_only: false }
         }
         _ => return None,
     })
 }
 
-fn volume(value: &str) -> Permission {
+fn volume(value: &str) -> LaunchPermission {
     // The colon of a drive is part of the path.
     let is_drive =
         value.len() > 2 && value.as_bytes()[1] == b':' && matches!(value.as_bytes()[2], b'\\' | b'/');
@@ -168,14 +168,14 @@ fn volume(value: &str) -> Permission {
         None => ("", value),
     };
     let (target, options) = rest.split_once(':').unwrap_or((rest, ""));
-    Permission::Mount {
+    LaunchPermission::Mount {
         source: source.to_owned(),
         target: target.to_owned(),
         read_only: options.split(',').any(|option| option == "ro"),
     }
 }
 
-fn mount(value: &str) -> Permission {
+fn mount(value: &str) -> LaunchPermission {
     let (mut source, mut target, mut read_only) = (String::new(), String::new(), false);
     for option in value.split(',') {
         match option.split_once('=').unwrap_or((option, "")) {
@@ -185,5 +185,5 @@ fn mount(value: &str) -> Permission {
             _ => {}
         }
     }
-    Permission::Mount { source, target, read_only }
+    LaunchPermission::Mount { source, target, read_only }
 }

@@ -3,7 +3,8 @@
 use super::choice::LaunchChoice;
 use super::template::{Piece, pieces};
 use crate::entry::{
-    ArgumentKind, EntryArgument, EntryInput, InputFormat, Package, RegistryType, Remote, ServerEntry,
+    ArgumentKind, EntryArgument, EntryInput, InputFormat, RegistryPackage, RegistryRemote, RegistryType,
+    ServerEntry,
 };
 
 /// A question: one value that a person gives.
@@ -114,7 +115,7 @@ pub(super) fn placed_questions(entry: &ServerEntry, choice: LaunchChoice) -> Vec
 struct QuestionList(Vec<PlacedQuestion>);
 
 impl QuestionList {
-    fn package(&mut self, package: &Package) {
+    fn package(&mut self, package: &RegistryPackage) {
         for (index, variable) in package.environment_variables.iter().enumerate() {
             let target = QuestionTarget::Env(variable.name.clone());
             self.input(&variable.input, &variable.name, false, &target, InputPlace::Env(index));
@@ -142,7 +143,7 @@ impl QuestionList {
         self.input(&argument.input, name, argument.is_repeated, target, place);
     }
 
-    fn remote(&mut self, remote: &Remote) {
+    fn remote(&mut self, remote: &RegistryRemote) {
         for piece in pieces(&remote.url) {
             let Piece::Variable(name) = piece else { continue };
             let is_known = self.0.iter().any(|known| known.variable.as_deref() == Some(name));
@@ -278,7 +279,7 @@ pub(super) fn is_fixed_flag(argument: &EntryArgument) -> bool {
 }
 
 /// Returns true for runtime arguments that the command has anyway: `-y` of npx, the package itself, `run`, `-i`, `--rm`.
-pub(super) fn is_own_argument(package: &Package, argument: &EntryArgument) -> bool {
+pub(super) fn is_own_argument(package: &RegistryPackage, argument: &EntryArgument) -> bool {
     let word = match (&argument.kind, &argument.name, &argument.input.value) {
         (ArgumentKind::Named, Some(name), None) => name,
         (ArgumentKind::Positional, _, Some(value)) => value,

@@ -5,14 +5,14 @@ use url::Url;
 
 use super::answers::{AnswerProblem, LaunchAnswers};
 use super::arguments::InputFiller;
-use super::choice::{LaunchChoice, Obstacle};
+use super::choice::{LaunchChoice, LaunchObstacle};
 use super::permission::NetworkSuggestion;
 use super::questions::{InputPlace, placed_questions};
 use super::template::{Piece, pieces};
 use super::text::{PlannedText, TextPart};
 use super::words;
 use super::{LaunchError, LaunchPlan, LaunchWarning};
-use crate::entry::{Remote, ServerEntry, TransportKind, read_escape};
+use crate::entry::{RegistryRemote, ServerEntry, TransportKind, read_escape};
 
 /// Characters that are not encoded in a path or a query (RFC 3986 §2.3). The slash is added for paths.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -21,14 +21,14 @@ const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 pub(super) fn plan(
     entry: &ServerEntry,
     index: usize,
-    remote: &Remote,
+    remote: &RegistryRemote,
     answers: &LaunchAnswers,
 ) -> Result<LaunchPlan, LaunchError> {
     if let TransportKind::Other(kind) = &remote.kind {
-        return Err(LaunchError::Obstacle(Obstacle::UnknownTransport(kind.clone())));
+        return Err(LaunchError::Obstacle(LaunchObstacle::UnknownTransport(kind.clone())));
     }
     if remote.kind == TransportKind::Stdio {
-        return Err(LaunchError::Obstacle(Obstacle::UnknownTransport("stdio".to_owned())));
+        return Err(LaunchError::Obstacle(LaunchObstacle::UnknownTransport("stdio".to_owned())));
     }
     let choice = LaunchChoice::Remote(index);
     let mut filler = InputFiller::new(placed_questions(entry, choice), answers)?;
@@ -73,7 +73,11 @@ enum UrlPart {
     Query,
 }
 
-fn fill_url(index: usize, remote: &Remote, filler: &mut InputFiller<'_>) -> Result<PlannedText, LaunchError> {
+fn fill_url(
+    index: usize,
+    remote: &RegistryRemote,
+    filler: &mut InputFiller<'_>,
+) -> Result<PlannedText, LaunchError> {
     let mut url = PlannedText::default();
     // The template so far, which tells the part of the URL.
     let mut before = String::new();

@@ -92,6 +92,26 @@ fn each_kind_of_package_has_its_command() {
 }
 
 #[test]
+fn an_installed_package_is_started_without_its_launcher() {
+    let mut found = entry("io.github.rivermill/tables-mcp");
+    let choice = of_kind(&found, "npm");
+    let LaunchChoice::Package(index) = choice else { panic!("{choice:?}") };
+    let installed = vec!["node".to_owned(), "/p/index.js".to_owned()];
+    let settings = LaunchSettings { installed, ..LaunchSettings::default() };
+    let given = answers(&[("TABLES_API_KEY", "k3y")]);
+    let plan = LaunchPlan::new(&found, choice, &given, &settings).unwrap();
+    assert_eq!(shown(&plan), "node /p/index.js [TABLES_API_KEY=***]");
+    assert_eq!(plan.sandbox.network, NetworkSuggestion::Likely, "nothing is downloaded any more");
+    assert_eq!(install_obstacle(&found.packages[index]), None);
+    let argument = json!({ "type": "named", "name": "--package", "value": "other" });
+    found.packages[index].runtime_arguments = serde_json::from_value(json!([argument])).unwrap();
+    assert_eq!(install_obstacle(&found.packages[index]), Some(InstallObstacle::LauncherArguments));
+    let image = of_kind(&found, "oci");
+    let LaunchChoice::Package(image) = image else { panic!("{image:?}") };
+    assert_eq!(install_obstacle(&found.packages[image]), Some(InstallObstacle::Kind));
+}
+
+#[test]
 fn repeated_arguments_and_variables_are_filled_in_order() {
     let files = plan("org.toolworks/files", "npm", &[("target_dir", "/a"), ("target_dir", "/b c")]);
     assert_eq!(files.args.last().unwrap().reveal(), "/b c", "an argument is one item, whatever it contains");
@@ -107,7 +127,7 @@ fn repeated_arguments_and_variables_are_filled_in_order() {
         "docker run -i --rm --mount type=bind,src=/a,dst=/x --mount type=bind,src=/b,dst=/y -e LOG_LEVEL \
          docker.io/toolworks/files:1.0.2 /project [LOG_LEVEL=info]"
     );
-    let mount = |source: &str, target: &str| Permission::Mount {
+    let mount = |source: &str, target: &str| LaunchPermission::Mount {
         source: source.to_owned(),
         target: target.to_owned(),
         read_only: false,
@@ -146,7 +166,7 @@ fn values_of_a_container_stay_out_of_its_arguments() {
          ghcr.io/quarry/database-manager:3.1.0 --host localhost --port 5432 shop \
          [DB_USERNAME=me DB_PASSWORD=*** SSL_MODE=prefer DB_TYPE=postgres]"
     );
-    assert_eq!(plan.permissions, [Permission::HostNetwork]);
+    assert_eq!(plan.permissions, [LaunchPermission::HostNetwork]);
     assert!(plan.permissions[0].breaks_out());
     assert!(plan.warnings.contains(&LaunchWarning::TagNotDigest));
     let secret = &plan.secrets[0];
@@ -176,7 +196,7 @@ fn an_image_is_pinned_to_its_digest() {
 #[test]
 fn permissions_of_a_container_are_listed() {
     let plan = plan("io.github.tern/privileged", "oci", &[("home", "/home/me")]);
-    let mount = |source: &str, target: &str, read_only| Permission::Mount {
+    let mount = |source: &str, target: &str, read_only| LaunchPermission::Mount {
         source: source.to_owned(),
         target: target.to_owned(),
         read_only,
@@ -184,12 +204,12 @@ fn permissions_of_a_container_are_listed() {
     assert_eq!(
         plan.permissions,
         [
-            Permission::Privileged,
+            LaunchPermission::Privileged,
             mount("/var/run/docker.sock", "/var/run/docker.sock", false),
-            Permission::Capability("SYS_ADMIN".to_owned()),
+            LaunchPermission::Capability("SYS_ADMIN".to_owned()),
             mount("/home/me", "/data", true),
-            Permission::Port("127.0.0.1:8080:80".to_owned()),
-            Permission::Namespace("--pid=host".to_owned()),
+            LaunchPermission::Port("127.0.0.1:8080:80".to_owned()),
+            LaunchPermission::Namespace("--pid=host".to_owned()),
         ]
     );
     let ways_out = plan.permissions.iter().filter(|permission| permission.breaks_out()).count();
@@ -352,9 +372,9 @@ fn options_are_ordered_with_reasons() {
     assert_eq!(launch_options(&entry("io.github.cyra/cyra-mcp"))[0].reason, OptionReason::OtherRemote);
     assert_eq!(launch_options(&entry("io.github.tern/empty")), []);
     for (name, obstacle) in [
-        ("io.github.tern/jvm-server", Obstacle::UnknownKind("maven".to_owned())),
-        ("io.github.tern/local-http", Obstacle::LocalHttp),
-        ("org.toolworks/unhashed", Obstacle::MissingHash),
+        ("io.github.tern/jvm-server", LaunchObstacle::UnknownKind("maven".to_owned())),
+        ("io.github.tern/local-http", LaunchObstacle::LocalHttp),
+        ("org.toolworks/unhashed", LaunchObstacle::MissingHash),
     ] {
         assert_eq!(launch_options(&entry(name))[0].obstacle, Some(obstacle.clone()), "{name}");
         let refused = LaunchPlan::new(
@@ -480,7 +500,7 @@ fn identifiers_cannot_be_options_urls_or_folders() {
             &LaunchAnswers::new(),
             &LaunchSettings::default(),
         );
-        let is_refused = matches!(&plan, Err(LaunchError::Obstacle(Obstacle::Invalid { path, .. })) if path == "packages[0].identifier");
+        let is_refused = matches!(&plan, Err(LaunchError::Obstacle(LaunchObstacle::Invalid { path, .. })) if path == "packages[0].identifier");
         assert!(is_refused, "{kind} {identifier}: {plan:?}");
     }
     for version in ["latest", "^1.0", "1.x", ">=1", "1 || 2", "--yes", "1.0 --evil", "", "1/2", "file:x"] {

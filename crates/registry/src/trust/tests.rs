@@ -28,11 +28,11 @@ fn warnings(entry: &ServerEntry, known: &[&'static str]) -> Vec<TrustSign> {
 
 #[test]
 fn the_namespace_says_what_was_proved() {
-    assert_eq!(publisher("io.github.Owner/x"), Publisher::GitHubAccount("Owner".to_owned()));
-    assert_eq!(publisher("com.example.mail/x"), Publisher::DomainOwner("mail.example.com".to_owned()));
-    assert_eq!(publisher("local/x"), Publisher::Unknown);
+    assert_eq!(publisher("io.github.Owner/x"), EntryPublisher::GitHubAccount("Owner".to_owned()));
+    assert_eq!(publisher("com.example.mail/x"), EntryPublisher::DomainOwner("mail.example.com".to_owned()));
+    assert_eq!(publisher("local/x"), EntryPublisher::Unknown);
     let entry = entry(&json!({ "name": "io.github.owner/x" }), &old());
-    let proved = Publisher::GitHubAccount("owner".to_owned());
+    let proved = EntryPublisher::GitHubAccount("owner".to_owned());
     let signs = trust_signs(&entry, &TrustContext::new(OFFICIAL_HOST, now()));
     assert_eq!(signs, [TrustSign::NamespaceProved(proved.clone()), TrustSign::NotAudited]);
     let elsewhere = trust_signs(&entry, &TrustContext::new("registry.example", now()));

@@ -1,6 +1,6 @@
 //! Hashes of packages, and downloads of bundles.
 
-use hospes_registry::{ArtifactClient, ArtifactError, Package, PackageRegistries, ServerEntry};
+use hospes_registry::{ArtifactClient, ArtifactError, PackageRegistries, RegistryPackage, ServerEntry};
 use hospes_registry_testkit::{RegistryServer, sha256_hex};
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ fn client(server: &RegistryServer) -> ArtifactClient {
     ArtifactClient::new(registries)
 }
 
-fn package(value: &Value) -> Package {
+fn package(value: &Value) -> RegistryPackage {
     let entry = json!({ "name": "a.b/c", "description": "x", "version": "1", "packages": [value] });
     ServerEntry::from_value(entry).unwrap().packages.remove(0)
 }
 
-fn of(kind: &str, identifier: &str, version: &str) -> Package {
+fn of(kind: &str, identifier: &str, version: &str) -> RegistryPackage {
     package(&json!({ "registryType": kind, "identifier": identifier, "version": version }))
 }
 

@@ -36,6 +36,17 @@ async fn names_and_versions_are_encoded() {
 }
 
 #[tokio::test]
+async fn a_revalidating_client_asks_each_time_with_the_tag() {
+    let server = RegistryServer::start();
+    let client = client(&server).revalidating();
+    for _ in 0..2 {
+        let answer = client.entry("com.acme/analytics", None).await.unwrap();
+        assert_eq!(answer.source, AnswerSource::Server);
+    }
+    assert_eq!((server.requests().len(), server.not_modified()), (2, 1));
+}
+
+#[tokio::test]
 async fn an_answer_is_kept_for_ten_minutes_and_then_asked_for_with_its_tag() {
     let server = RegistryServer::start();
     let client = client(&server);

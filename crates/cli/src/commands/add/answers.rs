@@ -1,6 +1,6 @@
 //! Answers to the questions of a server: from options, or from the person.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
 use hospes_bundle::manifest::{OptionKind, UserOption};
@@ -8,7 +8,7 @@ use hospes_host::config::import::MAX_SECRET_VALUE;
 use hospes_host::config::nearest;
 use hospes_registry::{LaunchQuestion, QuestionKind};
 
-use crate::args::AddArgs;
+use super::plan::PlanRequest;
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, paint, printable};
 
@@ -19,7 +19,7 @@ const MAX_REPEATED: usize = 32;
 type AnswerCheck<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
 
 /// A value that a server needs: of a registry entry or of a bundle.
-pub(super) struct AskedValue<'a> {
+pub(in crate::commands) struct AskedValue<'a> {
     id: &'a str,
     description: &'a str,
     is_secret: bool,
@@ -34,7 +34,7 @@ pub(super) struct AskedValue<'a> {
 
 impl<'a> AskedValue<'a> {
     /// Creates the question of a registry entry.
-    pub(super) fn of_entry(question: &'a LaunchQuestion) -> Self {
+    pub(in crate::commands) fn of_entry(question: &'a LaunchQuestion) -> Self {
         Self {
             id: &question.id,
             description: question.description.as_deref().unwrap_or_default(),
@@ -49,12 +49,12 @@ impl<'a> AskedValue<'a> {
     }
 
     /// Returns true if the person is asked. What has a default is not, so that few keys are needed; `--set` changes it.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(in crate::commands) fn is_asked(&self) -> bool {
         self.default.is_none()
     }
 
     /// Creates the question of a bundle's option. Its default is `default`, with the places in it filled in.
-    pub(super) fn of_bundle(option: &'a UserOption, default: Option<String>) -> Self {
+    pub(in crate::commands) fn of_bundle(option: &'a UserOption, default: Option<String>) -> Self {
         Self {
             id: &option.key,
             description: if option.description.is_empty() { &option.title } else { &option.description },
@@ -74,17 +74,25 @@ impl<'a> AskedValue<'a> {
 }
 
 /// Answers by the ids of the questions. `Debug` is not implemented, because secrets are among them.
-pub(super) type AnswerMap = BTreeMap<String, Vec<String>>;
+pub(in crate::commands) type AnswerMap = BTreeMap<String, Vec<String>>;
 
-/// Collects the answers. With `may_ask`, the person is asked for what is missing.
-pub(super) fn collect(
+/// Collects the answers to the questions of the server with this title. A person is asked for what is missing.
+pub(in crate::commands) fn collect(
     questions: &[AskedValue<'_>],
-    args: &AddArgs,
-    may_ask: bool,
-    output: CliOutput,
+    title: &str,
+    request: &PlanRequest<'_>,
 ) -> CliResult<AnswerMap> {
+    let PlanRequest { may_ask, output, .. } = *request;
     let mut answers = AnswerMap::new();
-    for given in &args.set {
+    for (id, values) in &request.known {
+        // What no longer fits is asked again.
+        let question = questions.iter().find(|question| question.id == id);
+        if question.is_some_and(|question| values.iter().all(|value| (question.check)(value).is_none())) {
+            answers.insert(id.clone(), values.clone());
+        }
+    }
+    let mut is_set = BTreeSet::new();
+    for given in request.set {
         let (name, value) = split(given, "--set")?;
         let question = find(questions, name)?;
         if question.is_secret {
@@ -93,22 +101,24 @@ pub(super) fn collect(
             ));
         }
         check(question, value)?;
+        if is_set.insert(question.id) {
+            answers.remove(question.id);
+        }
         answers.entry(question.id.to_owned()).or_default().push(value.to_owned());
     }
-    for given in &args.secret {
+    for given in request.secret {
         let (name, source) = split(given, "--secret")?;
         let question = find(questions, name)?;
         let value = read_secret(name, source)?;
         check(question, &value)?;
         answers.insert(question.id.to_owned(), vec![value]);
     }
-    for question in questions {
-        if answers.contains_key(question.id) {
-            continue;
-        }
-        if !may_ask || !question.is_asked() {
-            continue;
-        }
+    let open = questions.iter().filter(|one| !answers.contains_key(one.id) && one.is_asked());
+    let open: Vec<&AskedValue<'_>> = open.filter(|_| may_ask).collect();
+    if !open.is_empty() {
+        announce(format_args!("\n  {} asks for:", paint(BOLD, printable(title))));
+    }
+    for question in open {
         ask(question, &mut answers, output)?;
     }
     let missing: Vec<&AskedValue<'_>> = questions

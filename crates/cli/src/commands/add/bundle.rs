@@ -3,25 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use hospes_bundle::signature::{CertificateValidity, Signer};
-use hospes_bundle::{Bundle, Launch, Places, Platform, SignatureVerdict, TrustRoots, UserValues};
+use hospes_bundle::signature::{BundleSigner, CertificateValidity};
+use hospes_bundle::{
+    Bundle, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
+};
+use hospes_registry::ServerEntry;
 
 use tempfile::TempDir;
 
 use super::answers::{self, AskedValue};
 use super::draft::ServerDraft;
-use super::plan::PlannedServer;
+use super::plan::{PlanRequest, PlannedServer, ServerFolder};
+use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
-use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, CliOutput, announce, paint, printable};
+use crate::output::printable;
 use crate::paths;
+use crate::server_record::LaunchRecipe;
 
 /// Length of the part of the hash that distinguishes bundles of the same name and version.
 const SHORT_HASH: usize = 12;
 
 /// Folder of a bundle. It is removed on drop if [`BundleFolder::unpack`] made it and it was not kept.
-pub(super) struct BundleFolder {
+pub(in crate::commands) struct BundleFolder {
     bundle: Bundle,
     /// Folder of the downloaded file, which is removed on drop.
     _download: Option<TempDir>,
@@ -31,7 +35,7 @@ pub(super) struct BundleFolder {
 
 impl BundleFolder {
     /// Unpacks the bundle, unless the same one is there already.
-    pub(super) fn unpack(&mut self) -> CliResult {
+    pub(in crate::commands) fn unpack(&mut self) -> CliResult {
         if self.path.exists() {
             return Ok(());
         }
@@ -42,8 +46,13 @@ impl BundleFolder {
         Ok(())
     }
 
+    /// Returns the folder.
+    pub(in crate::commands) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Keeps the folder.
-    pub(super) fn keep(mut self) {
+    pub(in crate::commands) fn keep(mut self) {
         self.is_temporary = false;
     }
 }
@@ -58,16 +67,14 @@ impl Drop for BundleFolder {
     }
 }
 
-/// Plans the start of the server in a bundle: checks the file and asks for values. `entry` is its full name in the
+/// Plans the start of the server in a bundle: checks the file and asks for values. `entry` is its entry in the
 /// registry, if it is from there, and `head` writes the rows about its origin.
-pub(super) fn plan(
+pub(in crate::commands) fn plan(
     (file, download): (&Path, Option<TempDir>),
-    entry: Option<&str>,
+    entry: Option<&ServerEntry>,
     head: impl FnOnce(&mut Screen),
     named: &impl Fn(&str) -> String,
-    args: &AddArgs,
-    may_ask: bool,
-    output: CliOutput,
+    request: &PlanRequest<'_>,
 ) -> CliResult<PlannedServer> {
     let shown = paths::display_path(file);
     let failed = |error: &dyn std::error::Error| {
@@ -84,18 +91,19 @@ pub(super) fn plan(
             .hint("the file was changed after it was signed; get it again from its publisher"));
     }
     let sha256 = bundle.sha256().map_err(|error| failed(&error))?;
-    let platform = Platform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
+    let platform =
+        BundlePlatform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
 
     let version = &manifest.version;
     let short = sha256.get(..SHORT_HASH).unwrap_or(&sha256);
     let name = match entry {
-        Some(entry) => named(entry),
+        Some(entry) => named(&entry.name),
         None => named(&format!("bundle/{}", manifest.name)),
     };
     let home = std::env::home_dir().unwrap_or_default();
     let folder = paths::bundle_folder(&name, &format!("{version}-{short}"))
         .ok_or_else(|| CliError::usage("no folder found in which to unpack the bundle").hint("set HOME"))?;
-    let places = Places::in_home(folder.to_string_lossy(), home.to_string_lossy(), platform);
+    let places = BundlePlaces::in_home(folder.to_string_lossy(), home.to_string_lossy(), platform);
 
     let defaults = manifest.default_values(&places, platform);
     let default = |key: &str| {
@@ -108,10 +116,7 @@ pub(super) fn plan(
         .map(|option| AskedValue::of_bundle(option, default(&option.key)))
         .collect();
     let title = manifest.display_name.as_deref().unwrap_or(&manifest.name);
-    if may_ask && asked.iter().any(AskedValue::is_asked) {
-        announce(format_args!("\n  {} asks for:", paint(output::BOLD, printable(title))));
-    }
-    let answers = answers::collect(&asked, args, may_ask, output)?;
+    let answers = answers::collect(&asked, title, request)?;
     let mut values = defaults.clone();
     for option in &manifest.user_config {
         let Some(texts) = answers.get(&option.key) else { continue };
@@ -124,7 +129,7 @@ pub(super) fn plan(
     let launch = launch(&manifest, &places, platform, &values)?;
 
     let mut draft = ServerDraft::of_bundle(&name, &launch, &folder);
-    draft.origin.registry = entry.map(str::to_owned);
+    draft.origin.registry = entry.map(|entry| entry.name.clone());
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));
     let server = draft.entry()?;
@@ -141,7 +146,8 @@ pub(super) fn plan(
         (text, false) => screen.row("signed", &text),
     }
     view::launch(&mut screen, None, &server, &[]);
-    view::permissions(&mut screen, None, &server);
+    let sandbox = Some(ProposedSandbox::of_bundle(&manifest, &values, &folder));
+    view::permissions(&mut screen, None, &server, sandbox.as_ref());
     for secret in launch.exposed_secrets() {
         screen.warning(&format!(
             "{} becomes an argument, which other programs of this machine can see",
@@ -152,16 +158,32 @@ pub(super) fn plan(
         screen.row("privacy", policy);
     }
 
+    let recipe = entry.map(|entry| LaunchRecipe {
+        entry: serde_json::to_value(entry).unwrap_or_default(),
+        kind: "mcpb".to_owned(),
+        answers: answers
+            .iter()
+            .filter(|(id, _)| {
+                !manifest.user_config.iter().any(|option| option.key == **id && option.sensitive)
+            })
+            .map(|(id, values)| (id.clone(), values.clone()))
+            .collect(),
+        secrets: draft.whole_secrets(&answers),
+        permissions: Vec::new(),
+    });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
-    Ok(PlannedServer { draft, screen: screen.text(), folder: Some(folder) })
+    let folder = Some(ServerFolder::Bundle(Box::new(folder)));
+    let (screen, permissions, warnings) = (screen.text(), Vec::new(), Vec::new());
+    let has_other_owner = false;
+    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
 }
 
 fn launch(
-    manifest: &hospes_bundle::Manifest,
-    places: &Places,
-    platform: Platform,
+    manifest: &hospes_bundle::BundleManifest,
+    places: &BundlePlaces,
+    platform: BundlePlatform,
     values: &UserValues,
-) -> CliResult<Launch> {
+) -> CliResult<BundleLaunch> {
     let launch = manifest.launch(places, platform, values);
     let launch =
         launch.map_err(|error| CliError::usage("the bundle cannot be started").with_cause(&error))?;
@@ -170,7 +192,7 @@ fn launch(
 
 /// Formats the judgement of a signature. The flag is true for a warning.
 fn signature(verdict: &SignatureVerdict) -> (String, bool) {
-    let validity = |signer: &Signer| match signer.validity {
+    let validity = |signer: &BundleSigner| match signer.validity {
         CertificateValidity::Expired => "; its certificate has expired",
         CertificateValidity::NotYet => "; its certificate is not valid yet",
         _ => "",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hospes_bundle::Launch;
+use hospes_bundle::BundleLaunch;
 use hospes_bundle::launch::LaunchPart;
 use hospes_host::config::import::secret_name;
 use hospes_host::config::{ConfigLoader, PackageOrigin, ServerConfig, TextPart, join_parts};
@@ -11,37 +11,38 @@ use hospes_registry::{LaunchPlan, PlannedText, TextPart as PlannedPart, Transpor
 use secrecy::{ExposeSecret, SecretString};
 use toml::{Table, Value};
 
+use super::answers::AnswerMap;
 use crate::exit::{CliError, CliResult};
 
 /// Name of the file that the entry is read as; it does not exist.
 const DRAFT_FILE: &str = "the new entry.toml";
 
 /// A server that is being added.
-pub(super) struct ServerDraft {
+pub(in crate::commands) struct ServerDraft {
     /// Name in the configuration.
-    pub(super) name: String,
+    pub(in crate::commands) name: String,
     /// Its table in Hospes' own format, with references in place of secrets.
     table: Table,
     /// Values of the secrets, by the names under which they are stored.
-    pub(super) secrets: BTreeMap<String, SecretString>,
-    pub(super) origin: PackageOrigin,
+    pub(in crate::commands) secrets: BTreeMap<String, SecretString>,
+    pub(in crate::commands) origin: PackageOrigin,
 }
 
 impl ServerDraft {
     /// Creates the draft of a command line.
-    pub(super) fn of_command(name: &str, words: &[String]) -> Self {
+    pub(in crate::commands) fn of_command(name: &str, words: &[String]) -> Self {
         let words = words.iter().map(|word| literal(word).into()).collect();
         let table = Table::from_iter([("command".to_owned(), Value::Array(words))]);
         Self::new(name, table)
     }
 
     /// Creates the draft of a URL.
-    pub(super) fn of_url(name: &str, url: &str) -> Self {
+    pub(in crate::commands) fn of_url(name: &str, url: &str) -> Self {
         Self::new(name, Table::from_iter([("url".to_owned(), literal(url).into())]))
     }
 
     /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
-    pub(super) fn of_bundle(name: &str, launch: &Launch, folder: &Path) -> Self {
+    pub(in crate::commands) fn of_bundle(name: &str, launch: &BundleLaunch, folder: &Path) -> Self {
         let mut draft = Self::new(name, Table::new());
         let sealed = |part: &LaunchPart| launch.secrets.iter().find(|secret| secret.part == *part);
         let mut text = |part: LaunchPart, text: &str| match sealed(&part) {
@@ -74,7 +75,7 @@ impl ServerDraft {
     }
 
     /// Creates the draft of a plan.
-    pub(super) fn of_plan(name: &str, plan: &LaunchPlan) -> Self {
+    pub(in crate::commands) fn of_plan(name: &str, plan: &LaunchPlan) -> Self {
         let mut draft = Self::new(name, Table::new());
         if let Some(command) = &plan.command {
             let mut words = vec![Value::from(literal(command))];
@@ -113,12 +114,43 @@ impl ServerDraft {
         Self { name: name.to_owned(), table, secrets: BTreeMap::new(), origin: PackageOrigin::default() }
     }
 
+    /// Replaces the first `count` words of the command.
+    pub(in crate::commands) fn set_program(&mut self, count: usize, words: &[String]) {
+        if let Some(Value::Array(command)) = self.table.get_mut("command") {
+            let count = count.min(command.len());
+            command.splice(..count, words.iter().map(|word| Value::from(literal(word))));
+        }
+    }
+
+    /// Returns the program and its arguments, as written.
+    pub(in crate::commands) fn program(&self) -> Vec<String> {
+        let words = self.table.get("command").and_then(Value::as_array);
+        words.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
+    }
+
+    /// Sets the sandbox, or removes it.
+    pub(in crate::commands) fn set_sandbox(&mut self, sandbox: Option<Table>) {
+        self.table.remove("sandbox");
+        if let Some(sandbox) = sandbox {
+            self.table.insert("sandbox".to_owned(), Value::Table(sandbox));
+        }
+    }
+
+    /// Returns the names of the secrets that are exactly an answer, by the ids of the questions.
+    pub(in crate::commands) fn whole_secrets(&self, answers: &AnswerMap) -> BTreeMap<String, String> {
+        let found = self.secrets.iter().filter_map(|(name, value)| {
+            let mut same = answers.iter().filter(|(_, values)| values.as_slice() == [value.expose_secret()]);
+            Some((same.next()?.0.clone(), name.clone()))
+        });
+        found.collect()
+    }
+
     /// Returns a text of the plan in the form of the configuration. Its secrets are taken out.
     fn text(&mut self, text: &PlannedText) -> String {
         let parts = text.parts().iter().map(|part| match part {
             PlannedPart::Plain(plain) => TextPart::Literal(plain.clone()),
             PlannedPart::Secret { question, value } => {
-                let name = secret_name(&format!("{}.{question}", self.name));
+                let name = secret_of(&self.name, question);
                 self.secrets.insert(name.clone(), SecretString::from(value.clone()));
                 TextPart::Secret(name)
             }
@@ -129,12 +161,12 @@ impl ServerDraft {
     }
 
     /// Returns the entry as it is written to the file, with references.
-    pub(super) fn entry(&self) -> CliResult<ServerConfig> {
+    pub(in crate::commands) fn entry(&self) -> CliResult<ServerConfig> {
         self.read(&ConfigLoader::new().keep_references(true).allow_unset(true))
     }
 
     /// Returns the entry as it is started, with the secrets.
-    pub(super) fn resolved(&self) -> CliResult<ServerConfig> {
+    pub(in crate::commands) fn resolved(&self) -> CliResult<ServerConfig> {
         let secrets: BTreeMap<String, String> = self
             .secrets
             .iter()
@@ -157,7 +189,12 @@ impl ServerDraft {
     }
 }
 
+/// Returns the name under which the answer to a question of a server is stored.
+pub(in crate::commands) fn secret_of(server: &str, question: &str) -> String {
+    secret_name(&format!("{server}.{question}"))
+}
+
 /// Writes a text that is no reference, whatever is in it.
-fn literal(text: &str) -> String {
+pub(in crate::commands) fn literal(text: &str) -> String {
     join_parts(&[TextPart::Literal(text.to_owned())])
 }

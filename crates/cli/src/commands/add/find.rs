@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use hospes_registry::ServerEntry;
 
+use super::super::config_target::ConfigTarget;
 use super::source::AddSource;
 use super::view;
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, CliOutput, announce, printable};
 use crate::progress::StepBar;
-use crate::registry::open_registry;
+use crate::registry::{base_url, open_registry};
 
 /// Maximum number of search results that are offered.
 const MAX_CANDIDATES: usize = 9;
@@ -27,10 +28,11 @@ pub(super) enum FoundServer {
 pub(super) async fn find(
     source: AddSource,
     args: &AddArgs,
+    target: &ConfigTarget,
     may_ask: bool,
     output: CliOutput,
 ) -> CliResult<FoundServer> {
-    let registry = || open_registry(&args.registry);
+    let registry = || open_registry(&base_url(&args.registry, target.registry().as_deref()));
     match source {
         AddSource::Url(url) => Ok(FoundServer::Url(url)),
         AddSource::Bundle(file) => Ok(FoundServer::Bundle(file)),

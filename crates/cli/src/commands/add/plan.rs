@@ -4,63 +4,178 @@ use std::path::Path;
 
 use hospes_registry::{
     ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
-    Package, PackageRegistries, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, is_local_registry,
-    launch_options, questions, trust_signs,
+    PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
+    install_obstacle, launch_options, questions, trust_signs,
 };
 
-use super::answers::{self, AskedValue};
+use super::answers::{self, AnswerMap, AskedValue};
 use super::bundle::{self, BundleFolder};
-use super::draft::ServerDraft;
+use super::draft::{self, ServerDraft};
+use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
-use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{self, CliOutput, announce, paint, printable};
+use crate::output::{CliOutput, printable};
+use crate::packages::{PackageFolder, cargo};
 use crate::paths;
 use crate::progress::StepBar;
 use crate::registry::launcher_registries;
+use crate::server_record::LaunchRecipe;
 
 /// A server that can be started, and the screen about it.
-pub(super) struct PlannedServer {
-    pub(super) draft: ServerDraft,
+pub(in crate::commands) struct PlannedServer {
+    pub(in crate::commands) draft: ServerDraft,
     /// Text for the person: the command and its permissions.
-    pub(super) screen: String,
-    /// Folder of the bundle, which is unpacked before the start, and removed unless the server is added.
-    pub(super) folder: Option<BundleFolder>,
+    pub(in crate::commands) screen: String,
+    /// Folder of the bundle or package, which is filled before the start, and removed unless the server is added.
+    pub(in crate::commands) folder: Option<ServerFolder>,
+    /// Sandbox that is proposed, if one can be.
+    pub(in crate::commands) sandbox: Option<ProposedSandbox>,
+    /// Data for a later update, if the server is of the registry.
+    pub(in crate::commands) recipe: Option<LaunchRecipe>,
+    /// The entry belongs to another owner than the one that it replaces, or its source is elsewhere.
+    pub(in crate::commands) has_other_owner: bool,
+    /// Warnings about the entry: its owner, its age, its name.
+    pub(in crate::commands) warnings: Vec<String>,
+    /// Permissions that the command line grants, as texts. The flag is true for those that end the confinement.
+    pub(in crate::commands) permissions: Vec<(String, bool)>,
 }
 
 impl PlannedServer {
-    /// Plans a command or a URL.
-    pub(super) fn of_draft(draft: ServerDraft, title: &str) -> CliResult<Self> {
+    /// Plans a command or a URL. `head` writes the rows about its origin.
+    pub(in crate::commands) fn of_draft(
+        draft: ServerDraft,
+        title: &str,
+        head: impl FnOnce(&mut Screen),
+    ) -> CliResult<Self> {
         let server = draft.entry()?;
         let mut screen = Screen::default();
         screen.title(title, "step 2 of 3");
+        head(&mut screen);
         view::launch(&mut screen, None, &server, &[]);
-        view::permissions(&mut screen, None, &server);
-        Ok(Self { draft, screen: screen.text(), folder: None })
+        view::permissions(&mut screen, None, &server, None);
+        let screen = screen.text();
+        Ok(Self {
+            draft,
+            screen,
+            folder: None,
+            sandbox: None,
+            recipe: None,
+            has_other_owner: false,
+            warnings: Vec::new(),
+            permissions: Vec::new(),
+        })
+    }
+
+    /// Installs the package, or unpacks the bundle. Returns notices for the person.
+    pub(in crate::commands) async fn prepare(&mut self, output: CliOutput) -> CliResult<Vec<String>> {
+        let mut notices = Vec::new();
+        match &mut self.folder {
+            None => {}
+            Some(ServerFolder::Bundle(folder)) => folder.unpack()?,
+            Some(ServerFolder::Package { folder, expected }) => {
+                let installed = folder.install(output).await?;
+                self.draft.set_program(*expected, &installed.command);
+                *expected = installed.command.len();
+                if installed.digest.is_some() {
+                    self.draft.origin.digest.clone_from(&installed.digest);
+                }
+                if !installed.skipped_scripts.is_empty() {
+                    let names = installed.skipped_scripts.join(", ");
+                    notices.push(format!("scripts of these packages were not run: {names}"));
+                }
+                if !installed.unhashed.is_empty() {
+                    let names = installed.unhashed.join(", ");
+                    notices.push(format!("these packages have no hash: {names}"));
+                }
+            }
+        }
+        if let Some(sandbox) = &mut self.sandbox {
+            sandbox.complete(&self.draft.program());
+        }
+        Ok(notices)
+    }
+
+    /// Applies the proposed sandbox to the entry, or none.
+    pub(in crate::commands) fn confine(&mut self, is_confined: bool) {
+        let table = self.sandbox.as_ref().filter(|_| is_confined).map(ProposedSandbox::table);
+        self.draft.set_sandbox(table);
+    }
+
+    /// Returns true if the start is preceded by an installation.
+    pub(in crate::commands) fn is_installed_first(&self) -> bool {
+        matches!(self.folder, Some(ServerFolder::Package { .. }))
     }
 }
 
+/// Folder of a server.
+pub(in crate::commands) enum ServerFolder {
+    Bundle(Box<BundleFolder>),
+    Package {
+        folder: Box<PackageFolder>,
+        /// Number of words of the command that start the package, before its own arguments.
+        expected: usize,
+    },
+}
+
+impl ServerFolder {
+    pub(in crate::commands) fn path(&self) -> &Path {
+        match self {
+            Self::Bundle(folder) => folder.path(),
+            Self::Package { folder, .. } => folder.path(),
+        }
+    }
+
+    /// Keeps the folder, which is removed otherwise.
+    pub(in crate::commands) fn keep(self) {
+        match self {
+            Self::Bundle(folder) => folder.keep(),
+            Self::Package { folder, .. } => folder.keep(),
+        }
+    }
+}
+
+/// Choices about how a server is run, and its answers.
+pub(in crate::commands) struct PlanRequest<'a> {
+    /// Kind of package, if one is demanded.
+    pub(in crate::commands) package: Option<&'a str>,
+    /// Answers and secrets of the command line.
+    pub(in crate::commands) set: &'a [String],
+    pub(in crate::commands) secret: &'a [String],
+    /// Answers that were given when the server was added.
+    pub(in crate::commands) known: AnswerMap,
+    /// Packages are installed into private folders.
+    pub(in crate::commands) installs: bool,
+    /// The registry is on this machine, so that its bundles may be, too.
+    pub(in crate::commands) is_registry_local: bool,
+    pub(in crate::commands) may_ask: bool,
+    pub(in crate::commands) output: CliOutput,
+}
+
 /// An entry of a registry, or of a package.
-pub(super) struct ChosenEntry<'a> {
-    pub(super) entry: &'a ServerEntry,
+pub(in crate::commands) struct ChosenEntry<'a> {
+    pub(in crate::commands) entry: &'a ServerEntry,
     /// Host of the registry. `None` for a package that was named.
-    pub(super) registry: Option<&'a str>,
+    pub(in crate::commands) registry: Option<&'a str>,
     /// Names of the configured servers.
-    pub(super) known: Vec<&'a str>,
+    pub(in crate::commands) known: Vec<&'a str>,
+    /// Entry that this one replaces.
+    pub(in crate::commands) previous: Option<&'a ServerEntry>,
 }
 
 /// Asks the package registry for the hash of the package. `None` for a remote server.
 async fn resolve(
     entry: &ServerEntry,
     option: &LaunchOption,
-    args: &AddArgs,
-    output: CliOutput,
+    request: &PlanRequest<'_>,
 ) -> CliResult<Option<ResolvedArtifact>> {
     let LaunchChoice::Package(index) = option.choice else { return Ok(None) };
     let Some(package) = entry.packages.get(index) else { return Ok(None) };
-    let _bar =
-        StepBar::spinner(&format!("asking for the hash of {}", printable(&package.identifier)), output);
-    let resolved = ArtifactClient::new(package_registries(args)).resolve(package).await;
+    if package.registry_type == RegistryType::Cargo && cargo::replaces_registry() {
+        return Ok(None);
+    }
+    let text = format!("asking for the hash of {}", printable(&package.identifier));
+    let _bar = StepBar::spinner(&text, request.output);
+    let resolved = ArtifactClient::new(package_registries(request)).resolve(package).await;
     resolved.map(Some).map_err(|error| {
         let text = format!("the package of `{}` was not found", printable(&entry.name));
         CliError::new(FailureCode::Unreachable, text).with_cause(&error)
@@ -68,13 +183,14 @@ async fn resolve(
 }
 
 /// Downloads a bundle, and checks its hash.
-async fn download(package: &Package, file: &Path, args: &AddArgs, output: CliOutput) -> CliResult {
+async fn download(package: &RegistryPackage, file: &Path, request: &PlanRequest<'_>) -> CliResult {
     let mut bar: Option<StepBar> = None;
     let progress = |progress: DownloadProgress| {
-        let bar = bar.get_or_insert_with(|| StepBar::bytes("downloading the bundle", progress.total, output));
+        let bar = bar
+            .get_or_insert_with(|| StepBar::bytes("downloading the bundle", progress.total, request.output));
         bar.set_bytes(progress.bytes);
     };
-    let client = ArtifactClient::new(package_registries(args));
+    let client = ArtifactClient::new(package_registries(request));
     let downloaded = client.download_bundle(package, file, progress).await;
     downloaded.map(drop).map_err(|error| {
         CliError::new(FailureCode::Unreachable, "the bundle was not downloaded")
@@ -84,68 +200,92 @@ async fn download(package: &Package, file: &Path, args: &AddArgs, output: CliOut
 }
 
 /// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
-fn package_registries(args: &AddArgs) -> PackageRegistries {
+fn package_registries(request: &PlanRequest<'_>) -> PackageRegistries {
     let mut registries = launcher_registries(|name| std::env::var(name).ok());
     // A registry on this machine may list files of this machine.
-    registries.local_bundles = args.registry.registry.as_deref().is_some_and(is_local_registry);
+    registries.local_bundles = request.is_registry_local;
     registries
 }
 
 /// Chooses how an entry is run, asks its questions, and plans the start.
-pub(super) async fn plan(
+pub(in crate::commands) async fn plan(
     chosen: &ChosenEntry<'_>,
-    args: &AddArgs,
+    request: &PlanRequest<'_>,
     named: &impl Fn(&str) -> String,
-    may_ask: bool,
-    output: CliOutput,
 ) -> CliResult<PlannedServer> {
-    let ChosenEntry { entry, registry, known } = chosen;
+    let ChosenEntry { entry, registry, known, previous } = chosen;
     let options = launch_options(entry);
-    let option = select(entry, &options, args)?;
+    let option = select(entry, &options, request.package)?;
     let title = entry.title.as_deref().unwrap_or(&entry.name);
+    let signs = registry.map(|host| {
+        let mut context = TrustContext::new(host, jiff::Timestamp::now());
+        context.known_names.clone_from(known);
+        context.previous = *previous;
+        trust_signs(entry, &context)
+    });
+    let signs = signs.unwrap_or_default();
     let head = |screen: &mut Screen| {
         if let Some(host) = registry {
-            let mut context = TrustContext::new(host, jiff::Timestamp::now());
-            context.known_names.clone_from(known);
-            view::origin(screen, entry, &trust_signs(entry, &context), host);
+            view::origin(screen, entry, &signs, host);
         }
     };
-    if let LaunchChoice::Package(index) = option.choice
-        && let Some(package) = entry.packages.get(index)
-        && package.registry_type == RegistryType::Mcpb
-    {
+    let warnings = view::trust_warnings(&signs);
+    let is_other = |sign: &TrustSign| {
+        matches!(sign, TrustSign::OwnerChanged { .. } | TrustSign::RepositoryChanged { .. })
+    };
+    let has_other_owner = signs.iter().any(is_other);
+    let package = match option.choice {
+        LaunchChoice::Package(index) => entry.packages.get(index),
+        _ => None,
+    };
+    if let Some(package) = package.filter(|package| package.registry_type == RegistryType::Mcpb) {
         let folder = paths::private_folder()
             .map_err(|error| CliError::usage("cannot create a folder for the download").with_cause(&error))?;
         let file = folder.path().join("server.mcpb");
-        download(package, &file, args, output).await?;
-        let entry_name = registry.map(|_| entry.name.as_str());
-        return bundle::plan((&file, Some(folder)), entry_name, head, named, args, may_ask, output);
+        download(package, &file, request).await?;
+        let entry = registry.map(|_| *entry);
+        let planned = bundle::plan((&file, Some(folder)), entry, head, named, request)?;
+        return Ok(PlannedServer { warnings, has_other_owner, ..planned });
     }
     let asked = questions(entry, option.choice);
-    if may_ask && !asked.is_empty() {
-        announce(format_args!("\n  {} asks for:", paint(output::BOLD, printable(title))));
-    }
     let asked: Vec<AskedValue<'_>> = asked.iter().map(AskedValue::of_entry).collect();
-    let given = answers::collect(&asked, args, may_ask, output)?;
+    let given = answers::collect(&asked, title, request)?;
     let mut answers = LaunchAnswers::new();
-    for (id, values) in given {
-        values.into_iter().for_each(|value| answers.push(&*id, value));
+    for (id, values) in &given {
+        values.iter().for_each(|value| answers.push(id, value));
     }
-    let artifact = resolve(entry, option, args, output).await?;
+    let artifact = resolve(entry, option, request).await?;
+    let name = named(&entry.name);
     let mut settings = LaunchSettings::default();
     settings.digest = artifact.as_ref().and_then(|artifact| artifact.digest.clone());
+    let mut folder = None;
+    // Without an installation, the launcher downloads the package; the screen says why.
+    let mut launcher_reason = None;
+    if let Some(package) = package.filter(|package| package.registry_type != RegistryType::Oci) {
+        match (install_obstacle(package), request.installs) {
+            (None, true) => {
+                let found = PackageFolder::new(&name, package, artifact.as_ref())?;
+                found.check_installer()?;
+                settings.installed = found.expected_command(artifact.as_ref());
+                settings.folder = Some(found.path().to_owned());
+                folder = Some(found);
+            }
+            (None, false) => launcher_reason = Some("--no-install".to_owned()),
+            (Some(obstacle), _) => launcher_reason = Some(obstacle.to_string()),
+        }
+    }
     let plan = LaunchPlan::new(entry, option.choice, &answers, &settings).map_err(|error| {
         CliError::usage(format!("`{}` cannot be started", printable(&entry.name))).with_cause(&error)
     })?;
-    if plan.install.is_some() {
-        return Err(CliError::usage(format!("packages of type {} are not installed yet", option.kind))
-            .hint("choose another one with --package, or install it and add its command after `--`"));
+    if plan.install.is_some() && folder.is_none() {
+        return Err(CliError::usage(format!("packages of type {} have no launcher", option.kind))
+            .hint("leave --no-install out, or choose another package with --package"));
     }
-    let name = named(&entry.name);
     let mut draft = ServerDraft::of_plan(&name, &plan);
     if registry.is_none() {
         draft.origin.registry = None;
     }
+    let sandbox = ProposedSandbox::of_plan(&plan, folder.as_ref().map(PackageFolder::path));
     let server = draft.entry()?;
     let mut screen = Screen::default();
     screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
@@ -153,21 +293,50 @@ pub(super) async fn plan(
     let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
     let others: Vec<String> = usable.map(|other| other.kind.clone()).collect();
     view::launch(&mut screen, Some(option), &server, &others);
+    if let Some(folder) = &folder {
+        screen.row("install", &folder.describe());
+    }
+    if let (Some(reason), Some(command)) = (&launcher_reason, &plan.command) {
+        screen.row("install", &format!("none ({reason}): {command} downloads the package when it has to"));
+    }
     if let Some(artifact) = &artifact {
         view::artifact(&mut screen, artifact);
     }
-    view::permissions(&mut screen, Some(&plan), &server);
-    Ok(PlannedServer { draft, screen: screen.text(), folder: None })
+    view::permissions(&mut screen, Some(&plan), &server, sandbox.as_ref());
+    let permissions: Vec<(String, bool)> =
+        plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
+    let recipe = registry.map(|_| {
+        let is_secret = |id: &str| plan.secrets.iter().any(|secret| secret.question == id);
+        LaunchRecipe {
+            entry: serde_json::to_value(entry).unwrap_or_default(),
+            kind: option.kind.clone(),
+            answers: given
+                .iter()
+                .filter(|(id, _)| !is_secret(id))
+                .map(|(id, values)| (id.clone(), values.clone()))
+                .collect(),
+            secrets: plan
+                .secrets
+                .iter()
+                .map(|secret| (secret.question.clone(), draft::secret_of(&name, &secret.question)))
+                .collect(),
+            permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
+        }
+    });
+    let folder = folder
+        .map(|folder| ServerFolder::Package { folder: Box::new(folder), expected: settings.installed.len() });
+    let screen = screen.text();
+    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
 }
 
 /// Returns the way to run an entry: the named one, or the first that can be used.
 fn select<'o>(
     entry: &ServerEntry,
     options: &'o [LaunchOption],
-    args: &AddArgs,
+    package: Option<&str>,
 ) -> CliResult<&'o LaunchOption> {
     let kinds = || options.iter().map(|option| option.kind.as_str()).collect::<Vec<_>>().join(", ");
-    let wanted = |option: &&LaunchOption| args.package.as_ref().is_none_or(|kind| option.kind == *kind);
+    let wanted = |option: &&LaunchOption| package.is_none_or(|kind| option.kind == kind);
     let found = options.iter().filter(wanted).min_by_key(|option| option.obstacle.is_some());
     let Some(option) = found else {
         let problem = CliError::usage(format!("`{}` cannot be run in that way", printable(&entry.name)));

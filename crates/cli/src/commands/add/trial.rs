@@ -1,9 +1,10 @@
 //! First start of a server that is being added: alone, and with nothing that it offers in use.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hospes_host::config::{HostConfig, ServerConfig};
-use hospes_host::pins::{ItemKind, PinnedServer};
+use hospes_host::pins::{ItemKind, PinManager, PinnedServer};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use hospes_host::{Host, HostSettings, PinMode, PinningConfig};
 use serde_json::Value;
@@ -16,35 +17,51 @@ use crate::{builtins, enforcement};
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A server that runs for a trial. Its definitions are recorded and not accepted.
-pub(super) struct ServerTrial {
+pub(in crate::commands) struct ServerTrial {
     host: Host,
     name: String,
 }
 
 /// Offers of a server, as they are shown to the person.
 #[derive(Debug)]
-pub(super) struct TrialReport {
-    pub(super) status: UpstreamStatus,
+pub(in crate::commands) struct TrialReport {
+    pub(in crate::commands) status: UpstreamStatus,
     /// Definitions of the server, with the findings in them. `None` if it offers nothing that can be pinned.
-    pub(super) pinned: Option<PinnedServer>,
-    pub(super) tools: ToolCounts,
+    pub(in crate::commands) pinned: Option<PinnedServer>,
+    pub(in crate::commands) tools: ToolCounts,
     /// Name of a tool that says that it only reads and needs no argument, as an example.
-    pub(super) example: Option<String>,
+    pub(in crate::commands) example: Option<String>,
 }
 
 /// Numbers of tools by what they say of themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ToolCounts {
-    pub(super) reads: usize,
-    pub(super) changes: usize,
+pub(in crate::commands) struct ToolCounts {
+    pub(in crate::commands) reads: usize,
+    pub(in crate::commands) changes: usize,
     /// Those of `changes` that say that they destroy, and do not just add.
-    pub(super) destroys: usize,
+    pub(in crate::commands) destroys: usize,
+}
+
+/// Definitions of a server, by kind and name.
+pub(in crate::commands) type DefinitionMap = BTreeMap<(ItemKind, String), Value>;
+
+/// Returns the definitions that a server offered last, as far as they are stored.
+pub(in crate::commands) async fn definitions(pins: &PinManager, server: &str) -> DefinitionMap {
+    let history = pins.history(server, None).await.unwrap_or_default();
+    let current = history.into_iter().filter(|known| known.item.is_current);
+    current
+        .map(|known| {
+            let text = known.definition.as_deref();
+            let definition = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+            ((known.item.kind, known.item.name), definition)
+        })
+        .collect()
 }
 
 impl ServerTrial {
     /// Starts a server. If a person will accept what it offers, nothing is accepted before; otherwise it is accepted as
     /// the host would accept it.
-    pub(super) fn start(mut server: ServerConfig, is_reviewed: bool) -> CliResult<Self> {
+    pub(in crate::commands) fn start(mut server: ServerConfig, is_reviewed: bool) -> CliResult<Self> {
         server.timeouts.connect = Some(server.timeouts.connect.unwrap_or(START_TIMEOUT));
         let has_rules = enforcement::find_policy_file(None)?.is_some();
         let mode = if is_reviewed || has_rules { PinMode::Ask } else { PinMode::FirstUse };
@@ -67,7 +84,7 @@ impl ServerTrial {
     }
 
     /// Waits until the server is ready. The inner error is its status if it is not.
-    pub(super) async fn report(&self) -> CliResult<Result<TrialReport, Box<UpstreamStatus>>> {
+    pub(in crate::commands) async fn report(&self) -> CliResult<Result<TrialReport, Box<UpstreamStatus>>> {
         let mut seen = 0;
         let status = loop {
             let status = self.host.status().servers.into_iter().find(|one| one.name == self.name);
@@ -107,8 +124,16 @@ impl ServerTrial {
         Ok(Ok(report))
     }
 
+    /// Returns the definitions that the server offers, by kind and name.
+    pub(in crate::commands) async fn definitions(&self) -> DefinitionMap {
+        match self.host.pins() {
+            Some(pins) => definitions(pins, &self.name).await,
+            None => DefinitionMap::new(),
+        }
+    }
+
     /// Accepts exactly what the report has shown.
-    pub(super) async fn accept(&self, shown: &PinnedServer, by: &str) -> CliResult {
+    pub(in crate::commands) async fn accept(&self, shown: &PinnedServer, by: &str) -> CliResult {
         let Some(pins) = self.host.pins() else { return Ok(()) };
         pins.accept(&self.name, None, shown.hash, by).await.map(drop).map_err(|error| {
             CliError::usage(format!("cannot accept what the server offers: {}", error_chain(&error)))
@@ -117,7 +142,7 @@ impl ServerTrial {
     }
 
     /// Ends the server.
-    pub(super) async fn end(self) {
+    pub(in crate::commands) async fn end(self) {
         self.host.stop().await;
     }
 }

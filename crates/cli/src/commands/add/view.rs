@@ -6,10 +6,11 @@ use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_host::pins::PinnedServer;
 use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
-    LaunchOption, LaunchPlan, LaunchWarning, NetworkSuggestion, Permission, Publisher, ResolvedArtifact,
-    ServerEntry, TrustSign,
+    EntryPublisher, LaunchOption, LaunchPermission, LaunchPlan, LaunchWarning, NetworkSuggestion,
+    ResolvedArtifact, ServerEntry, TrustSign,
 };
 
+use super::sandbox::ProposedSandbox;
 use super::trial::{ToolCounts, TrialReport};
 use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, paint, printable, talk_width, wrap_text};
 use crate::registry::format_ago;
@@ -19,19 +20,19 @@ const MARGIN: usize = 14;
 
 /// Rows of a screen: a label and its text.
 #[derive(Debug, Default)]
-pub(super) struct Screen(String);
+pub(in crate::commands) struct Screen(String);
 
 impl Screen {
-    pub(super) fn title(&mut self, title: &str, step: &str) {
+    pub(in crate::commands) fn title(&mut self, title: &str, step: &str) {
         let step = paint(DIM, step);
         let _ = write!(self.0, "\n  {}  {step}\n\n", paint(BOLD, printable(title)));
     }
 
-    pub(super) fn row(&mut self, label: &str, text: &str) {
+    pub(in crate::commands) fn row(&mut self, label: &str, text: &str) {
         self.painted(label, DIM, text);
     }
 
-    pub(super) fn warning(&mut self, text: &str) {
+    pub(in crate::commands) fn warning(&mut self, text: &str) {
         self.painted("warning", YELLOW, text);
     }
 
@@ -42,13 +43,18 @@ impl Screen {
         let _ = writeln!(self.0, "  {}{:space$}{text}", paint(style, label), "");
     }
 
-    pub(super) fn text(self) -> String {
+    pub(in crate::commands) fn text(self) -> String {
         self.0
     }
 }
 
 /// Formats where an entry comes from, and what is conspicuous about it.
-pub(super) fn origin(screen: &mut Screen, entry: &ServerEntry, signs: &[TrustSign], registry: &str) {
+pub(in crate::commands) fn origin(
+    screen: &mut Screen,
+    entry: &ServerEntry,
+    signs: &[TrustSign],
+    registry: &str,
+) {
     let publisher = signs.iter().find_map(|sign| match sign {
         TrustSign::NamespaceProved(publisher) => Some((publisher, format!("checked by {registry}"))),
         TrustSign::NamespaceClaimed(publisher) => {
@@ -58,8 +64,8 @@ pub(super) fn origin(screen: &mut Screen, entry: &ServerEntry, signs: &[TrustSig
     });
     if let Some((publisher, checked)) = publisher {
         let who = match publisher {
-            Publisher::GitHubAccount(account) => format!("GitHub account {account}"),
-            Publisher::DomainOwner(domain) => format!("owner of {domain}"),
+            EntryPublisher::GitHubAccount(account) => format!("GitHub account {account}"),
+            EntryPublisher::DomainOwner(domain) => format!("owner of {domain}"),
             _ => "nobody that the name tells".to_owned(),
         };
         screen.row("from", &format!("{who} ({checked}; not audited by anybody)"));
@@ -72,11 +78,14 @@ pub(super) fn origin(screen: &mut Screen, entry: &ServerEntry, signs: &[TrustSig
         let source = source.map(|url| format!(" · source {url}")).unwrap_or_default();
         screen.row("published", &format!("{}, {ago}{source}", published.strftime("%Y-%m-%d")));
     }
-    for sign in signs.iter().filter(|sign| sign.is_warning()) {
-        if let Some(text) = sign_text(sign) {
-            screen.warning(&text);
-        }
+    for text in trust_warnings(signs) {
+        screen.warning(&text);
     }
+}
+
+/// Returns what is conspicuous about an entry.
+pub(in crate::commands) fn trust_warnings(signs: &[TrustSign]) -> Vec<String> {
+    signs.iter().filter(|sign| sign.is_warning()).filter_map(sign_text).collect()
 }
 
 fn sign_text(sign: &TrustSign) -> Option<String> {
@@ -105,18 +114,38 @@ fn sign_text(sign: &TrustSign) -> Option<String> {
     })
 }
 
+/// Shortens a hash to its beginning and its end. The entry of the configuration has all of it.
+pub(in crate::commands) fn short_digest(digest: &str) -> String {
+    const START: usize = 23;
+    const END: usize = 8;
+
+    match (digest.get(..START), digest.len().checked_sub(END).and_then(|end| digest.get(end..))) {
+        (Some(start), Some(end)) if digest.len() > START + END + 1 => format!("{start}…{end}"),
+        _ => digest.to_owned(),
+    }
+}
+
+/// Formats a command line with `~` for the home folder.
+pub(in crate::commands) fn short_command(command: &str) -> String {
+    let home = std::env::home_dir().map(|home| format!("{}/", home.display()));
+    match home.filter(|home| home.len() > 2) {
+        Some(home) => command.replace(&home, "~/"),
+        None => command.to_owned(),
+    }
+}
+
 /// Formats the archive that is run.
-pub(super) fn artifact(screen: &mut Screen, artifact: &ResolvedArtifact) {
+pub(in crate::commands) fn artifact(screen: &mut Screen, artifact: &ResolvedArtifact) {
     let size = artifact.size.map(|size| format!(" · {} KiB", size.div_ceil(1024))).unwrap_or_default();
     match (&artifact.digest, artifact.without_digest) {
-        (Some(digest), _) => screen.row("hash", &format!("{digest}{size}")),
+        (Some(digest), _) => screen.row("hash", &format!("{}{size}", short_digest(digest))),
         (None, Some(why)) => screen.row("hash", &format!("none: {why}{size}")),
         (None, None) => screen.row("hash", &format!("none{size}")),
     }
 }
 
 /// Formats how a server is run.
-pub(super) fn launch(
+pub(in crate::commands) fn launch(
     screen: &mut Screen,
     option: Option<&LaunchOption>,
     server: &ServerConfig,
@@ -131,7 +160,7 @@ pub(super) fn launch(
     }
     match &server.transport {
         ServerTransport::Stdio(stdio) => {
-            screen.row("command", &stdio.command_line());
+            screen.row("command", &short_command(&stdio.command_line()));
             if !stdio.env.is_empty() {
                 let names: Vec<&str> = stdio.env.keys().map(String::as_str).collect();
                 screen.row("variables", &names.join(", "));
@@ -142,20 +171,30 @@ pub(super) fn launch(
 }
 
 /// Formats what the server may do, and what is unusual.
-pub(super) fn permissions(screen: &mut Screen, plan: Option<&LaunchPlan>, server: &ServerConfig) {
+pub(in crate::commands) fn permissions(
+    screen: &mut Screen,
+    plan: Option<&LaunchPlan>,
+    server: &ServerConfig,
+    sandbox: Option<&ProposedSandbox>,
+) {
     let is_process = matches!(server.transport, ServerTransport::Stdio(_));
     let network = plan.map(|plan| plan.sandbox.network);
     let may = match network {
         Some(NetworkSuggestion::Container) => "what its container may; see below".to_owned(),
         _ if !is_process => "answer calls; it runs elsewhere and sees their arguments".to_owned(),
-        _ if !hospes_sandbox::SandboxHelper::is_supported() => {
-            "all that you may: your files and the network (programs are not confined on this system)"
-                .to_owned()
-        }
-        _ => "all that you may: your files and the network (limit it with `sandbox` in the configuration)"
-            .to_owned(),
+        _ => "all that you may: your files and the network".to_owned(),
     };
     screen.row("may", &may);
+    let is_confinable = hospes_sandbox::SandboxHelper::is_supported();
+    match sandbox {
+        Some(sandbox) if is_confinable => {
+            screen.row("sandbox", &format!("none; proposed (s): {}", sandbox.describe()));
+        }
+        _ if is_process && !is_confinable => {
+            screen.row("sandbox", "none: programs are not confined on this system");
+        }
+        _ => {}
+    }
     if let Some(plan) = plan {
         for permission in &plan.permissions {
             let text = permission_text(permission);
@@ -170,20 +209,29 @@ pub(super) fn permissions(screen: &mut Screen, plan: Option<&LaunchPlan>, server
     }
 }
 
-fn permission_text(permission: &Permission) -> String {
+/// Formats the sandbox that is chosen.
+pub(in crate::commands) fn sandbox(text: &str) -> String {
+    let mut screen = Screen::default();
+    screen.row("sandbox", text);
+    screen.text().trim_end().to_owned()
+}
+
+pub(in crate::commands) fn permission_text(permission: &LaunchPermission) -> String {
     match permission {
-        Permission::Mount { source, target, read_only } => {
+        LaunchPermission::Mount { source, target, read_only } => {
             let mode = if *read_only { "reads" } else { "reads and writes" };
             format!("{mode} {source} (as {target})")
         }
-        Permission::HostNetwork => "uses the network of this machine, with all that listens on it".to_owned(),
-        Permission::Network(name) => format!("is in the network {name}"),
-        Permission::Port(port) => format!("opens the port {port}"),
-        Permission::Privileged => "runs privileged".to_owned(),
-        Permission::Capability(name) => format!("has the capability {name}"),
-        Permission::Device(name) => format!("uses the device {name}"),
-        Permission::Namespace(name) => format!("shares {name} with this machine"),
-        Permission::SecurityOption(name) => format!("changes the security option {name}"),
+        LaunchPermission::HostNetwork => {
+            "uses the network of this machine, with all that listens on it".to_owned()
+        }
+        LaunchPermission::Network(name) => format!("is in the network {name}"),
+        LaunchPermission::Port(port) => format!("opens the port {port}"),
+        LaunchPermission::Privileged => "runs privileged".to_owned(),
+        LaunchPermission::Capability(name) => format!("has the capability {name}"),
+        LaunchPermission::Device(name) => format!("uses the device {name}"),
+        LaunchPermission::Namespace(name) => format!("shares {name} with this machine"),
+        LaunchPermission::SecurityOption(name) => format!("changes the security option {name}"),
         _ => "has another permission that this version does not know".to_owned(),
     }
 }
@@ -229,7 +277,7 @@ fn warning_text(warning: &LaunchWarning) -> String {
 }
 
 /// Formats what a started server offers.
-pub(super) fn report(report: &TrialReport, seconds: f32) -> String {
+pub(in crate::commands) fn report(report: &TrialReport, notices: &[String], seconds: f32) -> String {
     let mut screen = Screen::default();
     let status = &report.status;
     let who = status.implementation.as_deref().unwrap_or(&status.name);
@@ -241,11 +289,14 @@ pub(super) fn report(report: &TrialReport, seconds: f32) -> String {
         Some(pinned) => findings(&mut screen, pinned),
         None => screen.row("findings", "none"),
     }
+    for notice in notices {
+        screen.row("note", notice);
+    }
     screen.text()
 }
 
 /// Formats the numbers of tools.
-pub(super) fn tools(counts: ToolCounts) -> String {
+pub(in crate::commands) fn tools(counts: ToolCounts) -> String {
     let ToolCounts { reads, changes, destroys } = counts;
     let total = reads + changes;
     if total == 0 {
@@ -263,7 +314,8 @@ pub(super) fn tools(counts: ToolCounts) -> String {
     format!("{total}: {parts}")
 }
 
-fn findings(screen: &mut Screen, pinned: &PinnedServer) {
+/// Formats what is conspicuous in the definitions.
+pub(in crate::commands) fn findings(screen: &mut Screen, pinned: &PinnedServer) {
     let of_items = pinned.items.iter().flat_map(|item| {
         item.lints.iter().map(move |lint| match item.name.is_empty() {
             true => format!("instructions: {}", lint.text),
@@ -280,20 +332,20 @@ fn findings(screen: &mut Screen, pinned: &PinnedServer) {
 }
 
 /// Formats the reason why a server did not start.
-pub(super) fn failure(status: &UpstreamStatus) -> String {
+pub(in crate::commands) fn failure(status: &UpstreamStatus) -> String {
     let problem = status.problem.as_deref().unwrap_or("it did not start");
     problem.lines().map(printable).collect::<Vec<_>>().join("\n  ")
 }
 
 /// Formats the last line.
-pub(super) fn added(name: &str, is_used: bool) -> String {
+pub(in crate::commands) fn added(name: &str, is_used: bool) -> String {
     let sign = paint(GREEN, "✓");
     let next = if is_used { "Applications see it now." } else { "`hospes up` starts it." };
     format!("  {sign} {} added. {next}", paint(BOLD, printable(name)))
 }
 
 /// Formats a search result for the choice.
-pub(super) fn candidate(number: usize, entry: &ServerEntry) -> String {
+pub(in crate::commands) fn candidate(number: usize, entry: &ServerEntry) -> String {
     let title = entry.title.as_deref().map(|title| format!("  {}", printable(title))).unwrap_or_default();
     let status = match entry.status().as_str() {
         "active" => String::new(),

@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use hospes_bundle::launch::LaunchPart;
 use hospes_bundle::manifest::{OptionKind, ServerKind, UserOption};
-use hospes_bundle::signature::{CertificateValidity, Signer};
+use hospes_bundle::signature::{BundleSigner, CertificateValidity};
 use hospes_bundle::{
-    Bundle, BundleError, Launch, Manifest, Platform, Review, SignatureVerdict, TrustRoots, review_bundle,
-    review_folder,
+    Bundle, BundleError, BundleLaunch, BundleManifest, BundlePlatform, BundleReview, SignatureVerdict,
+    TrustRoots, review_bundle, review_folder,
 };
 use serde_json::{Map, Value, json};
 
@@ -42,7 +42,7 @@ pub(super) fn run(path: &Path, output: CliOutput) -> CliResult {
     if is_right { Ok(()) } else { Err(CliError::silent(FailureCode::Usage)) }
 }
 
-fn judge(path: &Path) -> Result<(Review, FileFacts), BundleError> {
+fn judge(path: &Path) -> Result<(BundleReview, FileFacts), BundleError> {
     let bundle = Bundle::open(path)?;
     let facts = FileFacts {
         size: bundle.size(),
@@ -64,15 +64,15 @@ fn refused(error: &BundleError, path: &Path) -> CliError {
 
 /// Use of options in the command.
 struct Uses {
-    launch: Launch,
+    launch: BundleLaunch,
 }
 
 impl Uses {
-    fn of(manifest: &Manifest) -> Self {
-        let others = [Platform::Linux, Platform::MacOs, Platform::Windows];
-        let mut platforms = Platform::current().into_iter().chain(others);
+    fn of(manifest: &BundleManifest) -> Self {
+        let others = [BundlePlatform::Linux, BundlePlatform::MacOs, BundlePlatform::Windows];
+        let mut platforms = BundlePlatform::current().into_iter().chain(others);
         let platform = platforms.find(|one| manifest.compatibility.supports(*one));
-        Self { launch: manifest.preview(platform.unwrap_or(Platform::Linux)) }
+        Self { launch: manifest.preview(platform.unwrap_or(BundlePlatform::Linux)) }
     }
 
     fn of_option(&self, key: &str) -> impl Iterator<Item = &LaunchPart> {
@@ -80,7 +80,7 @@ impl Uses {
     }
 }
 
-fn to_text(path: &Path, review: &Review, facts: Option<&FileFacts>, is_right: bool) -> String {
+fn to_text(path: &Path, review: &BundleReview, facts: Option<&FileFacts>, is_right: bool) -> String {
     let title = match &review.manifest {
         Some(manifest) => format!("{} {}", manifest.title(), manifest.version),
         None => shown(path),
@@ -110,7 +110,7 @@ fn to_text(path: &Path, review: &Review, facts: Option<&FileFacts>, is_right: bo
     report.text
 }
 
-fn describe_manifest(manifest: &Manifest, report: &mut BundleReport) {
+fn describe_manifest(manifest: &BundleManifest, report: &mut BundleReport) {
     report.row("name", &format!("{} (manifest {})", manifest.name, manifest.manifest_version));
     report.row("author", &format!("{} (nothing proves it)", manifest.author.name));
     let uses = Uses::of(manifest);
@@ -145,7 +145,7 @@ fn describe_manifest(manifest: &Manifest, report: &mut BundleReport) {
 }
 
 /// Access of the server that the manifest does not declare.
-fn needs(manifest: &Manifest) -> &'static str {
+fn needs(manifest: &BundleManifest) -> &'static str {
     match manifest.server.kind {
         ServerKind::Node => "Node.js; it runs as you, with your files and the network, unless it is confined",
         ServerKind::Python => {
@@ -212,7 +212,7 @@ fn signature_text(verdict: &SignatureVerdict) -> (&'static str, String) {
     }
 }
 
-fn certificate_text(signer: &Signer) -> String {
+fn certificate_text(signer: &BundleSigner) -> String {
     let validity = match signer.validity {
         CertificateValidity::Valid => format!("valid until {}", day(signer.not_after)),
         CertificateValidity::NotYet => format!("not valid before {}", day(signer.not_before)),
@@ -226,7 +226,7 @@ fn day(time: SystemTime) -> String {
         .map_or_else(|_| "a day out of range".to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
 }
 
-fn to_json(path: &Path, review: &Review, facts: Option<&FileFacts>, is_right: bool) -> Value {
+fn to_json(path: &Path, review: &BundleReview, facts: Option<&FileFacts>, is_right: bool) -> Value {
     let mut value = json!({
         "path": path,
         "ok": is_right,
@@ -250,7 +250,7 @@ fn to_json(path: &Path, review: &Review, facts: Option<&FileFacts>, is_right: bo
     value
 }
 
-fn manifest_json(manifest: &Manifest) -> Value {
+fn manifest_json(manifest: &BundleManifest) -> Value {
     let uses = Uses::of(manifest);
     let options = manifest.user_config.iter().map(|option| {
         let part = |part: &LaunchPart| match part {
@@ -292,7 +292,7 @@ fn manifest_json(manifest: &Manifest) -> Value {
 }
 
 fn signature_json(verdict: &SignatureVerdict) -> Value {
-    let certificate = |signer: &Signer| {
+    let certificate = |signer: &BundleSigner| {
         let validity = match signer.validity {
             CertificateValidity::Valid => "valid",
             CertificateValidity::NotYet => "notYetValid",

@@ -1,0 +1,386 @@
+//! `hospes update`: replaces servers that were added from the registry by newer versions, and goes back to the version
+//! before.
+
+mod before;
+mod check;
+mod merge;
+mod page;
+mod rollback;
+
+use std::path::PathBuf;
+
+use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
+use hospes_host::pins::PinState;
+use hospes_registry::{ServerEntry, is_local_registry};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+
+use self::before::{BeforeUpdate, known_answers};
+use self::check::{Availability, UpdateCandidate};
+use self::merge::MergedServer;
+use self::page::UpdatePage;
+use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
+use super::add::trial::{ServerTrial, TrialReport};
+use super::add::{confirm, not_started};
+use super::config_target::ConfigTarget;
+use super::{InterruptListener, file_replace, interrupted};
+use crate::args::UpdateArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{self, BOLD, CliOutput, GREEN, announce, paint, printable};
+use crate::packages::remove_version;
+use crate::progress::StepBar;
+use crate::secrets::SecretStore;
+use crate::server_record::{RecordedVersion, ServerRecord};
+use crate::{deciders, paths};
+
+/// Text of an interruption, and of a failure.
+const UNCHANGED: &str = "nothing was changed";
+
+pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
+    let target = ConfigTarget::read(args.config.clone())?;
+    let servers = target.servers()?;
+    if let Some(name) = &args.server {
+        find(&servers, name, &target)?;
+        if args.rollback {
+            return rollback::run(name, &target, output);
+        }
+    }
+    let wanted = |server: &&ServerConfig| args.server.as_ref().is_none_or(|name| server.name == *name);
+    let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
+    let candidates = check::candidates(&servers, &target, &args)?;
+    if args.check {
+        return check::run(candidates, &args, output).await;
+    }
+    let mut ending = InterruptListener::new()?;
+    let mut first_failure = None;
+    for candidate in candidates {
+        let name = candidate.server.name.clone();
+        let result = update(candidate, &args, &mut ending, output).await;
+        match result {
+            Ok(()) => {}
+            Err(error) if args.all => {
+                output.failure(&error);
+                first_failure.get_or_insert(error.code);
+            }
+            Err(error) => return Err(error),
+        }
+        tracing::debug!(server = %name, "looked for an update");
+    }
+    first_failure.map_or(Ok(()), |code| Err(CliError::silent(code)))
+}
+
+fn find<'s>(servers: &'s [ServerConfig], name: &str, target: &ConfigTarget) -> CliResult<&'s ServerConfig> {
+    servers.iter().find(|server| server.name == name).ok_or_else(|| {
+        let file = paths::display_path(&target.file);
+        let problem = CliError::usage(format!("{file} has no server `{}`", printable(name)));
+        match nearest(name, servers.iter().map(|server| server.name.as_str())) {
+            Some(meant) => problem.hint(format!("did you mean `{}`?", printable(meant))),
+            None => problem.hint("`hospes status` lists the servers"),
+        }
+    })
+}
+
+/// Updates one server, if there is a newer version.
+async fn update(
+    candidate: UpdateCandidate,
+    args: &UpdateArgs,
+    ending: &mut InterruptListener,
+    output: CliOutput,
+) -> CliResult {
+    let name = candidate.server.name.clone();
+    let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(&name)), output);
+    let found = candidate.look_up(args.version.as_deref()).await?;
+    drop(bar);
+    match found {
+        Availability::Available(entry) => {
+            Box::pin(Update { candidate, entry: *entry, args, output }.run(ending)).await
+        }
+        Availability::Current { latest } => {
+            let version = candidate.version().unwrap_or(latest);
+            match output.json {
+                true => output.value(&json!({ "server": name, "version": version, "updated": false })),
+                false => output.say(format_args!(
+                    "  {} {} is up to date: {}",
+                    paint(GREEN, "✓"),
+                    paint(BOLD, printable(&name)),
+                    printable(&version)
+                )),
+            }
+            Ok(())
+        }
+    }
+}
+
+/// An update of one server to an entry.
+struct Update<'a> {
+    candidate: UpdateCandidate,
+    entry: ServerEntry,
+    args: &'a UpdateArgs,
+    output: CliOutput,
+}
+
+impl Update<'_> {
+    async fn run(&self, ending: &mut InterruptListener) -> CliResult {
+        let (args, output) = (self.args, self.output);
+        let name = self.candidate.server.name.clone();
+        let may_ask = output::is_interactive() && !args.yes && !output.json;
+        let by = match (may_ask, args.yes) {
+            (true, _) => Some(deciders::decider().await?),
+            (false, true) => deciders::decider().await.ok(),
+            (false, false) => None,
+        };
+        // The file may have been changed by an update before this one.
+        let target = ConfigTarget::read(args.config.clone())?;
+        let servers = target.servers()?;
+        let current = find(&servers, &name, &target)?;
+        let before = BeforeUpdate::read(&name).await?;
+
+        let mut planned = self.plan(&servers, may_ask).await?;
+        let record = self.candidate.record.as_ref();
+        let written = record.and_then(|record| merge::read_written(&record.current.written));
+        if may_ask && self.is_risky(&planned) {
+            announce(&planned.screen);
+            if !confirm("  It asks for more than the version before, or has another owner. Start it?", output)
+            {
+                return Err(CliError::usage("cancelled; nothing was changed"));
+            }
+        }
+        let prepared = ending.unless(planned.prepare(output)).await;
+        let notices = prepared.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
+        let folders = (
+            record.and_then(|record| record.current.folder.as_deref()),
+            planned.folder.as_ref().map(|folder| folder.path().to_owned()),
+        );
+        let new = planned.draft.entry()?;
+        let merged = MergedServer::of(written.as_ref(), current, &new, (folders.0, folders.1.as_deref()));
+        let text = replace_server(&target.file, &target.text, &merged.server).map_err(|error| {
+            CliError::usage(format!("cannot change {}", paths::display_path(&target.file)))
+                .with_cause(&error)
+                .hint("nothing was changed; correct the file, or remove the server and add it again")
+        })?;
+        let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, by.is_some())?;
+        let outcome = self.review(&trial, &planned, &merged, &before, &notices, may_ask, ending).await;
+        let outcome = match outcome {
+            Ok(report) => {
+                let end = self.conclude(&planned, &target, &trial, (&report, by.as_deref()), &text).await;
+                end.map(|()| report)
+            }
+            Err(error) => Err(error),
+        };
+        trial.end().await;
+        let report = match outcome {
+            Ok(report) => report,
+            Err(error) => {
+                before.restore(&name).await;
+                return Err(error);
+            }
+        };
+        let kept = self.keep(planned, &merged.server)?;
+        self.say(&merged.server, &report, kept.as_deref());
+        Ok(())
+    }
+
+    async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
+        let (candidate, args) = (&self.candidate, self.args);
+        let name = &candidate.server.name;
+        let others = servers.iter().filter(|server| server.name != *name);
+        let known = others.map(|server| server.origin.registry.as_deref().unwrap_or(&server.name)).collect();
+        let version = candidate.record.as_ref().map(|record| &record.current);
+        let previous = version.and_then(|version| ServerEntry::from_value(version.recipe.entry.clone()).ok());
+        let kind = args.package.as_deref().or_else(|| version.map(|version| version.recipe.kind.as_str()));
+        // A server that was added with its launcher keeps it.
+        let is_launched = version.is_some_and(|version| {
+            version.folder.is_none() && matches!(version.recipe.kind.as_str(), "npm" | "pypi")
+        });
+        let request = PlanRequest {
+            package: kind,
+            set: &args.set,
+            secret: &args.secret,
+            known: known_answers(version)?,
+            installs: !args.no_install && (!is_launched || args.package.is_some()),
+            is_registry_local: is_local_registry(&candidate.registry),
+            may_ask,
+            output: self.output,
+        };
+        let host = candidate.host();
+        let chosen =
+            ChosenEntry { entry: &self.entry, registry: Some(&host), known, previous: previous.as_ref() };
+        plan::plan(&chosen, &request, &|_: &str| name.clone()).await
+    }
+
+    /// Returns true if the new version must not even be started without a question: it has another owner, or its command
+    /// line grants it what the one before did not.
+    fn is_risky(&self, planned: &PlannedServer) -> bool {
+        let record = self.candidate.record.as_ref();
+        let known = record.map(|record| record.current.recipe.permissions.as_slice()).unwrap_or_default();
+        planned.has_other_owner || planned.permissions.iter().any(|(text, _)| !known.contains(text))
+    }
+
+    /// Returns the merged server as it is started for the trial, with its secrets.
+    fn resolve(
+        &self,
+        target: &ConfigTarget,
+        merged: &ServerConfig,
+        planned: &PlannedServer,
+    ) -> CliResult<ServerConfig> {
+        let mut merged = merged.clone();
+        // Secrets of a server that is switched off are not looked up.
+        merged.disabled = false;
+        let text = replace_server(&target.file, &target.text, &merged)
+            .map_err(|error| CliError::usage("the new entry cannot be read").with_cause(&error))?;
+        let given = planned.draft.secrets.clone();
+        let stored = crate::secrets::look_up();
+        let loader = ConfigLoader::new().keep_going(true).secrets(move |name| match given.get(name) {
+            Some(value) => Ok(Some(value.expose_secret().to_owned())),
+            None => stored(name),
+        });
+        let config =
+            loader.parse(&target.file, &text).map_err(|errors| CliError::usage(errors.to_string()))?;
+        let rejected = config.rejected.iter().find(|rejected| rejected.name == merged.name);
+        if let Some(rejected) = rejected {
+            return Err(CliError::usage(rejected.errors.to_string()).hint(UNCHANGED));
+        }
+        let found = config.servers.into_iter().find(|server| server.name == merged.name);
+        found.ok_or_else(|| CliError::usage("the new entry cannot be read"))
+    }
+
+    /// Waits until the new version has started, and asks whether it is kept.
+    #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
+    async fn review(
+        &self,
+        trial: &ServerTrial,
+        planned: &PlannedServer,
+        merged: &MergedServer,
+        before: &BeforeUpdate,
+        notices: &[String],
+        may_ask: bool,
+        ending: &mut InterruptListener,
+    ) -> CliResult<TrialReport> {
+        let output = self.output;
+        let name = &self.candidate.server.name;
+        let work = async {
+            let bar = StepBar::spinner(&format!("starting {}", printable(name)), output);
+            let report = trial.report().await;
+            let offered = trial.definitions().await;
+            drop(bar);
+            (report, offered)
+        };
+        let Some((report, offered)) = ending.unless(work).await else { return Err(interrupted(UNCHANGED)) };
+        let report =
+            report?.map_err(|status| not_started(&status, notices, merged.is_confined(), UNCHANGED))?;
+        let page = UpdatePage {
+            candidate: &self.candidate,
+            entry: &self.entry,
+            planned,
+            merged,
+            report: &report,
+            definitions: (&before.definitions, &offered),
+            notices,
+        };
+        if !output.json {
+            output.say(page.text());
+        }
+        if !may_ask {
+            return match self.args.yes {
+                true => Ok(report),
+                false => Err(CliError::usage("nothing was changed, because nobody can be asked")
+                    .hint("add --yes to accept this")),
+            };
+        }
+        // In a thread, so that Ctrl-C ends the question and the server.
+        let ask = move || confirm("  Accept this and update?", output);
+        let answer = async { tokio::task::spawn_blocking(ask).await.unwrap_or(false) };
+        match ending.unless(answer).await {
+            None => Err(interrupted(UNCHANGED)),
+            Some(false) => Err(CliError::usage("not updated; nothing was changed")),
+            Some(true) => Ok(report),
+        }
+    }
+
+    /// Accepts what the new version offers, stores its secrets, and writes its entry.
+    async fn conclude(
+        &self,
+        planned: &PlannedServer,
+        target: &ConfigTarget,
+        trial: &ServerTrial,
+        (report, by): (&TrialReport, Option<&str>),
+        text: &str,
+    ) -> CliResult {
+        match (&report.pinned, by) {
+            (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
+            (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
+                "what it offers waits for a person: hospes pins accept {}",
+                printable(&self.candidate.server.name)
+            )),
+            _ => {}
+        }
+        if !planned.draft.secrets.is_empty() {
+            let store = SecretStore::open_or_create(self.args.credentials_store, self.output)?;
+            for (name, value) in &planned.draft.secrets {
+                store.write(name, value.expose_secret())?;
+            }
+        }
+        file_replace::replace(&target.file, &target.text, text)
+    }
+
+    /// Keeps the new folder and the version before, and removes older ones. Returns the version that is kept.
+    fn keep(&self, mut planned: PlannedServer, written: &ServerConfig) -> CliResult<Option<String>> {
+        let recipe = planned.recipe.take();
+        let folder = planned.folder.take();
+        let path = folder.as_ref().map(|folder| folder.path().to_owned());
+        if let Some(folder) = folder {
+            folder.keep();
+        }
+        let Some(recipe) = recipe else { return Ok(None) };
+        let record = self.candidate.record.clone();
+        let (previous, oldest) = match record {
+            Some(record) => (Some(record.current), record.previous),
+            None => (None, None),
+        };
+        let kept = previous.as_ref().map(|previous| previous.version.clone());
+        let current = RecordedVersion::new(recipe, path, written);
+        let used: Vec<PathBuf> = [Some(&current), previous.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.folder.clone())
+            .collect();
+        if let Some(folder) = oldest.and_then(|oldest| oldest.folder).filter(|folder| !used.contains(folder))
+        {
+            remove_version(&folder);
+        }
+        let name = self.candidate.server.name.clone();
+        ServerRecord { name, registry: self.candidate.registry.clone(), current, previous }.write()?;
+        Ok(kept)
+    }
+
+    fn say(&self, server: &ServerConfig, report: &TrialReport, kept: Option<&str>) {
+        let output = self.output;
+        let from = self.candidate.version();
+        if output.json {
+            output.value(&json!({
+                "server": server.name,
+                "registry": server.origin.registry,
+                "from": from,
+                "version": self.entry.version,
+                "digest": server.origin.digest,
+                "tools": report.tools.reads + report.tools.changes,
+                "updated": true,
+            }));
+            return;
+        }
+        output.say(format_args!(
+            "  {} {} updated to {}. A running host uses it within a second or two.",
+            paint(GREEN, "✓"),
+            paint(BOLD, printable(&server.name)),
+            printable(&self.entry.version)
+        ));
+        if let Some(kept) = kept {
+            let back = format!(
+                "    Back to {}: hospes update {} --rollback",
+                printable(kept),
+                printable(&server.name)
+            );
+            output.say(paint(output::DIM, back));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The step back to the version before the last update.
+
+use hospes_host::config::replace_server;
+use serde_json::json;
+
+use super::merge::{MergedServer, read_written};
+use super::{ConfigTarget, file_replace, find};
+use crate::exit::{CliError, CliResult};
+use crate::output::{BOLD, CliOutput, GREEN, paint, printable};
+use crate::paths;
+use crate::server_record::ServerRecord;
+
+/// Goes back to the version before. Its definitions are still accepted, because acceptance belongs to the command line,
+/// which is that of the version.
+pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliResult {
+    let nothing = || {
+        CliError::usage(format!("there is no version of `{}` before this one", printable(name))).hint(
+            format!("`hospes update {} --version VERSION` installs a version that you name", printable(name)),
+        )
+    };
+    let mut record = ServerRecord::read(name).ok_or_else(nothing)?;
+    let previous = record.previous.take().ok_or_else(nothing)?;
+    if let Some(folder) = previous.folder.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(CliError::usage(format!("{} is gone", paths::display_path(folder))).hint(format!(
+            "`hospes update {} --version {}` installs it again",
+            printable(name),
+            printable(&previous.version)
+        )));
+    }
+    let old = read_written(&previous.written).ok_or_else(nothing)?;
+    let written = read_written(&record.current.written);
+    let servers = target.servers()?;
+    let current = find(&servers, name, target)?;
+    let folders = (record.current.folder.as_deref(), previous.folder.as_deref());
+    let merged = MergedServer::of(written.as_ref(), current, &old, folders);
+    let text = replace_server(&target.file, &target.text, &merged.server).map_err(|error| {
+        CliError::usage(format!("cannot change {}", paths::display_path(&target.file)))
+            .with_cause(&error)
+            .hint("nothing was changed; correct the file and try again")
+    })?;
+    file_replace::replace(&target.file, &target.text, &text)?;
+    for change in &merged.replaced {
+        output.warn(printable(change));
+    }
+    let left = std::mem::replace(&mut record.current, previous);
+    let (from, to) = (left.version.clone(), record.current.version.clone());
+    record.previous = Some(left);
+    record.write()?;
+    if output.json {
+        output.value(&json!({ "server": name, "from": from, "version": to, "updated": true }));
+        return Ok(());
+    }
+    output.say(format_args!(
+        "  {} {} is back at {}. A running host uses it within a second or two.",
+        paint(GREEN, "✓"),
+        paint(BOLD, printable(name)),
+        printable(&to)
+    ));
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! `hospes update`, with a registry on loopback that has real packages in two versions.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use hospes_registry_testkit::RegistryServer;
+use serde_json::{Value, json};
+
+use crate::support::{House, Ran, Running, eventually, installed};
+
+/// A folder with the first version of the clock, and a registry that has the second.
+struct UpdateHouse {
+    house: House,
+    registry: RegistryServer,
+}
+
+impl UpdateHouse {
+    /// Adds the first version of `clock-npm`. `None` without npm.
+    fn new() -> Option<Self> {
+        installed("npm")?;
+        let registry = RegistryServer::start();
+        registry.publish_clocks(true);
+        let house = Self { house: House::new(), registry };
+        let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", "s3cret\n").display());
+        let name = "io.github.loopback/clock-npm";
+        let added = house.run(&["add", "--yes", name, "--version", "1.0.0", "--secret", &secret]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        Some(house)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.house.command(args);
+        command.env("HOSPES_REGISTRY", self.registry.url()).env("HOSPES_CREDENTIALS_STORE", "file");
+        command.envs(self.registry.environment(&self.house.path("packages")));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    fn config(&self) -> String {
+        self.house.read("config/hospes/config.toml")
+    }
+
+    fn versions(&self) -> Vec<String> {
+        let folder: PathBuf = self.house.path("data/hospes/packages/clock-npm");
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names.iter().map(|name| name.split('-').next().unwrap().to_owned()).collect()
+    }
+
+    /// Publishes a further version of the entry, made from that of a version.
+    fn publish(&self, version: &str, change: impl FnOnce(&mut Value)) {
+        let token = json!({ "name": "CLOCK_TOKEN", "isRequired": true, "isSecret": true });
+        let mut entry = json!({
+            "name": "io.github.loopback/clock-npm", "description": "The current time.", "version": version,
+            "packages": [{
+                "registryType": "npm", "identifier": "loopback-clock", "version": "1.1.0",
+                "registryBaseUrl": self.registry.npm_url(),
+                "transport": { "type": "stdio" }, "environmentVariables": [token],
+            }],
+        });
+        change(&mut entry);
+        self.registry.publish(entry);
+    }
+}
+
+/// A running host uses the new version, and after one step the old one, whose definitions are still accepted.
+#[test]
+fn a_running_host_uses_an_update_and_goes_back_with_its_pins() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let host = Running::start(house.command(&["up", "--listen", "127.0.0.1:0", "--console", "off"]));
+    let said = host.said(|line| line.contains("endpoint"));
+    let url = said.split(&[' ', '='][..]).find(|word| word.starts_with("http://")).unwrap().to_owned();
+    let tools = || {
+        let listed = house.run(&["list", &url, "--json"]);
+        listed.stdout.matches("clock-npm__").count()
+    };
+    eventually("the first version runs", || tools() == 2);
+
+    let checked = house.run(&["update", "--check", "--json"]);
+    assert_eq!(checked.code, Some(6), "{checked:?}");
+    let rows: Value = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!((&rows[0]["current"], &rows[0]["latest"]), (&json!("1.0.0"), &json!("1.1.0")), "{rows}");
+
+    let updated = house.run(&["update", "clock-npm", "--yes"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    assert!(
+        updated.stderr.contains("1.0.0 → 1.1.0") && updated.stderr.contains("tool set_alarm"),
+        "{updated:?}"
+    );
+    assert!(house.config().contains("version = \"1.1.0\""), "{}", house.config());
+    eventually("the second version runs", || tools() == 3);
+    assert_eq!(house.versions(), ["1.0.0", "1.1.0"]);
+    let token = house.run(&["call", "clock-npm", "token_length"]);
+    assert!(token.stdout.contains('6'), "the secret is the same: {token:?}");
+    assert_eq!(house.run(&["update", "--check"]).code, Some(0));
+
+    let back = house.run(&["update", "clock-npm", "--rollback"]);
+    assert_eq!(back.code, Some(0), "{back:?}");
+    assert!(house.config().contains("version = \"1.0.0\""), "{}", house.config());
+    eventually("the first version runs again, accepted", || tools() == 2);
+    // And forward again.
+    assert_eq!(house.run(&["update", "clock-npm", "--rollback"]).code, Some(0));
+    eventually("the second version runs again, accepted", || tools() == 3);
+}
+
+/// Without a yes nothing changes, and nothing of the new version stays.
+#[test]
+fn an_update_without_a_yes_changes_nothing() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let before = house.config();
+    let pins = house.run(&["pins", "list", "--json"]).stdout;
+    let shown = house.run(&["update", "clock-npm"]);
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    assert!(shown.stderr.contains("set_alarm") && shown.stderr.contains("nobody can be asked"), "{shown:?}");
+    assert_eq!(house.config(), before);
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["pins", "list", "--json"]).stdout, pins);
+    let none = house.run(&["update", "clock-npm", "--rollback"]);
+    assert!(none.code == Some(1) && none.stderr.contains("no version"), "{none:?}");
+}
+
+/// What a person changed in the entry stays, with its comments. A new required value is asked for.
+#[test]
+fn own_changes_stay_and_new_values_are_asked_for() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let edited = house.config().replace("version = ", "request_timeout = \"9s\" # mine\nversion = ");
+    house.house.write("config/hospes/config.toml", &format!("# first\n{edited}"));
+    house.publish("1.2.0", |entry| {
+        let zone = json!({ "name": "CLOCK_ZONE", "description": "Time zone", "isRequired": true });
+        entry["packages"][0]["environmentVariables"].as_array_mut().unwrap().push(zone);
+    });
+    let missing = house.run(&["update", "clock-npm", "--yes"]);
+    assert!(missing.code == Some(1) && missing.stderr.contains("CLOCK_ZONE"), "{missing:?}");
+    let updated = house.run(&["update", "clock-npm", "--yes", "--set", "CLOCK_ZONE=UTC"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    assert!(updated.stderr.contains("new values") && updated.stderr.contains("CLOCK_ZONE"), "{updated:?}");
+    let config = house.config();
+    assert!(
+        config.starts_with("# first\n") && config.contains("request_timeout = \"9s\" # mine"),
+        "{config}"
+    );
+    assert!(
+        config.contains("CLOCK_ZONE = \"UTC\"") && config.contains("CLOCK_TOKEN = \"${secret:"),
+        "{config}"
+    );
+}
+
+/// Two versions are kept. What is older goes.
+#[test]
+fn older_versions_are_removed() {
+    let Some(house) = UpdateHouse::new() else { return };
+    if installed("uv").is_none() {
+        return;
+    }
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    house.publish("2.0.0", |entry| {
+        entry["packages"][0]["registryType"] = "pypi".into();
+        entry["packages"][0]["registryBaseUrl"] = house.registry.pypi_url().into();
+    });
+    let kind = house.run(&["update", "clock-npm", "--yes"]);
+    assert!(kind.code == Some(1) && kind.stderr.contains("it can be run as pypi"), "{kind:?}");
+    let updated = house.run(&["update", "clock-npm", "--yes", "--package", "pypi"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    assert_eq!(house.versions(), ["1.1.0", "1.1.0"], "the first one is gone");
+    let removed = house.run(&["remove", "clock-npm", "--yes", "--purge"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert!(!house.house.path("data/hospes/packages/clock-npm").exists());
+}
+
+/// A new version that does not start changes nothing.
+#[test]
+fn a_version_that_does_not_start_is_not_used() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let before = house.config();
+    house.publish("1.3.0", |entry| {
+        entry["packages"][0]["environmentVariables"] =
+            json!([{ "name": "NODE_OPTIONS", "value": "--no-such-option-of-node" }]);
+    });
+    let failed = house.run(&["update", "clock-npm", "--yes"]);
+    assert!(failed.code == Some(4) && failed.stderr.contains("nothing was changed"), "{failed:?}");
+    assert_eq!(house.config(), before);
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "clock-npm", "now"]).code, Some(0));
+}
+
+/// A server that is not of a registry is named.
+#[test]
+fn only_servers_of_a_registry_are_updated() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", "[servers.own]\ncommand = [\"true\"]\n");
+    let own = house.run(&["update", "own"]);
+    assert!(own.code == Some(1) && own.stderr.contains("not added from the registry"), "{own:?}");
+    let none = house.run(&["update", "onw"]);
+    assert!(none.stderr.contains("did you mean `own`"), "{none:?}");
+}
