@@ -178,7 +178,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = act_on_screen(screen.as_ref(), &host, console.as_ref()) => match never {},
         }
     };
-    let served = ending.serve(serve, last_calls).await;
+    // On the heap, because all reports together are a large future.
+    let served = Box::pin(ending.serve(serve, last_calls)).await;
     // Again, in case serving has failed or the person did not wait for its end.
     close_screen(screen.as_ref(), &startup, &host, output).await;
     readiness::announce_stopping();
