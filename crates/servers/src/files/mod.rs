@@ -14,7 +14,8 @@ mod served_folders;
 mod state;
 #[cfg(test)]
 mod system_tests;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod tree;
 mod writing;

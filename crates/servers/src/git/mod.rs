@@ -3,7 +3,8 @@
 mod parse;
 mod program;
 mod repository;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod writing;
 

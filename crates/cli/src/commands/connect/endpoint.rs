@@ -66,7 +66,10 @@ pub(super) fn wanted(
             CliError::usage("a token is never written into the file of a project, which others read");
         return if args.http { Err(problem.hint("connect it without --project")) } else { Ok(None) };
     }
-    Ok(Some(EndpointEntry { url: url(&config, args.profile.as_deref())?, token: needs_token.then(|| NO_TOKEN.to_owned()) }))
+    Ok(Some(EndpointEntry {
+        url: url(&config, args.profile.as_deref())?,
+        token: needs_token.then(|| NO_TOKEN.to_owned()),
+    }))
 }
 
 /// Returns the URL at which the endpoint, or that of a profile, is reached on this machine.

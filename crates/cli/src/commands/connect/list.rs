@@ -116,7 +116,10 @@ pub(crate) fn found_applications() -> Vec<ConnectedApplication> {
 }
 
 /// Determines the state of a file, and why it cannot be read.
-pub(super) fn state(file: &ApplicationFile, record: Option<&ConnectionRecord>) -> (&'static str, Option<String>) {
+pub(super) fn state(
+    file: &ApplicationFile,
+    record: Option<&ConnectionRecord>,
+) -> (&'static str, Option<String>) {
     let absent = if record.is_some() { "gone" } else { "not-connected" };
     let text = match read(file) {
         Ok(text) => text,

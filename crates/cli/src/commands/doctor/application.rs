@@ -174,7 +174,8 @@ fn is_hospes(server: &ServerConfig) -> bool {
             let url = http.url.reveal().as_str();
             let is_endpoint = |endpoint: &str| endpoint == url || profile_in_url(url, endpoint).is_some();
             // Without a running host, only the name says so.
-            server.name == ENTRY_NAME || paths::list_host_notes().iter().any(|(_, note)| is_endpoint(&note.endpoint))
+            server.name == ENTRY_NAME
+                || paths::list_host_notes().iter().any(|(_, note)| is_endpoint(&note.endpoint))
         }
         _ => false,
     }

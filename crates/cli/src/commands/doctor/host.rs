@@ -1,6 +1,5 @@
 //! Checks of the host itself: its endpoint, its folders, and what the system offers.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -139,7 +138,7 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
     }
 }
 
-fn disk_full(shown: &str, space: Option<FreeSpace>, chain: &mut DoctorChain) {
+fn disk_full(shown: &str, space: Option<platform::FreeSpace>, chain: &mut DoctorChain) {
     let left = space.map_or(0, |space| space.bytes >> 20);
     let finding = DoctorFinding::new(format!("{left} MiB are left for {shown}"))
         .why("calls are refused when they cannot be recorded")

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hospes_host::config::{ServerConfig, StdioTransport};
-use hospes_registry::{ArtifactClient, ArtifactError, Package, RegistryType, ResolvedArtifact};
+use hospes_registry::{ArtifactClient, ArtifactError, RegistryPackage, RegistryType, ResolvedArtifact};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -75,7 +75,7 @@ pub(super) async fn check(server: &ServerConfig, stdio: &StdioTransport, chain: 
     false
 }
 
-async fn newest(client: &ArtifactClient, package: &Package) -> Option<String> {
+async fn newest(client: &ArtifactClient, package: &RegistryPackage) -> Option<String> {
     let mut any = package.clone();
     any.version = None;
     timeout(INDEX_TIMEOUT, client.resolve(&any)).await.ok()?.ok()?.version
@@ -91,7 +91,7 @@ fn differing<'r>(pinned: &str, resolved: &'r ResolvedArtifact) -> Option<&'r str
 }
 
 /// Returns the package that a command line runs from an index, if it is one of `npx` or `uvx`.
-fn package_of(command: &str, args: &[&str]) -> Option<Package> {
+fn package_of(command: &str, args: &[&str]) -> Option<RegistryPackage> {
     let stem = Path::new(command).file_stem().and_then(OsStr::to_str)?;
     let (kind, spec) = match stem {
         "npx" => ("npm", npx_spec(args)?),
