@@ -28,6 +28,7 @@ enum Means {
 const LINES: &[(&str, Means)] = &[
     // Before the beginning that fits it, too.
     ("hospes upgrade", Means::Runs),
+    ("hospes update", Means::IsParsed("its server is not there; tests/update.rs runs it")),
     ("hospes up", Means::Stays(" --listen 127.0.0.1:0 --console off", "endpoint")),
     ("hospes stdio --profile", Means::IsParsed("its profile is not there; tests/profiles.rs runs it")),
     ("hospes stdio", Means::Runs),
@@ -49,7 +50,6 @@ const LINES: &[(&str, Means)] = &[
     ),
     ("hospes search", Means::IsParsed("it asks a registry on the public network; tests/search.rs runs it")),
     ("hospes add", Means::IsParsed("it starts what others publish; tests/add.rs runs it")),
-    ("hospes update", Means::IsParsed("its server is not there; tests/update.rs runs it")),
     ("hospes remove", Means::IsParsed("its server is not there; tests/add.rs runs it")),
     ("hospes import", Means::Runs),
     (
