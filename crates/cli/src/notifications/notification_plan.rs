@@ -286,6 +286,6 @@ pub(super) mod tests {
         assert!(is_shown(&plan.next(at(0), all)), "of the server");
         let NotificationStep::Show(shown) = plan.next(at(5), all) else { panic!("not shown") };
         assert_eq!(shown.summary, "Hospes: 1 call waits for you");
-        assert_eq!(shown.body, "Cursor: open a URL (mail)\nmail: needs a sign-in");
+        assert_eq!(shown.body, "mail: open a page · secret.example\nmail: needs a sign-in");
     }
 }
