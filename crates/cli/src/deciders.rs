@@ -3,7 +3,8 @@
 
 use hospes_auth::Seed;
 use hospes_console::LocalConsole;
-use hospes_host::deciders::{Decider, DecisionSource, DecisionTokenError, DecisionTokenStore};
+use hospes_host::callers::{ProgramToken, ProgramTokenError, ProgramTokenStore};
+use hospes_host::deciders::{Decider, DecisionSource};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -21,8 +22,8 @@ pub(crate) fn token() -> Option<String> {
 }
 
 /// Returns the decision tokens of this user. `None` without a home folder.
-pub(crate) fn tokens() -> Option<DecisionTokenStore> {
-    paths::decision_tokens().map(DecisionTokenStore::at)
+pub(crate) fn tokens() -> Option<ProgramTokenStore> {
+    paths::decision_tokens().map(ProgramTokenStore::at)
 }
 
 /// Describes the decider of this process for the audit log.
@@ -105,7 +106,7 @@ pub(crate) fn create_token(name: &str, days: u16, output: CliOutput) -> CliResul
 pub(crate) fn list_tokens(output: CliOutput) -> CliResult {
     let all = open_tokens()?.list().map_err(|error| failed(&error))?;
     if output.json {
-        let shown = |token: &hospes_host::deciders::DecisionToken| json!({ "name": token.name, "created": token.created, "expires": token.expires });
+        let shown = |token: &ProgramToken| json!({ "name": token.name, "created": token.created, "expires": token.expires });
         output.value(&all.iter().map(shown).collect::<Vec<_>>());
         return Ok(());
     }
@@ -128,10 +129,10 @@ pub(crate) fn end_token(name: &str, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-fn open_tokens() -> CliResult<DecisionTokenStore> {
+fn open_tokens() -> CliResult<ProgramTokenStore> {
     tokens().ok_or_else(|| CliError::usage("no home folder found in which to store tokens").hint("set HOME"))
 }
 
-fn failed(error: &DecisionTokenError) -> CliError {
+fn failed(error: &ProgramTokenError) -> CliError {
     CliError::usage(crate::exit::error_chain(error))
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use hospes_host::deciders::{DecisionSource, DecisionTokenStore};
+use hospes_host::callers::ProgramTokenStore;
+use hospes_host::deciders::DecisionSource;
 use hospes_host::{ApprovalQueue, Host, HostServers, PinManager, PolicyEnforcer, Sampler};
 use hospes_store::AuditLog;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
@@ -28,7 +29,7 @@ pub struct DeciderSettings {
     /// Source from which decisions are accepted.
     pub from: DecisionSource,
     /// Tokens of programs. Without them no token is valid.
-    pub tokens: Option<DecisionTokenStore>,
+    pub tokens: Option<ProgramTokenStore>,
 }
 
 impl DeciderSettings {
@@ -40,7 +41,7 @@ impl DeciderSettings {
 
     /// Sets the tokens with which programs may decide.
     #[must_use]
-    pub fn with_tokens(mut self, tokens: Option<DecisionTokenStore>) -> Self {
+    pub fn with_tokens(mut self, tokens: Option<ProgramTokenStore>) -> Self {
         self.tokens = tokens;
         self
     }

@@ -237,7 +237,10 @@ fn a_program_and_a_service_are_told_without_arguments() {
             && head.contains("authorization: bearer a-token"),
         "{posted}"
     );
-    assert!(body.ends_with("call · greet of one") && !posted.contains("secret") && !posted.contains("prose"), "{posted}");
+    assert!(
+        body.ends_with("call · greet of one") && !posted.contains("secret") && !posted.contains("prose"),
+        "{posted}"
+    );
     eventually("the program is told", || house.read("told").lines().count() == 3);
     let told = house.read("told");
     let lines: Vec<&str> = told.lines().collect();

@@ -13,8 +13,7 @@ use hyper::body::Incoming;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{CallerLookupError, LocalCaller};
-use crate::deciders::DecisionTokenStore;
+use super::{CallerLookupError, LocalCaller, ProgramTokenStore};
 
 /// Rule that determines which callers are admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub struct CallerMiddleware {
     /// Hash of the token, so that the duration of a comparison reveals nothing about it.
     token: [u8; 32],
     /// Tokens of single applications.
-    applications: Option<DecisionTokenStore>,
+    applications: Option<ProgramTokenStore>,
 }
 
 /// Token that a request shows.
@@ -62,7 +61,7 @@ impl CallerMiddleware {
 
     /// Also admits applications by tokens of their own, until these are revoked.
     #[must_use]
-    pub fn application_tokens(mut self, tokens: DecisionTokenStore) -> Self {
+    pub fn application_tokens(mut self, tokens: ProgramTokenStore) -> Self {
         self.applications = Some(tokens);
         self
     }

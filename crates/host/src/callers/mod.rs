@@ -12,12 +12,14 @@
 mod linux;
 mod middleware;
 mod process;
+mod tokens;
 
 use std::fmt;
 use std::net::SocketAddr;
 
 pub use middleware::{CallerMiddleware, CallerRule};
 pub use process::{ProcessDescription, TerminalName};
+pub use tokens::{MAX_TOKENS, ProgramToken, ProgramTokenError, ProgramTokenStore};
 
 /// First argument with which this program starts a server and stays as the ancestor of all its processes. A process
 /// with such an ancestor is a server of this or another host.

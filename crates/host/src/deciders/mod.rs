@@ -4,10 +4,6 @@
 //! into the state folder, is indistinguishable from the person. These checks keep out programs that only run a command.
 //! They also let the audit log name the source of each decision.
 
-mod tokens;
-
-pub use tokens::{DecisionToken, DecisionTokenError, DecisionTokenStore, MAX_TOKENS};
-
 use crate::callers::{CallerLookupError, LocalCaller};
 pub use crate::config::DecisionSource;
 

@@ -89,7 +89,8 @@ mod tests {
         std::fs::write(&script, "").unwrap();
         let command = format!("command = ['node', '{}', '{path}', '/no/such/folder']", script.display());
         assert_eq!(folders(&command).reachable, [PathBuf::from(path)]);
-        let confined = format!("{command}\n[servers.x.sandbox]\nwrite = ['/srv/out']\nread = ['/srv/in']");
+        let confined =
+            format!("{command}\n[servers.x.sandbox]\nfiles = {{ write = ['/srv/out'], read = ['/srv/in'] }}");
         assert_eq!(folders(&confined).reachable, [PathBuf::from("/srv/out"), PathBuf::from("/srv/in")]);
     }
 

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hospes::transport::http_server::DEFAULT_PATH;
 use hospes_auth::Seed;
+use hospes_host::callers::ProgramTokenStore;
 use hospes_host::config::applications::{ApplicationFile, PlaceScope};
 use hospes_host::config::{AllowedCallers, HostConfig};
-use hospes_host::deciders::DecisionTokenStore;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +130,6 @@ impl EndpointEntry {
 }
 
 /// Returns the tokens of applications. `None` without a home folder.
-pub(crate) fn tokens() -> Option<DecisionTokenStore> {
-    paths::application_tokens().map(DecisionTokenStore::at)
+pub(crate) fn tokens() -> Option<ProgramTokenStore> {
+    paths::application_tokens().map(ProgramTokenStore::at)
 }

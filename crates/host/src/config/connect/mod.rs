@@ -222,6 +222,7 @@ impl ApplicationEntry {
         }
         let mut root = self.parse(file, text).ok()??;
         self.take(&mut root)?;
+        self.take_preamble(file, splice, &mut root);
         self.check(file, Some(&root), &new, false).ok()?;
         Some(new)
     }
@@ -322,6 +323,18 @@ impl ApplicationEntry {
                 Some(items.remove(index))
             }
             _ => None,
+        }
+    }
+
+    /// Removes from a document what a new file begins with, if that was inserted together with the entry.
+    fn take_preamble(&self, file: &Path, splice: &EntrySplice, root: &mut ConfigNode) {
+        let preamble = self.shape.preamble;
+        if preamble.is_empty() || !splice.inserted.replace("\r\n", "\n").contains(preamble) {
+            return;
+        }
+        let Ok(Some(begin)) = self.parse(file, preamble) else { return };
+        if let (ConfigValue::Object(begin), ConfigValue::Object(entries)) = (&begin.value, &mut root.value) {
+            entries.retain(|entry| !begin.iter().any(|one| one.key == entry.key));
         }
     }
 

@@ -15,11 +15,11 @@ const MAX_FILE: u64 = 64 * 1024;
 /// Minimum length of a secret, in characters.
 const MIN_SECRET: usize = 20;
 
-/// A token with which a program may decide in the person's place, without its secret.
+/// A token of a program of the user, without its secret: it may decide in the place of the person, or use the endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct DecisionToken {
+pub struct ProgramToken {
     /// The name that the person gave it.
     pub name: String,
     /// Time of creation.
@@ -33,7 +33,7 @@ pub struct DecisionToken {
 /// Error of creating or finding a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecisionTokenError {
+pub enum ProgramTokenError {
     /// The name is no name.
     #[error("invalid token name: use 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`")]
     Name,
@@ -62,11 +62,11 @@ pub enum DecisionTokenError {
 /// Tokens of programs, by name, in a file of the state folder. A host that runs reads it at each use. There are two such
 /// files: of programs that may decide, and of applications that may use the endpoint.
 #[derive(Clone, Debug)]
-pub struct DecisionTokenStore {
+pub struct ProgramTokenStore {
     file: PathBuf,
 }
 
-impl DecisionTokenStore {
+impl ProgramTokenStore {
     /// Creates a store of the tokens in this file, which need not exist.
     #[must_use]
     pub fn at(file: impl AsRef<Path>) -> Self {
@@ -77,7 +77,7 @@ impl DecisionTokenStore {
     ///
     /// # Errors
     /// If the file cannot be read or is malformed.
-    pub fn list(&self) -> Result<Vec<DecisionToken>, DecisionTokenError> {
+    pub fn list(&self) -> Result<Vec<ProgramToken>, ProgramTokenError> {
         let file = match fs::File::open(&self.file) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -97,25 +97,25 @@ impl DecisionTokenStore {
         name: &str,
         secret: &str,
         expires: Timestamp,
-    ) -> Result<DecisionToken, DecisionTokenError> {
+    ) -> Result<ProgramToken, ProgramTokenError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
-            return Err(DecisionTokenError::Name);
+            return Err(ProgramTokenError::Name);
         }
         // The file holds a hash without salt, which protects only what cannot be guessed.
         if secret.len() < MIN_SECRET {
-            return Err(DecisionTokenError::Short);
+            return Err(ProgramTokenError::Short);
         }
         let now = Timestamp::now();
         let mut tokens = self.list()?;
         tokens.retain(|token| token.expires > now);
         if tokens.iter().any(|token| token.name == name) {
-            return Err(DecisionTokenError::Taken(name.to_owned()));
+            return Err(ProgramTokenError::Taken(name.to_owned()));
         }
         if tokens.len() >= MAX_TOKENS {
-            return Err(DecisionTokenError::TooMany);
+            return Err(ProgramTokenError::TooMany);
         }
-        let token = DecisionToken { name: name.to_owned(), created: now, expires, sha256: hash(secret) };
+        let token = ProgramToken { name: name.to_owned(), created: now, expires, sha256: hash(secret) };
         tokens.push(token.clone());
         self.write(&tokens)?;
         Ok(token)
@@ -125,12 +125,12 @@ impl DecisionTokenStore {
     ///
     /// # Errors
     /// There is no token of that name, or the file cannot be written.
-    pub fn end(&self, name: &str) -> Result<(), DecisionTokenError> {
+    pub fn end(&self, name: &str) -> Result<(), ProgramTokenError> {
         let mut tokens = self.list()?;
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
         if tokens.len() == before {
-            return Err(DecisionTokenError::Missing(name.to_owned()));
+            return Err(ProgramTokenError::Missing(name.to_owned()));
         }
         self.write(&tokens)
     }
@@ -146,7 +146,7 @@ impl DecisionTokenStore {
         tokens.find(|token| token.sha256 == hash && token.expires > now).map(|token| token.name)
     }
 
-    fn write(&self, tokens: &[DecisionToken]) -> Result<(), DecisionTokenError> {
+    fn write(&self, tokens: &[ProgramToken]) -> Result<(), ProgramTokenError> {
         let text = serde_json::to_vec_pretty(tokens).map_err(|error| self.failed(error.into()))?;
         let written = || {
             let folder = self.file.parent().unwrap_or_else(|| Path::new("."));
@@ -169,8 +169,8 @@ impl DecisionTokenStore {
         written().map_err(|error| self.failed(error))
     }
 
-    fn failed(&self, source: io::Error) -> DecisionTokenError {
-        DecisionTokenError::File { file: self.file.clone(), source }
+    fn failed(&self, source: io::Error) -> ProgramTokenError {
+        ProgramTokenError::File { file: self.file.clone(), source }
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_token_holds_until_it_is_ended_or_its_time_is_over() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = DecisionTokenStore::at(folder.path().join("state/tokens.json"));
+        let tokens = ProgramTokenStore::at(folder.path().join("state/tokens.json"));
         assert_eq!(tokens.list().unwrap(), []);
         assert_eq!(tokens.name_of(SECRET), None);
         let later = Timestamp::now() + 1.hour();
@@ -199,10 +199,10 @@ mod tests {
         assert_eq!(tokens.name_of(&SECRET[1..]), None);
         let kept = fs::read_to_string(folder.path().join("state/tokens.json")).unwrap();
         assert!(!kept.contains(SECRET), "the secret is not kept");
-        assert!(matches!(tokens.add("ci", SECRET, later), Err(DecisionTokenError::Taken(_))));
+        assert!(matches!(tokens.add("ci", SECRET, later), Err(ProgramTokenError::Taken(_))));
         tokens.end("ci").unwrap();
         assert_eq!(tokens.name_of(SECRET), None);
-        assert!(matches!(tokens.end("ci"), Err(DecisionTokenError::Missing(_))));
+        assert!(matches!(tokens.end("ci"), Err(ProgramTokenError::Missing(_))));
         tokens.add("old", SECRET, Timestamp::now() - 1.second()).unwrap();
         assert_eq!(tokens.name_of(SECRET), None, "its time is over");
         tokens.add("old", SECRET, later).unwrap();
@@ -211,16 +211,16 @@ mod tests {
     #[test]
     fn names_and_numbers_are_bounded() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = DecisionTokenStore::at(folder.path().join("tokens.json"));
+        let tokens = ProgramTokenStore::at(folder.path().join("tokens.json"));
         let later = Timestamp::now() + 1.hour();
         for bad in ["", "a b", "x\u{202e}", &"x".repeat(41)] {
-            assert!(matches!(tokens.add(bad, SECRET, later), Err(DecisionTokenError::Name)), "{bad}");
+            assert!(matches!(tokens.add(bad, SECRET, later), Err(ProgramTokenError::Name)), "{bad}");
         }
-        assert!(matches!(tokens.add("short", "1234", later), Err(DecisionTokenError::Short)));
+        assert!(matches!(tokens.add("short", "1234", later), Err(ProgramTokenError::Short)));
         for number in 0..MAX_TOKENS {
             tokens.add(&format!("t{number}"), &format!("{SECRET}{number}"), later).unwrap();
         }
-        assert!(matches!(tokens.add("more", SECRET, later), Err(DecisionTokenError::TooMany)));
+        assert!(matches!(tokens.add("more", SECRET, later), Err(ProgramTokenError::TooMany)));
         fs::write(folder.path().join("tokens.json"), "nonsense").unwrap();
         assert_eq!(tokens.name_of(SECRET), None, "what cannot be read lets nobody decide");
     }
