@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::ConfigLoader;
 use super::applications::{Application, ApplicationFile, PlaceScope};
 use super::error::{ConfigError, ConfigSource};
-use super::model::{ConfigInput, HostConfig, ServerConfig, ServerTransport};
+use super::model::{ConfigInput, HostConfig, ServerConfig};
 use super::secret::{ExpandedText, Secret, ServerUrl, has_key_prefix, is_secret_name};
+use super::server_transport::ServerTransport;
 use super::text_parts::{TextPart, join_parts, text_parts};
 
 /// Maximum size of the value of a secret, in bytes.

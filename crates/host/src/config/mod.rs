@@ -11,6 +11,7 @@ mod document;
 mod error;
 mod expand;
 pub mod export;
+mod export_value;
 mod foreign;
 pub mod import;
 mod keys;
@@ -31,10 +32,13 @@ mod restart;
 mod sandbox;
 mod secret;
 mod server;
+mod server_transport;
 mod settings;
+mod stdio_entry;
 mod table;
 mod text_file;
 mod text_parts;
+mod tool_filter;
 mod yaml;
 
 #[cfg(test)]
@@ -49,12 +53,11 @@ pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingP
 pub use expand::{MAX_SECRET_NAME, is_secret_reference};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
+pub(crate) use model::server_label;
 pub use model::{
-    AccountChoice, AllowedCallers, BuiltinTransport, ConfigInput, ConsoleConfig, EraChoice, HostConfig,
-    HttpFlavour, HttpTransport, PackageOrigin, ParseTargetError, PreregisteredClient, RejectedServer,
-    SandboxConfig, ServerConfig, ServerTimeouts, ServerTransport, SkippedServer, StdioTransport, ToolFilter,
+    AllowedCallers, ConfigInput, ConsoleConfig, EraChoice, HostConfig, PackageOrigin, RejectedServer,
+    ServerConfig, ServerTimeouts, SkippedServer,
 };
-pub(crate) use model::{is_exposed, is_loopback, server_label};
 pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
@@ -72,6 +75,11 @@ pub use restart::{
 };
 pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url};
 pub use server::MAX_SERVER_NAME;
+pub use server_transport::{
+    AccountChoice, BuiltinTransport, HttpFlavour, HttpTransport, ParseTargetError, PreregisteredClient,
+    SandboxConfig, ServerTransport, StdioTransport,
+};
+pub(crate) use server_transport::{is_exposed, is_loopback};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_PAGE_SIZE,
@@ -79,3 +87,4 @@ pub use settings::{
 };
 pub use text_file::MAX_FILE;
 pub use text_parts::{TextPart, join_parts, text_parts};
+pub use tool_filter::ToolFilter;

@@ -78,8 +78,9 @@ fn webhook(
     let field = table.field(entry);
     let text = table.expanded(&entry.node, &field, scope, report)?;
     // The text names applications and files, and the token opens the topic.
-    let is_usable =
-        |url: &Url| url.scheme() == "https" || super::model::is_loopback(url) && url.scheme() == "http";
+    let is_usable = |url: &Url| {
+        url.scheme() == "https" || super::server_transport::is_loopback(url) && url.scheme() == "http"
+    };
     match Url::parse(text.reveal()).ok().filter(is_usable) {
         Some(url) => {
             let url = ServerUrl::expanded(text.written().to_owned(), url);

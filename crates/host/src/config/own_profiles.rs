@@ -6,9 +6,10 @@ use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::ConfigLoader;
-use super::model::{HostConfig, ServerConfig, ToolFilter};
+use super::model::{HostConfig, ServerConfig};
 use super::own_file::{OwnDocument, OwnFileError};
 use super::profiles::{ProfileConfig, is_profile_name};
+use super::tool_filter::ToolFilter;
 
 /// Returns the text of Hospes' own file with this profile: a new one at the end, or in place of the one of its name. Keys
 /// that do not change keep their text, and its secrets stay as they are.

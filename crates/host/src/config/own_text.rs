@@ -7,8 +7,9 @@ use std::time::Duration;
 use hospes_sandbox::{SandboxKind, SandboxNetwork};
 
 use super::expand::escape_references;
-use super::model::{AccountChoice, EraChoice, HttpFlavour, SandboxConfig, ServerConfig, ServerTransport};
+use super::model::{EraChoice, ServerConfig};
 use super::secret::ExpandedText;
+use super::server_transport::{AccountChoice, HttpFlavour, SandboxConfig, ServerTransport};
 
 /// Writes a server as a table of Hospes' own format, with `\n` as line break. The configuration must have been loaded
 /// with [references kept](super::ConfigLoader::keep_references), so that no value of a variable is written.

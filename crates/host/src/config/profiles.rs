@@ -6,9 +6,9 @@ use super::document::{ConfigEntry, ConfigNode};
 use super::error::{ConfigError, ConfigSource, SettingPath};
 use super::expand::is_secret_reference;
 use super::keys;
-use super::model::ToolFilter;
 use super::nearest::hint;
 use super::table::{ConfigReport, SettingsTable};
+use super::tool_filter::ToolFilter;
 
 /// The longest name of a profile, in bytes.
 pub const MAX_PROFILE_NAME: usize = 32;

@@ -5,10 +5,10 @@ use url::Url;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
 use super::expand::ConfigDialect;
-use super::model::{AccountChoice, HttpFlavour, HttpTransport, PreregisteredClient};
 use super::nearest::hint;
 use super::secret::{ExpandedText, Secret, ServerUrl};
 use super::server::ServerEntryReader;
+use super::server_transport::{AccountChoice, HttpFlavour, HttpTransport, PreregisteredClient};
 
 impl ServerEntryReader<'_, '_, '_> {
     pub(super) fn http(&mut self, entry: &ConfigEntry, flavour: HttpFlavour) -> Option<HttpTransport> {

@@ -7,9 +7,9 @@ use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork};
 use super::command_line::is_env_name;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::keys;
-use super::model::SandboxConfig;
 use super::nearest::hint;
 use super::server::ServerEntryReader;
+use super::server_transport::SandboxConfig;
 use super::table::SettingsTable;
 
 impl ServerEntryReader<'_, '_, '_> {

@@ -3,7 +3,7 @@
 use jsonc_parser::{CollectOptions, ast, parse_to_ast};
 
 use super::super::document::JSON_OPTIONS;
-use super::super::export::{Value, quoted};
+use super::super::export_value::{Value, quoted};
 use super::{ENTRY_NAME, EntrySplice, indentation, line_break, nested};
 
 /// Indentation of a new object if the file shows none.

@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::applications::{Application, EntryShape, FileFormat, RequiredValue, ServerListing};
 use super::document::{self, ConfigFormat, ConfigNode, ConfigValue, EMPTY_DOCUMENT};
 use super::error::ConfigError;
-use super::export::{Members, Value, command_members, toml_text, with_name};
+use super::export::{command_members, with_name};
+use super::export_value::{Members, Value, toml_text};
 
 /// Name of the entry.
 pub const ENTRY_NAME: &str = "hospes";

@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::super::export::{Value, toml_text};
+use super::super::export_value::{Value, toml_text};
 use super::{ENTRY_NAME, EntrySplice, line_break, nested};
 
 /// Finds the insertion of an entry into the table of servers, which is below the top of the file.

@@ -3,7 +3,7 @@
 
 use super::super::applications::{EntryShape, ServerListing};
 use super::super::document::{ConfigNode, ConfigValue};
-use super::super::export::Value;
+use super::super::export_value::Value;
 use super::json::one_line;
 use super::{ENTRY_NAME, EntrySplice, line_break, nested};
 

@@ -1,0 +1,138 @@
+//! Values of exported files, and the formats in which they are written.
+
+use std::fmt::Write as _;
+
+use super::own_text;
+
+/// Members of an object, in their order.
+pub(super) type Members = Vec<(String, Value)>;
+
+/// A value of a file.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    Boolean(bool),
+    List(Vec<Self>),
+    Object(Members),
+}
+
+impl Value {
+    pub(super) fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    pub(super) fn texts(texts: &[String]) -> Self {
+        Self::List(texts.iter().map(|text| Self::text(text)).collect())
+    }
+
+    pub(super) fn json(&self, depth: usize) -> String {
+        let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
+        let block = |open: char, items: Vec<String>, close: char| {
+            format!("{open}\n{inner}{}\n{outer}{close}", items.join(&format!(",\n{inner}")))
+        };
+        match self {
+            Self::List(items) if items.iter().all(|item| matches!(item, Self::Text(_))) => {
+                let items: Vec<String> = items.iter().map(|item| item.json(0)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Self::List(items) => block('[', items.iter().map(|item| item.json(depth + 1)).collect(), ']'),
+            Self::Object(members) if members.is_empty() => "{}".to_owned(),
+            Self::Object(members) => {
+                let members =
+                    members.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.json(depth + 1)));
+                block('{', members.collect(), '}')
+            }
+            Self::Text(text) => quoted(text),
+            Self::Boolean(value) => value.to_string(),
+        }
+    }
+
+    /// Writes YAML. Strings are written as in JSON, which YAML reads in the same way.
+    pub(super) fn yaml(&self, depth: usize) -> String {
+        let indent = "  ".repeat(depth);
+        let mut text = String::new();
+        match self {
+            Self::Object(members) => {
+                for (key, value) in members {
+                    let key = if own_text::is_bare(key) { key.clone() } else { quoted(key) };
+                    let _ = match value {
+                        Self::Object(inner) if !inner.is_empty() => {
+                            write!(text, "{indent}{key}:\n{}", value.yaml(depth + 1))
+                        }
+                        Self::List(items) if items.iter().any(|item| matches!(item, Self::Object(_))) => {
+                            write!(text, "{indent}{key}:\n{}", value.yaml(depth + 1))
+                        }
+                        _ => writeln!(text, "{indent}{key}: {}", value.json(0)),
+                    };
+                }
+            }
+            Self::List(items) => {
+                for item in items {
+                    // The first line of the item begins after the dash.
+                    let item = item.yaml(depth + 1);
+                    let _ = write!(text, "{indent}- {}", item.trim_start());
+                }
+            }
+            other => text.push_str(&other.json(0)),
+        }
+        text
+    }
+
+    pub(super) fn toml(&self) -> String {
+        match self {
+            Self::Text(text) => own_text::string(text),
+            Self::Boolean(value) => value.to_string(),
+            Self::List(items) => {
+                format!("[{}]", items.iter().map(Self::toml).collect::<Vec<_>>().join(", "))
+            }
+            Self::Object(members) => {
+                let members =
+                    members.iter().map(|(key, value)| format!("{} = {}", own_text::key(key), value.toml()));
+                format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// Writes each server as a table of its own.
+pub(super) fn toml_text(root: &Value, path: &[&str]) -> String {
+    let mut servers = root;
+    for key in path {
+        let Value::Object(members) = servers else { return String::new() };
+        let Some((_, value)) = members.iter().find(|(name, _)| name == key) else { return String::new() };
+        servers = value;
+    }
+    let Value::Object(servers) = servers else { return String::new() };
+    let tables = servers.iter().map(|(name, entry)| {
+        let mut table = format!("[{}.{}]\n", path.join("."), own_text::key(name));
+        if let Value::Object(members) = entry {
+            for (key, value) in members {
+                let _ = writeln!(table, "{} = {}", own_text::key(key), value.toml());
+            }
+        }
+        table
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// Writes a string of JSON, with hidden characters escaped.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter.is_control() || hospes_policy::is_hidden(letter) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(quoted, "\\u{unit:04x}");
+                }
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
