@@ -1,6 +1,8 @@
 //! `cargo xtask test`: everything, in one go.
 
-use anyhow::{Result, bail};
+use std::env;
+
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 
 use crate::official::official_schema;
@@ -109,10 +111,19 @@ fn rust(report: &mut PartReport) {
             Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         }
     });
+    // Else the tests that install packages of PyPI are skipped, and with CI=true they fail.
+    let mut variables = Vec::new();
+    report.part("uv", || match tools::PythonTools::packaging().and_then(|tools| path_with(&tools)) {
+        Ok(path) => {
+            variables.push(("PATH", path));
+            PartOutcome::Passed("installed".to_owned())
+        }
+        Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
+    });
     report.part("rust tests", || {
         if tools::is_installed("cargo-nextest") {
             let profile = if paths::is_ci() { "ci" } else { "default" };
-            return cargo::run(&["nextest", "run", "--workspace", "--profile", profile]);
+            return cargo::run_with(&["nextest", "run", "--workspace", "--profile", profile], &variables);
         }
         let version = ToolVersions::read().ok().and_then(|pins| pins.cargo.get("cargo-nextest").cloned());
         let version = version.unwrap_or_default();
@@ -120,8 +131,19 @@ fn rust(report: &mut PartReport) {
             "cargo-nextest is not installed; using `cargo test`, which runs the same tests less in parallel"
         );
         say!("(to have it: cargo install --locked cargo-nextest@{version})");
-        cargo::run(&["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--quiet"])
+        cargo::run_with(
+            &["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--quiet"],
+            &variables,
+        )
     });
+}
+
+/// Returns `PATH` with the programs of Python packages, after those of the system.
+fn path_with(tools: &tools::PythonTools) -> Result<String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain([tools.packages().join("bin")]);
+    let joined = env::join_paths(folders).context("joining PATH")?;
+    joined.into_string().map_err(|_| anyhow!("PATH is not valid UTF-8"))
 }
 
 fn docs(report: &mut PartReport) {

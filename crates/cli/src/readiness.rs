@@ -27,14 +27,13 @@ fn send(_state: &str) {}
 
 #[cfg(unix)]
 fn send_to(address: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
-    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::net::UnixDatagram;
 
     let socket = UnixDatagram::unbound()?;
     // A full queue of the manager must not stop the host.
     socket.set_nonblocking(true)?;
     #[cfg(target_os = "linux")]
-    if let Some(name) = address.as_bytes().strip_prefix(b"@") {
+    if let Some(name) = std::os::unix::ffi::OsStrExt::as_bytes(address).strip_prefix(b"@") {
         use std::os::linux::net::SocketAddrExt as _;
         let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
         return socket.send_to_addr(state.as_bytes(), &address).map(drop);

@@ -5,12 +5,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use hospes_host::server::ServerFolders;
-use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
+
+use crate::platform;
 
 /// Maximum size of a file that is shown, in bytes.
 const MAX_FILE: u64 = 256 << 10;
@@ -64,7 +64,7 @@ impl FileReader {
             if self.is_private(&folder.join(&below)) {
                 return FileOnDisk::unreadable("it is in a folder that is never shown");
             }
-            match open_below(&folder, &below).and_then(|file| self.read_opened(file)) {
+            match platform::open_below(&folder, &below).and_then(|file| self.read_opened(file)) {
                 Ok(found) => return found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return FileOnDisk::unreadable(describe(&error)),
@@ -117,44 +117,19 @@ impl FileReader {
     }
 }
 
-/// Opens a file below a folder without leaving it, and without waiting for a pipe.
-fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
-    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened: OwnedFd = open_beneath(folder, below, flags)?;
-    Ok(File::from(opened))
-}
-
-#[cfg(target_os = "linux")]
-fn open_beneath(folder: &Path, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    use rustix::fs::ResolveFlags;
-    // The kernel follows the path, so that nobody exchanges a part of it in between.
-    let root = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(root, below, flags, Mode::empty(), resolve)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_beneath(folder: &Path, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let real = fs::canonicalize(folder.join(below))?;
-    if !real.starts_with(folder) {
-        return Err(io::Error::from(rustix::io::Errno::XDEV));
-    }
-    Ok(rustix::fs::open(&real, flags | OFlags::NOFOLLOW, Mode::empty())?)
-}
-
 fn describe(error: &io::Error) -> String {
-    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-        Some(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => {
-            "a link leads out of the folders of this server".to_owned()
-        }
-        _ => error.to_string(),
+    match platform::leads_out(error) {
+        true => "a link leads out of the folders of this server".to_owned(),
+        false => error.to_string(),
     }
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
+
+    use rustix::fs::Mode;
 
     use super::*;
 

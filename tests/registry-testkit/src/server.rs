@@ -383,15 +383,23 @@ fn npm(base: &str, path: &[&str], has_other_archives: bool) -> TestResponse {
                 None => not_found("File"),
             }
         }
-        ["loopback-clock", version] => match npm_document(&registry)["versions"].get(*version) {
-            Some(document) => json_response(200, document),
-            None => not_found("Version"),
-        },
+        ["loopback-clock", version] => {
+            let package = npm_document(&registry);
+            let version =
+                package["dist-tags"].get(*version).and_then(|tagged| tagged.as_str()).unwrap_or(version);
+            match package["versions"].get(version) {
+                Some(document) => json_response(200, document),
+                None => not_found("Version"),
+            }
+        }
         _ => not_found("Package"),
     }
 }
 
 fn pypi(base: &str, path: &[&str]) -> TestResponse {
+    if path == ["pypi", "loopback-clock", "json"] {
+        return pypi(base, &["pypi", "loopback-clock", CLOCK_VERSIONS[1], "json"]);
+    }
     let file_url = |version: &str| format!("{base}/pypi/files/{}", wheel_name(version));
     match path {
         ["simple", "loopback-clock", ""] | ["simple", "loopback-clock"] => {

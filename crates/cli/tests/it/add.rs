@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hospes_registry_testkit::RegistryServer;
+use hospes_registry_testkit::{CLOCK_VERSIONS, RegistryServer};
 use serde_json::{Value, json};
 
 use crate::support::terminal::Terminal;
@@ -146,6 +146,20 @@ fn an_exchanged_package_is_refused() {
     assert!(refused.stderr.contains("EINTEGRITY"), "{refused:?}");
     assert_eq!(house.config(), "");
     assert!(folders(&house.house.path("data/hospes/packages/clock-npm")).is_empty());
+}
+
+/// A package without a version is its newest, and the entry names that version.
+#[test]
+fn a_package_without_a_version_is_the_newest() {
+    let house = AddHouse::new();
+    for package in ["npm:loopback-clock", "npm:loopback-clock@latest", "pypi:loopback-clock"] {
+        let shown = house.run(&["add", package, "--dry-run", "--no-install"]);
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        assert!(shown.stdout.contains(CLOCK_VERSIONS[1]), "{shown:?}");
+    }
+    let unknown = house.run(&["add", "npm:loopback-nothing", "--dry-run"]);
+    assert_eq!(unknown.code, Some(4), "{unknown:?}");
+    assert!(unknown.stderr.contains("the package `loopback-nothing` was not found"), "{unknown:?}");
 }
 
 /// What an interrupted installation left does not disturb the next one.

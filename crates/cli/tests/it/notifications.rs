@@ -206,7 +206,7 @@ fn a_program_and_a_service_are_told_without_arguments() {
             let mut stream = stream;
             let mut request = Vec::new();
             // The body is one line of at most some hundred bytes; its length is in the head.
-            while !String::from_utf8_lossy(&request).contains("(one)") {
+            while !String::from_utf8_lossy(&request).contains("of one") {
                 let mut part = [0; 4096];
                 match stream.read(&mut part) {
                     Ok(count @ 1..) => request.extend(&part[..count]),

@@ -19,6 +19,8 @@ pub(super) enum AddSource {
     Url(String),
     /// A package, as an entry like those of the registry.
     Package(Box<ServerEntry>),
+    /// A package without a version: the newest is meant.
+    NewestPackage { kind: RegistryType, identifier: String },
     /// Bundle in a file.
     Bundle(PathBuf),
     /// Command line.
@@ -26,12 +28,14 @@ pub(super) enum AddSource {
 }
 
 /// Prefixes of packages, with the kind that the registry uses.
-const PREFIXES: [(&str, RegistryType); 5] = [
+const PREFIXES: [(&str, RegistryType); 7] = [
     ("npm:", RegistryType::Npm),
     ("pypi:", RegistryType::Pypi),
     ("oci:", RegistryType::Oci),
     ("docker:", RegistryType::Oci),
     ("nuget:", RegistryType::Nuget),
+    ("cargo:", RegistryType::Cargo),
+    ("go:", RegistryType::Go),
 ];
 
 impl AddSource {
@@ -100,47 +104,51 @@ impl AddSource {
         Ok(Self::Package(Box::new(entry)))
     }
 
-    /// Makes an entry of a package, so that packages are planned, shown and asked about in one way.
+    /// Splits the text of a package into its name and its version.
     fn package(kind: &RegistryType, package: &str) -> CliResult<Self> {
         let (identifier, version) = match kind {
+            // The tag or digest of an image belongs to its name.
+            RegistryType::Oci => return package_entry(kind, package, None).map(Self::Package),
+            RegistryType::Pypi => {
+                package.split_once("==").map_or((package, None), |(name, version)| (name, Some(version)))
+            }
             // An `@` at the beginning belongs to the scope.
-            RegistryType::Npm => match package.rfind('@').filter(|at| *at > 0) {
+            _ => match package.rfind('@').filter(|at| *at > 0) {
                 Some(at) => (&package[..at], Some(&package[at + 1..])),
                 None => (package, None),
             },
-            RegistryType::Pypi => match package.split_once("==") {
-                Some((name, version)) => (name, Some(version)),
-                None => (package, None),
-            },
-            RegistryType::Nuget => match package.split_once('@') {
-                Some((name, version)) => (name, Some(version)),
-                None => (package, None),
-            },
-            _ => (package, None),
         };
-        let last = identifier.rsplit('/').next().unwrap_or(identifier);
-        let last: String = last
-            .chars()
-            .map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' })
-            .collect();
-        if version.is_none() && !matches!(kind, RegistryType::Oci) {
-            return Err(CliError::usage(format!("`{}` names no version", printable(package)))
-                .hint("an exact version is what is started every time: npm:NAME@1.2.3 or pypi:NAME==1.2.3"));
+        match version.filter(|version| *version != "latest") {
+            Some(version) => package_entry(kind, identifier, Some(version)).map(Self::Package),
+            None => Ok(Self::NewestPackage { kind: kind.clone(), identifier: identifier.to_owned() }),
         }
-        let entry = json!({
-            "name": format!("package/{}", last.trim_matches(['.', '-', '_'])),
-            "description": format!("Package {identifier}"),
-            "version": version.unwrap_or("1"),
-            "packages": [{
-                "registryType": kind,
-                "identifier": identifier,
-                "version": version,
-                "transport": { "type": "stdio" },
-            }],
-        });
-        let wrong = |error: &dyn std::error::Error| {
-            CliError::usage(format!("`{}` is not a package", printable(package))).with_cause(error)
-        };
-        Ok(Self::Package(Box::new(ServerEntry::from_value(entry).map_err(|error| wrong(&error))?)))
     }
+}
+
+/// Makes an entry of a package, so that packages are planned, shown and asked about in one way.
+pub(super) fn package_entry(
+    kind: &RegistryType,
+    identifier: &str,
+    version: Option<&str>,
+) -> CliResult<Box<ServerEntry>> {
+    let last = identifier.rsplit('/').next().unwrap_or(identifier);
+    let last: String = last
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' })
+        .collect();
+    let entry = json!({
+        "name": format!("package/{}", last.trim_matches(['.', '-', '_'])),
+        "description": format!("Package {identifier}"),
+        "version": version.unwrap_or("1"),
+        "packages": [{
+            "registryType": kind,
+            "identifier": identifier,
+            "version": version,
+            "transport": { "type": "stdio" },
+        }],
+    });
+    let entry = ServerEntry::from_value(entry).map_err(|error| {
+        CliError::usage(format!("`{}` is not a package", printable(identifier))).with_cause(&error)
+    })?;
+    Ok(Box::new(entry))
 }
