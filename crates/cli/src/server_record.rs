@@ -13,7 +13,7 @@ use crate::paths;
 /// Maximum size of a record, in bytes: two entries of a registry, and their answers.
 const MAX_RECORD: u64 = 4 * 1024 * 1024;
 
-/// How a server of the registry is planned: its entry, and the answers of the person.
+/// Data from which a server of the registry is planned: its entry, and the answers of the person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LaunchRecipe {

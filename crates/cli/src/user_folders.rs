@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hospes_host::config::applications::SystemKind;
 
-/// What a folder is for.
+/// Purpose of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FolderKind {
     /// Configuration, rules, and keys.
@@ -14,7 +14,7 @@ pub(crate) enum FolderKind {
     State,
     /// Unpacked bundles.
     Data,
-    /// What can be fetched again.
+    /// Data that can be fetched again.
     Cache,
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum ArgumentRule {
     /// One of these texts, none of which has characters of a pattern.
     #[serde(rename = "one_of")]
     OneOf(Vec<String>),
-    /// Whether the argument is given at all.
+    /// True if the argument must be given, false if it must be absent.
     Present(bool),
 }
 

@@ -12,7 +12,7 @@ impl TestBrowser {
     /// Sets the color scheme that the page is told the person prefers: `light` or `dark`.
     ///
     /// # Panics
-    /// When the browser cannot.
+    /// If the browser cannot.
     pub async fn set_color_scheme(&self, scheme: &str) {
         let feature = serde_json::json!({ "name": "prefers-color-scheme", "value": scheme });
         self.devtools("Emulation.setEmulatedMedia", serde_json::json!({ "features": [feature] })).await;
@@ -21,7 +21,7 @@ impl TestBrowser {
     /// Returns the serious and critical findings of axe-core on the page. `None` if the environment names no axe-core.
     ///
     /// # Panics
-    /// When it cannot be read or fails.
+    /// If it cannot be read or fails.
     pub async fn find_accessibility_problems(&self) -> Option<Vec<String>> {
         let file = crate::program_from_env("HOSPES_AXE")?;
         if self.run("return typeof axe === 'undefined'").await == true {

@@ -16,7 +16,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use self::before::{BeforeUpdate, known_answers};
-use self::check::{Availability, UpdateCandidate};
+use self::check::{UpdateAvailability, UpdateCandidate};
 use self::merge::MergedServer;
 use self::page::UpdatePage;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
@@ -92,10 +92,10 @@ async fn update(
     let found = candidate.look_up(args.version.as_deref()).await?;
     drop(bar);
     match found {
-        Availability::Available(entry) => {
+        UpdateAvailability::Available(entry) => {
             Box::pin(Update { candidate, entry: *entry, args, output }.run(ending)).await
         }
-        Availability::Current { latest } => {
+        UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
             match output.json {
                 true => output.value(&json!({ "server": name, "version": version, "updated": false })),

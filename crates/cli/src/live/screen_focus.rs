@@ -1,4 +1,4 @@
-//! Whether the terminal of the screen has the focus, as far as it says so.
+//! Focus of the terminal of the screen, as far as it reports it.
 
 use std::time::{Duration, Instant};
 

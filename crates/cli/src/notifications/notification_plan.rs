@@ -32,7 +32,7 @@ pub(super) enum NotificationStep {
     Nothing,
 }
 
-/// What there is to tell, and whether the person is looking.
+/// Facts that may be told, and whether the person is looking.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotificationInput<'a> {
     pub(super) pending: &'a [Approval],

@@ -162,7 +162,7 @@ fn a_package_without_a_version_is_the_newest() {
     assert!(unknown.stderr.contains("the package `loopback-nothing` was not found"), "{unknown:?}");
 }
 
-/// What an interrupted installation left does not disturb the next one.
+/// Remains of an interrupted installation do not disturb the next one.
 #[test]
 fn an_incomplete_folder_is_installed_anew() {
     if installed("npm").is_none() {
@@ -325,7 +325,7 @@ fn the_registry_of_the_configuration_is_used() {
     assert_eq!(other.code, Some(4), "{other:?}");
 }
 
-/// What the card of a server says is shown as its claims.
+/// Statements of a server card are shown as claims of the server.
 #[test]
 fn the_card_of_a_url_is_shown_as_a_claim() {
     let house = AddHouse::new();

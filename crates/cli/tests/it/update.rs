@@ -127,7 +127,7 @@ fn an_update_without_a_yes_changes_nothing() {
     assert!(none.code == Some(1) && none.stderr.contains("no version"), "{none:?}");
 }
 
-/// What a person changed in the entry stays, with its comments. A new required value is asked for.
+/// Changes of a person in the entry stay, with its comments. A new required value is asked for.
 #[test]
 fn own_changes_stay_and_new_values_are_asked_for() {
     let Some(house) = UpdateHouse::new() else { return };

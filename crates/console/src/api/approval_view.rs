@@ -51,7 +51,7 @@ pub(super) async fn file(State(console): State<Console>, Path(id): Path<String>)
     Ok(Json(read.unwrap_or_else(|_| FileOnDisk::unreadable("reading it failed"))))
 }
 
-/// What earlier calls and the configuration say about a call, as sentences.
+/// Sentences about a call, from earlier calls and the configuration.
 #[derive(Default, Serialize)]
 pub(super) struct SignsResponse {
     signs: Vec<String>,

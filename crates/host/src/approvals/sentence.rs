@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(named.render_notice(str::to_owned), "call · frobnicate of files");
     }
 
-    /// What an application and a server choose cannot hide, and a part is never longer than the viewer wants.
+    /// Text that an application and a server choose cannot hide, and a part is never longer than the viewer wants.
     #[test]
     fn parts_of_others_are_shown_as_the_viewer_says() {
         let call = call("x\u{202e}", &json!({ "verb": "Delete", "targets": ["/a\u{200b}b"] }), &json!({}));

@@ -11,7 +11,7 @@ use crate::error::RegistryError;
 pub struct RegistryAnswer<T> {
     /// The answer itself.
     pub value: T,
-    /// Where it comes from.
+    /// Its source.
     pub source: AnswerSource,
     /// Time since the registry said so.
     pub age: Duration,
@@ -19,7 +19,7 @@ pub struct RegistryAnswer<T> {
     pub offline: Option<RegistryError>,
 }
 
-/// Where an answer comes from.
+/// Source of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnswerSource {
@@ -39,7 +39,7 @@ pub struct SearchResults {
     pub total: usize,
 }
 
-/// How much of the list is read.
+/// Extent to which the list is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefreshMode {

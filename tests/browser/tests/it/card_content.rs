@@ -86,7 +86,7 @@ impl Desk {
     }
 }
 
-/// What a file would become is compared with what it is, and the first lines of a new one are enough.
+/// The new content of a file is compared with the one on disk, and the first lines of a new one are enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_compared_with_the_one_on_disk() {
     let Some(desk) = Desk::begin().await else { return };

@@ -19,7 +19,7 @@ struct Launcher {
     oldest: Option<(u32, u32)>,
     /// Remedy if it does not answer.
     mend: &'static str,
-    /// Where a newer one comes from.
+    /// Source of a newer one.
     source: &'static str,
 }
 

@@ -11,7 +11,7 @@ use crate::exit::{CliError, CliResult};
 use crate::secrets::SecretStore;
 use crate::server_record::RecordedVersion;
 
-/// What the server is before the update.
+/// State of the server before the update.
 pub(super) struct BeforeUpdate {
     pub(super) definitions: DefinitionMap,
     fingerprint: Option<ServerFingerprint>,

@@ -24,7 +24,7 @@ pub(super) struct UpdateCandidate {
 }
 
 /// Result of asking the registry.
-pub(super) enum Availability {
+pub(super) enum UpdateAvailability {
     Available(Box<ServerEntry>),
     Current { latest: String },
 }
@@ -82,7 +82,7 @@ impl UpdateCandidate {
     }
 
     /// Asks the registry for the newest version, or a named one. A named one may be older than the one in use.
-    pub(super) async fn look_up(&self, version: Option<&str>) -> CliResult<Availability> {
+    pub(super) async fn look_up(&self, version: Option<&str>) -> CliResult<UpdateAvailability> {
         let registry = open_registry(&self.registry)?.revalidating();
         let name = self.server.origin.registry.as_deref().unwrap_or_default();
         let answer = registry.entry(name, version).await?;
@@ -97,8 +97,8 @@ impl UpdateCandidate {
             (None, _) => true,
         };
         Ok(match is_other {
-            true => Availability::Available(Box::new(entry)),
-            false => Availability::Current { latest: entry.version },
+            true => UpdateAvailability::Available(Box::new(entry)),
+            false => UpdateAvailability::Current { latest: entry.version },
         })
     }
 }
@@ -114,11 +114,11 @@ pub(super) async fn run(candidates: Vec<UpdateCandidate>, args: &UpdateArgs, out
         drop(bar);
         let current = candidate.version();
         let (latest, state, error) = match found {
-            Ok(Availability::Available(entry)) => {
+            Ok(UpdateAvailability::Available(entry)) => {
                 is_outdated = true;
                 (Some(entry.version), "available", None)
             }
-            Ok(Availability::Current { latest }) => (Some(latest), "current", None),
+            Ok(UpdateAvailability::Current { latest }) => (Some(latest), "current", None),
             Err(error) => {
                 failure.get_or_insert(error.code);
                 (None, "unknown", Some(error.message))

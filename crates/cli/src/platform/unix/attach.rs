@@ -1,4 +1,4 @@
-//! Attachment of `hospes stdio` to the running host, over a Unix socket beside the host's note. After one line in each
+//! HostAttachment of `hospes stdio` to the running host, over a Unix socket beside the host's note. After one line in each
 //! direction, the socket carries what standard input and output carry.
 //!
 //! Only programs of the same user are served, and not the servers that a host has started: the rule of the endpoint. Where
@@ -168,7 +168,7 @@ async fn first_line(input: &mut BufReader<OwnedReadHalf>) -> io::Result<String> 
 }
 
 /// Connection to the running host.
-pub(crate) struct Attachment {
+pub(crate) struct HostAttachment {
     input: BufReader<OwnedReadHalf>,
     output: OwnedWriteHalf,
     pub(crate) pid: u32,
@@ -179,13 +179,13 @@ pub(crate) struct Attachment {
 ///
 /// # Errors
 /// If the host has no such profile.
-pub(crate) async fn attach(application: &str, profile: Option<&str>) -> CliResult<Option<Attachment>> {
+pub(crate) async fn attach(application: &str, profile: Option<&str>) -> CliResult<Option<HostAttachment>> {
     for (_, note) in paths::list_host_notes() {
         let Some(path) = attach_socket(note.pid) else { return Ok(None) };
         let greeted = greet(&path, application, profile).await;
         match greeted {
             Ok((line, input, output)) if line == ACCEPTED => {
-                return Ok(Some(Attachment { input, output, pid: note.pid }));
+                return Ok(Some(HostAttachment { input, output, pid: note.pid }));
             }
             Ok((line, ..)) => match (line.strip_prefix(UNKNOWN_PROFILE), profile) {
                 (Some(known), Some(profile)) => {
@@ -213,7 +213,7 @@ async fn greet(
     Ok((first_line(&mut input).await?, input, output))
 }
 
-impl Attachment {
+impl HostAttachment {
     /// Forwards standard input to the host and its messages to standard output, until the host has answered everything
     /// after the end of the input.
     pub(crate) async fn forward(self) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Attachment of `hospes stdio` to the running host. Windows does not report reliably which program connects, so that
+//! HostAttachment of `hospes stdio` to the running host. Windows does not report reliably which program connects, so that
 //! no host accepts it, and `hospes stdio` starts the servers itself or uses the endpoint with its token.
 
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ impl AttachSocket {
 }
 
 /// Connection to the running host.
-pub(crate) struct Attachment {
+pub(crate) struct HostAttachment {
     pub(crate) pid: u32,
     never: Infallible,
 }
@@ -40,11 +40,11 @@ pub(crate) struct Attachment {
 /// # Errors
 /// Never.
 #[expect(clippy::unused_async, reason = "the same function as on other systems")]
-pub(crate) async fn attach(_application: &str, _profile: Option<&str>) -> CliResult<Option<Attachment>> {
+pub(crate) async fn attach(_application: &str, _profile: Option<&str>) -> CliResult<Option<HostAttachment>> {
     Ok(None)
 }
 
-impl Attachment {
+impl HostAttachment {
     #[expect(clippy::unused_async, reason = "the same function as on other systems")]
     pub(crate) async fn forward(self) -> io::Result<()> {
         match self.never {}

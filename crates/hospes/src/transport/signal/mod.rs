@@ -16,7 +16,7 @@ pub(super) use windows::Signals;
 /// the console, the end of the session, and shutdown.
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// If the handlers cannot be installed.
 pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     // Installed here and not when awaited: a signal before the first poll would kill the process.
     let mut signals = Signals::new()?;
