@@ -7,7 +7,7 @@ use std::path::Path;
 use hospes_sandbox::SandboxKind;
 
 use super::applications::{EntryShape, FileFormat, HttpShape, ServerListing, StdioShape, VariableSyntax};
-use super::export_value::{Members, Value, toml_text};
+use super::export_value::{ExportMembers, ExportValue, toml_text};
 use super::model::ServerConfig;
 use super::secret::ExpandedText;
 use super::server_transport::{
@@ -72,34 +72,34 @@ pub fn export_servers(
     }
     let mut root = match shape.listing {
         ServerListing::List => {
-            let named = entries.into_iter().map(|(name, entry)| Value::Object(with_name(&name, entry)));
-            Value::List(named.collect())
+            let named = entries.into_iter().map(|(name, entry)| ExportValue::Object(with_name(&name, entry)));
+            ExportValue::List(named.collect())
         }
-        ServerListing::NamedObject => Value::Object(
+        ServerListing::NamedObject => ExportValue::Object(
             entries
                 .into_iter()
-                .map(|(name, entry)| (name.clone(), Value::Object(with_name(&name, entry))))
+                .map(|(name, entry)| (name.clone(), ExportValue::Object(with_name(&name, entry))))
                 .collect(),
         ),
-        ServerListing::Object => {
-            Value::Object(entries.into_iter().map(|(name, entry)| (name, Value::Object(entry))).collect())
-        }
+        ServerListing::Object => ExportValue::Object(
+            entries.into_iter().map(|(name, entry)| (name, ExportValue::Object(entry))).collect(),
+        ),
     };
     for key in shape.key.iter().rev() {
-        root = Value::Object(vec![((*key).to_owned(), root)]);
+        root = ExportValue::Object(vec![((*key).to_owned(), root)]);
     }
-    if let Value::Object(members) = &mut root
+    if let ExportValue::Object(members) = &mut root
         && !writer.inputs.is_empty()
     {
         let inputs = writer.inputs.iter().map(|id| {
-            Value::Object(vec![
-                ("id".to_owned(), Value::text(id)),
-                ("type".to_owned(), Value::text("promptString")),
-                ("description".to_owned(), Value::text(id)),
-                ("password".to_owned(), Value::Boolean(true)),
+            ExportValue::Object(vec![
+                ("id".to_owned(), ExportValue::text(id)),
+                ("type".to_owned(), ExportValue::text("promptString")),
+                ("description".to_owned(), ExportValue::text(id)),
+                ("password".to_owned(), ExportValue::Boolean(true)),
             ])
         });
-        members.insert(0, ("inputs".to_owned(), Value::List(inputs.collect())));
+        members.insert(0, ("inputs".to_owned(), ExportValue::List(inputs.collect())));
     }
     let text = match shape.format {
         FileFormat::Json => format!("{}\n", root.json(0)),
@@ -110,24 +110,24 @@ pub fn export_servers(
     Ok(ExportedServers { text, variables, omitted, has_secrets })
 }
 
-pub(super) fn with_name(name: &str, mut entry: Members) -> Members {
-    entry.insert(0, ("name".to_owned(), Value::text(name)));
+pub(super) fn with_name(name: &str, mut entry: ExportMembers) -> ExportMembers {
+    entry.insert(0, ("name".to_owned(), ExportValue::text(name)));
     entry
 }
 
 /// Writes a program and its arguments.
-pub(super) fn command_members(shape: &StdioShape, command: &str, args: Vec<String>) -> Members {
+pub(super) fn command_members(shape: &StdioShape, command: &str, args: Vec<String>) -> ExportMembers {
     let mut entry = Vec::new();
     if let Some(kind) = shape.kind {
-        entry.push(("type".to_owned(), Value::text(kind)));
+        entry.push(("type".to_owned(), ExportValue::text(kind)));
     }
     if shape.is_array {
         let words: Vec<String> = std::iter::once(command.to_owned()).chain(args).collect();
-        entry.push((shape.command.to_owned(), Value::texts(&words)));
+        entry.push((shape.command.to_owned(), ExportValue::texts(&words)));
     } else {
-        entry.push((shape.command.to_owned(), Value::text(command)));
+        entry.push((shape.command.to_owned(), ExportValue::text(command)));
         // Without it, a reader may split the command at spaces.
-        entry.push(("args".to_owned(), Value::texts(&args)));
+        entry.push(("args".to_owned(), ExportValue::texts(&args)));
     }
     entry
 }
@@ -147,7 +147,7 @@ struct EntryWriter<'a> {
 
 impl EntryWriter<'_> {
     /// Writes an entry, or returns the reason why the application cannot have it.
-    fn entry(&mut self, server: &ServerConfig) -> Result<Members, String> {
+    fn entry(&mut self, server: &ServerConfig) -> Result<ExportMembers, String> {
         // A server must not run with more rights there without a word.
         if server.sandbox.profile.is_demanding() && server.sandbox.profile.kind != SandboxKind::Off {
             return Err("its sandbox cannot be exported, and it would run without it".to_owned());
@@ -162,7 +162,7 @@ impl EntryWriter<'_> {
         };
         if server.disabled {
             match self.shape.off {
-                Some((key, value)) => entry.push((key.to_owned(), Value::Boolean(value))),
+                Some((key, value)) => entry.push((key.to_owned(), ExportValue::Boolean(value))),
                 None => return Err("it is disabled, and the application's file cannot say so".to_owned()),
             }
         }
@@ -176,7 +176,7 @@ impl EntryWriter<'_> {
         self.omitted.push((server.to_owned(), reason.to_owned()));
     }
 
-    fn stdio(&mut self, name: &str, stdio: &StdioTransport) -> Result<Members, String> {
+    fn stdio(&mut self, name: &str, stdio: &StdioTransport) -> Result<ExportMembers, String> {
         let command = self.text(stdio.command.reveal())?;
         let args = stdio.args.iter().map(|arg| self.text(arg.reveal())).collect::<Result<Vec<_>, _>>()?;
         let mut entry = command_members(&self.shape.stdio, &command, args);
@@ -191,12 +191,12 @@ impl EntryWriter<'_> {
             if is_passed && self.shape.format == FileFormat::Toml {
                 passed.push(variable.clone());
             } else {
-                env.push((variable.clone(), Value::Text(self.text(value.reveal())?)));
+                env.push((variable.clone(), ExportValue::Text(self.text(value.reveal())?)));
             }
         }
         if self.shape.format == FileFormat::Toml {
             if !passed.is_empty() {
-                entry.push(("env_vars".to_owned(), Value::texts(&passed)));
+                entry.push(("env_vars".to_owned(), ExportValue::texts(&passed)));
             }
         } else {
             for variable in passed {
@@ -205,18 +205,18 @@ impl EntryWriter<'_> {
                     self.omit(name, &format!("`{variable}` of `pass_env` is not exported"));
                     continue;
                 };
-                env.push((variable, Value::Text(reference)));
+                env.push((variable, ExportValue::Text(reference)));
             }
         }
         if !env.is_empty() {
-            entry.push((self.shape.stdio.env.to_owned(), Value::Object(env)));
+            entry.push((self.shape.stdio.env.to_owned(), ExportValue::Object(env)));
         }
         if stdio.env_file.is_some() {
             self.omit(name, "`env_file` is not exported");
         }
         match &stdio.cwd {
             Some(folder) if self.shape.stdio.has_cwd => {
-                entry.push(("cwd".to_owned(), Value::text(&folder.to_string_lossy())));
+                entry.push(("cwd".to_owned(), ExportValue::text(&folder.to_string_lossy())));
             }
             Some(_) => self.omit(name, "`cwd` is not exported"),
             None => {}
@@ -224,7 +224,7 @@ impl EntryWriter<'_> {
         Ok(entry)
     }
 
-    fn builtin(&mut self, builtin: &BuiltinTransport) -> Result<Members, String> {
+    fn builtin(&mut self, builtin: &BuiltinTransport) -> Result<ExportMembers, String> {
         let mut args = vec!["serve".to_owned(), builtin.name.clone()];
         for arg in builtin.args.iter().map(ExpandedText::reveal) {
             args.push(self.text(arg)?);
@@ -232,7 +232,7 @@ impl EntryWriter<'_> {
         Ok(command_members(&self.shape.stdio, &self.program.to_string_lossy(), args))
     }
 
-    fn http(&mut self, name: &str, http: &HttpTransport, shape: &HttpShape) -> Result<Members, String> {
+    fn http(&mut self, name: &str, http: &HttpTransport, shape: &HttpShape) -> Result<ExportMembers, String> {
         let mut entry = Vec::new();
         let kind = match http.flavour {
             HttpFlavour::Sse if shape.kind.is_some() => {
@@ -242,9 +242,9 @@ impl EntryWriter<'_> {
             _ => shape.kind,
         };
         if let Some(kind) = kind {
-            entry.push(("type".to_owned(), Value::text(kind)));
+            entry.push(("type".to_owned(), ExportValue::text(kind)));
         }
-        entry.push((shape.url.to_owned(), Value::Text(self.text(http.url.written())?)));
+        entry.push((shape.url.to_owned(), ExportValue::Text(self.text(http.url.written())?)));
         let mut headers = Vec::new();
         let mut from_variables = Vec::new();
         for (header, value) in &http.headers {
@@ -260,23 +260,23 @@ impl EntryWriter<'_> {
             };
             match variable {
                 Some(variable) if self.shape.format == FileFormat::Toml && parts.len() == 2 => {
-                    entry.push(("bearer_token_env_var".to_owned(), Value::text(variable)));
+                    entry.push(("bearer_token_env_var".to_owned(), ExportValue::text(variable)));
                 }
                 Some(variable) if self.shape.format == FileFormat::Toml => {
-                    from_variables.push((header.clone(), Value::text(variable)));
+                    from_variables.push((header.clone(), ExportValue::text(variable)));
                 }
-                _ => headers.push((header.clone(), Value::Text(self.text(value.reveal())?))),
+                _ => headers.push((header.clone(), ExportValue::Text(self.text(value.reveal())?))),
             }
         }
         if !from_variables.is_empty() {
-            entry.push(("env_http_headers".to_owned(), Value::Object(from_variables)));
+            entry.push(("env_http_headers".to_owned(), ExportValue::Object(from_variables)));
         }
         if !headers.is_empty()
             && let Some((first, rest)) = shape.headers.split_first()
         {
-            let mut value = Value::Object(headers);
+            let mut value = ExportValue::Object(headers);
             for key in rest.iter().rev() {
-                value = Value::Object(vec![((*key).to_owned(), value)]);
+                value = ExportValue::Object(vec![((*key).to_owned(), value)]);
             }
             entry.push(((*first).to_owned(), value));
         }

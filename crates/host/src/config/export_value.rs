@@ -3,20 +3,21 @@
 use std::fmt::Write as _;
 
 use super::own_text;
+use super::text_literal::{json_literal, toml_literal};
 
-/// Members of an object, in their order.
-pub(super) type Members = Vec<(String, Value)>;
+/// ExportMembers of an object, in their order.
+pub(super) type ExportMembers = Vec<(String, ExportValue)>;
 
 /// A value of a file.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum ExportValue {
     Text(String),
     Boolean(bool),
     List(Vec<Self>),
-    Object(Members),
+    Object(ExportMembers),
 }
 
-impl Value {
+impl ExportValue {
     pub(super) fn text(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
@@ -38,11 +39,12 @@ impl Value {
             Self::List(items) => block('[', items.iter().map(|item| item.json(depth + 1)).collect(), ']'),
             Self::Object(members) if members.is_empty() => "{}".to_owned(),
             Self::Object(members) => {
-                let members =
-                    members.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.json(depth + 1)));
+                let members = members
+                    .iter()
+                    .map(|(key, value)| format!("{}: {}", json_literal(key), value.json(depth + 1)));
                 block('{', members.collect(), '}')
             }
-            Self::Text(text) => quoted(text),
+            Self::Text(text) => json_literal(text),
             Self::Boolean(value) => value.to_string(),
         }
     }
@@ -54,7 +56,7 @@ impl Value {
         match self {
             Self::Object(members) => {
                 for (key, value) in members {
-                    let key = if own_text::is_bare(key) { key.clone() } else { quoted(key) };
+                    let key = if own_text::is_bare(key) { key.clone() } else { json_literal(key) };
                     let _ = match value {
                         Self::Object(inner) if !inner.is_empty() => {
                             write!(text, "{indent}{key}:\n{}", value.yaml(depth + 1))
@@ -80,7 +82,7 @@ impl Value {
 
     pub(super) fn toml(&self) -> String {
         match self {
-            Self::Text(text) => own_text::string(text),
+            Self::Text(text) => toml_literal(text),
             Self::Boolean(value) => value.to_string(),
             Self::List(items) => {
                 format!("[{}]", items.iter().map(Self::toml).collect::<Vec<_>>().join(", "))
@@ -95,17 +97,17 @@ impl Value {
 }
 
 /// Writes each server as a table of its own.
-pub(super) fn toml_text(root: &Value, path: &[&str]) -> String {
+pub(super) fn toml_text(root: &ExportValue, path: &[&str]) -> String {
     let mut servers = root;
     for key in path {
-        let Value::Object(members) = servers else { return String::new() };
+        let ExportValue::Object(members) = servers else { return String::new() };
         let Some((_, value)) = members.iter().find(|(name, _)| name == key) else { return String::new() };
         servers = value;
     }
-    let Value::Object(servers) = servers else { return String::new() };
+    let ExportValue::Object(servers) = servers else { return String::new() };
     let tables = servers.iter().map(|(name, entry)| {
         let mut table = format!("[{}.{}]\n", path.join("."), own_text::key(name));
-        if let Value::Object(members) = entry {
+        if let ExportValue::Object(members) = entry {
             for (key, value) in members {
                 let _ = writeln!(table, "{} = {}", own_text::key(key), value.toml());
             }
@@ -113,26 +115,4 @@ pub(super) fn toml_text(root: &Value, path: &[&str]) -> String {
         table
     });
     tables.collect::<Vec<_>>().join("\n")
-}
-
-/// Writes a string of JSON, with hidden characters escaped.
-pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            letter if letter.is_control() || hospes_policy::is_hidden(letter) => {
-                for unit in letter.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(quoted, "\\u{unit:04x}");
-                }
-            }
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

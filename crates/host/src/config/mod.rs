@@ -27,6 +27,7 @@ mod own_text;
 mod partial;
 mod pins;
 mod profiles;
+mod reference_values;
 mod remote;
 mod restart;
 mod sandbox;
@@ -37,6 +38,7 @@ mod settings;
 mod stdio_entry;
 mod table;
 mod text_file;
+mod text_literal;
 mod text_parts;
 mod tool_filter;
 mod yaml;
@@ -50,7 +52,6 @@ pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, Aut
 pub use command_line::{SplitCommandError, split_command};
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
-pub use expand::{MAX_SECRET_NAME, is_secret_reference};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
 pub(crate) use model::server_label;
@@ -69,6 +70,7 @@ pub use pins::PinMode;
 pub use profiles::{
     MAX_PROFILE_NAME, MAX_PROFILES, PROFILE_NAME_FORM, ProfileConfig, is_profile_name, profile_hint,
 };
+pub use reference_values::{MAX_SECRET_NAME, is_secret_reference};
 pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY,

@@ -10,6 +10,7 @@ use super::expand::escape_references;
 use super::model::{EraChoice, ServerConfig};
 use super::secret::ExpandedText;
 use super::server_transport::{AccountChoice, HttpFlavour, SandboxConfig, ServerTransport};
+use super::text_literal::toml_literal;
 
 /// Writes a server as a table of Hospes' own format, with `\n` as line break. The configuration must have been loaded
 /// with [references kept](super::ConfigLoader::keep_references), so that no value of a variable is written.
@@ -41,11 +42,11 @@ pub fn server_toml(server: &ServerConfig) -> String {
             }
         }
         ServerTransport::Http(http) => {
-            line("url", string(http.url.written()));
+            line("url", toml_literal(http.url.written()));
             match http.flavour {
                 HttpFlavour::Any => {}
-                HttpFlavour::Streamable => line("transport", string("streamable-http")),
-                HttpFlavour::Sse => line("transport", string("sse")),
+                HttpFlavour::Streamable => line("transport", toml_literal("streamable-http")),
+                HttpFlavour::Sse => line("transport", toml_literal("sse")),
             }
             if !http.headers.is_empty() {
                 let members = http.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
@@ -55,20 +56,20 @@ pub fn server_toml(server: &ServerConfig) -> String {
                 line("plain_http", "true".to_owned());
             }
             if http.account == AccountChoice::PerUser {
-                line("account", string("per-user"));
+                line("account", toml_literal("per-user"));
             }
             if let Some(client) = &http.client {
-                line("client_id", string(&client.id));
+                line("client_id", toml_literal(&client.id));
                 if let Some(secret) = &client.secret {
-                    line("client_secret", string(secret.reveal()));
+                    line("client_secret", toml_literal(secret.reveal()));
                 }
                 if let Some(issuer) = &client.issuer {
-                    line("client_issuer", string(issuer));
+                    line("client_issuer", toml_literal(issuer));
                 }
             }
         }
         ServerTransport::Builtin(builtin) => {
-            line("builtin", string(&builtin.name));
+            line("builtin", toml_literal(&builtin.name));
             let args: Vec<&str> = builtin.args.iter().map(ExpandedText::reveal).collect();
             if !args.is_empty() {
                 line("args", list(&args));
@@ -109,14 +110,14 @@ pub fn server_toml(server: &ServerConfig) -> String {
         line("max_connections", count.to_string());
     }
     if let Some(pins) = server.pins {
-        line("pins", string(pins.as_str()));
+        line("pins", toml_literal(pins.as_str()));
     }
     if server.check_arguments != super::ArgumentCheck::default() {
-        line("check_arguments", string(server.check_arguments.as_str()));
+        line("check_arguments", toml_literal(server.check_arguments.as_str()));
     }
     match server.era {
-        Some(EraChoice::Legacy) => line("era", string("legacy")),
-        Some(EraChoice::Modern) => line("era", string("modern")),
+        Some(EraChoice::Legacy) => line("era", toml_literal("legacy")),
+        Some(EraChoice::Modern) => line("era", toml_literal("modern")),
         None => {}
     }
     if let Some(roots) = &server.roots {
@@ -131,7 +132,7 @@ pub fn server_toml(server: &ServerConfig) -> String {
         [("registry", &origin.registry), ("version", &origin.version), ("digest", &origin.digest)]
     {
         if let Some(value) = value {
-            line(name, string(value));
+            line(name, toml_literal(value));
         }
     }
     text
@@ -166,7 +167,7 @@ fn sandbox(sandbox: &SandboxConfig) -> Option<String> {
 
 /// Writes a key, quoted if it has to be.
 pub(super) fn key(name: &str) -> String {
-    if is_bare(name) { name.to_owned() } else { string(name) }
+    if is_bare(name) { name.to_owned() } else { toml_literal(name) }
 }
 
 /// Returns true if a key needs no quotes.
@@ -174,47 +175,26 @@ pub(super) fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Writes a string on one line, with every control character escaped.
-pub(super) fn string(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            // What is invisible in an editor is written so that it can be seen.
-            letter if letter.is_control() || hospes_policy::is_hidden(letter) => {
-                let _ = write!(quoted, "\\U{:08X}", u32::from(letter));
-            }
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 pub(super) fn list(texts: &[impl AsRef<str>]) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| string(text.as_ref())).collect();
+    let texts: Vec<String> = texts.iter().map(|text| toml_literal(text.as_ref())).collect();
     format!("[{}]", texts.join(", "))
 }
 
 pub(super) fn names<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let members: Vec<String> =
-        members.map(|(name, value)| format!("{} = {}", key(name), string(value))).collect();
+        members.map(|(name, value)| format!("{} = {}", key(name), toml_literal(value))).collect();
     format!("{{ {} }}", members.join(", "))
 }
 
 /// Writes a path, which holds no references unless it begins with one.
 fn path(path: &Path) -> String {
     let text = path.to_string_lossy();
-    string(&if text.starts_with("${") { text.into_owned() } else { escape_references(&text) })
+    toml_literal(&if text.starts_with("${") { text.into_owned() } else { escape_references(&text) })
 }
 
 fn duration(time: Duration) -> String {
     let milliseconds = time.as_millis();
-    string(&match milliseconds % 1000 {
+    toml_literal(&match milliseconds % 1000 {
         0 => format!("{}s", milliseconds / 1000),
         _ => format!("{milliseconds}ms"),
     })

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::document::{ConfigEntry, ConfigNode};
 use super::error::{ConfigError, ConfigSource, SettingPath};
-use super::expand::is_secret_reference;
 use super::keys;
 use super::nearest::hint;
+use super::reference_values::is_secret_reference;
 use super::table::{ConfigReport, SettingsTable};
 use super::tool_filter::ToolFilter;
 

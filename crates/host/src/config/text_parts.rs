@@ -1,6 +1,7 @@
 //! Texts of Hospes' own configuration format, taken apart into literal text and references.
 
-use super::expand::{escape_references, is_secret_reference};
+use super::expand::escape_references;
+use super::reference_values::is_secret_reference;
 
 /// A part of a text in Hospes' own form.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hospes::{Error, Result};
 
 use super::entry_location::EntryLocation;
-use super::folder::Kind;
+use super::folder::EntryKind;
 use crate::platform::EntryStat;
 
 /// Condition on an existing file at the destination of a write.
@@ -73,7 +73,7 @@ pub(super) fn rename(from: &EntryLocation<'_>, to: &EntryLocation<'_>) -> Result
 }
 
 /// Deletes a file, a link, or an empty folder.
-pub(super) fn delete(spot: &EntryLocation<'_>) -> Result<Kind> {
+pub(super) fn delete(spot: &EntryLocation<'_>) -> Result<EntryKind> {
     let kind = spot.stat().map_err(|why| spot.failed("delete", &why))?.kind();
     match spot.handle.remove(&spot.name, kind) {
         Ok(()) => Ok(kind),
@@ -89,8 +89,8 @@ fn may_be_replaced(spot: &EntryLocation<'_>, stat: &EntryStat, over: &OverwriteM
         return Err(taken_error(spot));
     }
     match stat.kind() {
-        Kind::File => {}
-        Kind::Folder => return Err(Error::msg(format!("{} is a folder", spot.shown()))),
+        EntryKind::File => {}
+        EntryKind::Folder => return Err(Error::msg(format!("{} is a folder", spot.shown()))),
         _ => return Err(Error::msg(format!("{} is not a regular file", spot.shown()))),
     }
     // A new file could replace it regardless of its mode, but it was made read-only for a reason.
@@ -139,7 +139,7 @@ impl Drop for PartialFile<'_> {
             return;
         }
         // Errors cannot be reported in a drop; a remaining file has a hidden name of its own.
-        let _ = self.spot.handle.remove(&self.name, Kind::File);
+        let _ = self.spot.handle.remove(&self.name, EntryKind::File);
     }
 }
 

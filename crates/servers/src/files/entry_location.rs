@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hospes::{Error, Result};
 
-use super::folder::Kind;
+use super::folder::EntryKind;
 use super::served_folders::{ServedFolders, ServedPath, normalize_path, normalize_relative, parse_path};
 use crate::platform::{EntryStat, FolderHandle, is_link_error, readable};
 
@@ -92,7 +92,7 @@ impl ServedFolders {
             Err(why) => {
                 let spot = self.spot(text)?;
                 // A link that leads out, or to nothing.
-                let is_link = spot.stat_if_present()?.is_some_and(|stat| stat.kind() == Kind::Link);
+                let is_link = spot.stat_if_present()?.is_some_and(|stat| stat.kind() == EntryKind::Link);
                 if is_link { Err(why) } else { Ok(spot) }
             }
         }

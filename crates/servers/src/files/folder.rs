@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 
 use super::closed_folders::ClosedFolders;
-pub(super) use crate::platform::Kind;
+pub(super) use crate::platform::EntryKind;
 use crate::platform::{EntryStat, FolderHandle};
 
 /// An entry of a folder.

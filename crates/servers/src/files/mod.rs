@@ -28,7 +28,7 @@ use hospes::{IntoServer, Server};
 
 use closed_folders::ClosedFolders;
 use config::FolderScope;
-use folder::Kind;
+use folder::EntryKind;
 use served_folders::ServedFolders;
 use state::{FilesServer, run_blocking};
 
@@ -104,7 +104,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
 #[derive(Serialize, JsonSchema)]
 struct Entry {
     name: String,
-    kind: Kind,
+    kind: EntryKind,
     /// In bytes; of files only.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
@@ -127,7 +127,7 @@ struct Listed {
 #[derive(Serialize, JsonSchema)]
 struct Stat {
     path: String,
-    kind: Kind,
+    kind: EntryKind,
     /// In bytes.
     size: u64,
     /// When it last changed, as in RFC 3339.
@@ -173,7 +173,7 @@ impl FilesServer {
             let entries = all.into_iter().map(|entry| Entry {
                 name: entry.name.to_string_lossy().into_owned(),
                 kind: entry.stat.kind(),
-                size: (entry.stat.kind() == Kind::File).then_some(entry.stat.size()),
+                size: (entry.stat.kind() == EntryKind::File).then_some(entry.stat.size()),
                 modified: folder::modified(&entry.stat),
             });
             Ok(Json(Listed { folder: place.shown(), entries: entries.collect(), left_out }))
@@ -257,7 +257,7 @@ impl FilesServer {
                 kind: stat.kind(),
                 size: stat.size(),
                 modified: folder::modified(&stat),
-                media_type: (stat.kind() == Kind::File).then(|| place.media_type()).flatten(),
+                media_type: (stat.kind() == EntryKind::File).then(|| place.media_type()).flatten(),
                 permissions: stat.permissions(),
                 uri: place.uri(),
             }))
@@ -271,7 +271,7 @@ impl FilesServer {
         self.run(ctx, move |files| {
             // Paths outside and paths that do not exist are indistinguishable here.
             let Ok(place) = files.roots.find(&uri.0) else { return Ok(None) };
-            if place.stat()?.kind() == Kind::Folder {
+            if place.stat()?.kind() == EntryKind::Folder {
                 return paths::folder_contents(files, &place, uri.0).map(Some);
             }
             let bytes = read::whole(&place, files.limits.read_bytes)?;

@@ -3,7 +3,7 @@
 use hospes::prelude::*;
 use hospes::server::fitting;
 
-use super::folder::{self, Kind};
+use super::folder::{self, EntryKind};
 use super::served_folders::ServedPath;
 use super::state::FilesState;
 
@@ -29,7 +29,7 @@ pub(super) fn completions(files: &FilesState, typed: &str) -> Vec<String> {
     let shown = entries.iter().filter_map(|entry| {
         // A name that is not valid UTF-8 cannot be typed.
         let name = entry.name.to_str()?;
-        Some(if entry.stat.kind() == Kind::Folder { format!("{name}/") } else { name.to_owned() })
+        Some(if entry.stat.kind() == EntryKind::Folder { format!("{name}/") } else { name.to_owned() })
     });
     let names: Vec<String> = shown.collect();
     fitting(name, &names).into_iter().map(|name| format!("{folder}/{name}")).collect()
@@ -45,7 +45,7 @@ pub(super) fn folder_contents(
     let (most, mut text) = (files.limits.entries, String::new());
     for entry in entries.iter().take(most) {
         text.push_str(&entry.name.to_string_lossy());
-        text.push_str(if entry.stat.kind() == Kind::Folder { "/\n" } else { "\n" });
+        text.push_str(if entry.stat.kind() == EntryKind::Folder { "/\n" } else { "\n" });
     }
     if let Some(more @ 1..) = entries.len().checked_sub(most) {
         text.push_str(&format!("({more} more)\n"));

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use hospes::prelude::*;
 
 use super::config::FileLimits;
-use super::folder::{self, FolderEntry, Kind};
+use super::folder::{self, EntryKind, FolderEntry};
 use super::pattern::GlobPattern;
 use super::served_folders::ServedPath;
 use crate::platform::FolderHandle;
@@ -29,7 +29,7 @@ pub(super) struct Found {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Match {
     pub(super) path: String,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     /// The lines with the text in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) lines: Vec<Line>,
@@ -93,7 +93,7 @@ impl FileSearch {
             if self.pattern.matches(inside) {
                 self.take(folder, entry, place, inside);
             }
-            if entry.stat.kind() == Kind::Folder {
+            if entry.stat.kind() == EntryKind::Folder {
                 if depth == 0 {
                     self.found.complete = false;
                 } else if let Ok(inner) = folder::enter(folder, &entry.name, place.closed()) {
@@ -108,7 +108,7 @@ impl FileSearch {
         let lines = match &self.text {
             None => Vec::new(),
             Some(text) => {
-                if entry.stat.kind() != Kind::File {
+                if entry.stat.kind() != EntryKind::File {
                     return;
                 }
                 let Some(lines) = lines_with(text, folder, entry, self.limits.read_bytes) else { return };

@@ -15,7 +15,7 @@ use hospes::{Error, Result};
 
 use super::closed_folders::ClosedFolders;
 use super::entry_location::EntryLocation;
-use super::folder::Kind;
+use super::folder::EntryKind;
 use crate::platform::{self, EntryStat, FolderHandle, readable};
 
 /// Reasons files cannot be served.
@@ -327,13 +327,13 @@ impl<'r> ServedPath<'r> {
         let opened = self.open(FolderHandle::open_file_beneath, FolderHandle::open_file);
         let opened = opened.map_err(|why| match self.stat() {
             // Some systems do not open a folder as if it were a file.
-            Ok(stat) if stat.kind() == Kind::Folder => is_folder(),
+            Ok(stat) if stat.kind() == EntryKind::Folder => is_folder(),
             _ => self.failed("open", &why),
         })?;
         let stat = EntryStat::of_file(&opened).map_err(|why| self.failed("inspect", &why))?;
         match stat.kind() {
-            Kind::File => Ok((opened, stat.size())),
-            Kind::Folder => Err(is_folder()),
+            EntryKind::File => Ok((opened, stat.size())),
+            EntryKind::Folder => Err(is_folder()),
             _ => Err(Error::msg(format!("{} is not a regular file", self.shown()))),
         }
     }

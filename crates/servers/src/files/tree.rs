@@ -3,7 +3,7 @@
 use hospes::Result;
 
 use super::closed_folders::ClosedFolders;
-use super::folder::{self, Kind};
+use super::folder::{self, EntryKind};
 use super::served_folders::ServedPath;
 use crate::platform::FolderHandle;
 
@@ -41,11 +41,11 @@ impl TreeDrawing<'_> {
             self.text.push_str(branch);
             self.text.push_str(&entry.name.to_string_lossy());
             self.text.push_str(match entry.stat.kind() {
-                Kind::Folder => "/\n",
-                Kind::Link => " (link)\n",
-                Kind::File | Kind::Other => "\n",
+                EntryKind::Folder => "/\n",
+                EntryKind::Link => " (link)\n",
+                EntryKind::File | EntryKind::Other => "\n",
             });
-            if entry.stat.kind() == Kind::Folder && depth > 1 {
+            if entry.stat.kind() == EntryKind::Folder && depth > 1 {
                 let length = indent.len();
                 indent.push_str(below);
                 // A folder that cannot be opened is skipped.

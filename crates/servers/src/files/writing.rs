@@ -6,7 +6,7 @@ use hospes::server::{IntoToolResult, Json, ServerHandle};
 use super::atomic_write::{self, OverwriteMode};
 use super::edit::{self, Edit};
 use super::entry_location::EntryLocation;
-use super::folder::Kind;
+use super::folder::EntryKind;
 use super::state::{FilesServer, FilesState};
 
 /// The tools that write.
@@ -58,7 +58,7 @@ struct Moved {
 #[derive(Serialize, JsonSchema)]
 struct Deleted {
     path: String,
-    kind: Kind,
+    kind: EntryKind,
 }
 
 /// A difference as text, with the other members as structured content.

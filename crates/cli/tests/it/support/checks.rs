@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::{House, Ran, text};
 
-pub(crate) type Answer = dyn Fn(&str, SocketAddr) -> String + Send + Sync;
+pub(crate) type WebAnswer = dyn Fn(&str, SocketAddr) -> String + Send + Sync;
 
 /// Answers each request with what `answer` returns for its path: a head and a body.
-pub(crate) fn web(answer: Box<Answer>) -> SocketAddr {
+pub(crate) fn web(answer: Box<WebAnswer>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

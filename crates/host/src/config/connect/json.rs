@@ -3,14 +3,15 @@
 use jsonc_parser::{CollectOptions, ast, parse_to_ast};
 
 use super::super::document::JSON_OPTIONS;
-use super::super::export_value::{Value, quoted};
+use super::super::export_value::ExportValue;
+use super::super::text_literal::json_literal;
 use super::{ENTRY_NAME, EntrySplice, indentation, line_break, nested};
 
 /// Indentation of a new object if the file shows none.
 const DEFAULT_INDENTATION: &str = "  ";
 
 /// Finds the insertion of an entry into the object of servers.
-pub(super) fn insertion(body: &str, path: &[&str], entry: &Value) -> Result<EntrySplice, String> {
+pub(super) fn insertion(body: &str, path: &[&str], entry: &ExportValue) -> Result<EntrySplice, String> {
     let root = parse(body)?;
     let mut object = &root;
     let mut rest = path;
@@ -19,7 +20,7 @@ pub(super) fn insertion(body: &str, path: &[&str], entry: &Value) -> Result<Entr
             None => break,
             Some(ast::Value::Object(inner)) => (object, rest) = (inner, tail),
             Some(ast::Value::NullKeyword(null)) => {
-                let value = nested(tail, Value::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())]));
+                let value = nested(tail, ExportValue::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())]));
                 let style = Style::of(body, &root);
                 let indent = indentation(body, null.range.start);
                 let inserted = match style.is_one_line {
@@ -35,7 +36,7 @@ pub(super) fn insertion(body: &str, path: &[&str], entry: &Value) -> Result<Entr
     let (key, value) = match rest.split_first() {
         None => (ENTRY_NAME, entry.clone()),
         Some((key, tail)) => {
-            (*key, nested(tail, Value::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())])))
+            (*key, nested(tail, ExportValue::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())])))
         }
     };
     Ok(add_member(body, &root, object, key, &value))
@@ -46,11 +47,11 @@ fn add_member(
     root: &ast::Object<'_>,
     object: &ast::Object<'_>,
     key: &str,
-    value: &Value,
+    value: &ExportValue,
 ) -> EntrySplice {
     let style = Style::of(body, root);
     let (first_offset, end) = (object.range.start + 1, object.range.end - 1);
-    let compact = format!("{}: {}", quoted(key), one_line(value));
+    let compact = format!("{}: {}", json_literal(key), one_line(value));
     let (Some(first), Some(last)) = (object.properties.first(), object.properties.last()) else {
         // An empty file is written as a new one would be.
         let is_root = object.range.start == root.range.start;
@@ -195,20 +196,20 @@ impl<'a> Style<'a> {
         }
     }
 
-    fn member(&self, key: &str, value: &Value, indent: &str) -> String {
-        format!("{}: {}", quoted(key), pretty(value, indent, self.unit, self.line_break))
+    fn member(&self, key: &str, value: &ExportValue, indent: &str) -> String {
+        format!("{}: {}", json_literal(key), pretty(value, indent, self.unit, self.line_break))
     }
 }
 
 /// Writes a value over several lines. `indent` is the indentation of the line on which it begins.
-pub(super) fn pretty(value: &Value, indent: &str, unit: &str, line_break: &str) -> String {
+pub(super) fn pretty(value: &ExportValue, indent: &str, unit: &str, line_break: &str) -> String {
     match value {
-        Value::Object(members) if !members.is_empty() => {
+        ExportValue::Object(members) if !members.is_empty() => {
             let inner = format!("{indent}{unit}");
             let members: Vec<String> = members
                 .iter()
                 .map(|(key, value)| {
-                    format!("{inner}{}: {}", quoted(key), pretty(value, &inner, unit, line_break))
+                    format!("{inner}{}: {}", json_literal(key), pretty(value, &inner, unit, line_break))
                 })
                 .collect();
             let members = members.join(&format!(",{line_break}"));
@@ -219,15 +220,19 @@ pub(super) fn pretty(value: &Value, indent: &str, unit: &str, line_break: &str) 
 }
 
 /// Writes a value on one line.
-pub(super) fn one_line(value: &Value) -> String {
+pub(super) fn one_line(value: &ExportValue) -> String {
     match value {
-        Value::Object(members) => {
-            let members: Vec<String> =
-                members.iter().map(|(key, value)| format!("{}: {}", quoted(key), one_line(value))).collect();
+        ExportValue::Object(members) => {
+            let members: Vec<String> = members
+                .iter()
+                .map(|(key, value)| format!("{}: {}", json_literal(key), one_line(value)))
+                .collect();
             format!("{{{}}}", members.join(", "))
         }
-        Value::List(items) => format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", ")),
-        Value::Text(text) => quoted(text),
-        Value::Boolean(value) => value.to_string(),
+        ExportValue::List(items) => {
+            format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", "))
+        }
+        ExportValue::Text(text) => json_literal(text),
+        ExportValue::Boolean(value) => value.to_string(),
     }
 }

@@ -21,7 +21,7 @@ use super::applications::{Application, EntryShape, FileFormat, RequiredValue, Se
 use super::document::{self, ConfigFormat, ConfigNode, ConfigValue, EMPTY_DOCUMENT};
 use super::error::ConfigError;
 use super::export::{command_members, with_name};
-use super::export_value::{Members, Value, toml_text};
+use super::export_value::{ExportMembers, ExportValue, toml_text};
 
 /// Name of the entry.
 pub const ENTRY_NAME: &str = "hospes";
@@ -105,7 +105,7 @@ fn unsupported(reason: impl Into<String>) -> EditEntryError {
 #[derive(Clone, Debug)]
 pub struct ApplicationEntry {
     shape: &'static EntryShape,
-    members: Members,
+    members: ExportMembers,
 }
 
 impl ApplicationEntry {
@@ -131,23 +131,23 @@ impl ApplicationEntry {
         let http = shape.http.as_ref()?;
         let mut members = Vec::new();
         if let Some(kind) = http.kind {
-            members.push(("type".to_owned(), Value::text(kind)));
+            members.push(("type".to_owned(), ExportValue::text(kind)));
         }
-        members.push((http.url.to_owned(), Value::text(url)));
+        members.push((http.url.to_owned(), ExportValue::text(url)));
         if let Some(token) = token {
-            let value = Value::text(&format!("Bearer {token}"));
-            let headers = Value::Object(vec![("Authorization".to_owned(), value)]);
+            let value = ExportValue::text(&format!("Bearer {token}"));
+            let headers = ExportValue::Object(vec![("Authorization".to_owned(), value)]);
             let (first, rest) = http.headers.split_first()?;
             members.push(((*first).to_owned(), nested(rest, headers)));
         }
         Some(Self::of_members(shape, members))
     }
 
-    fn of_members(shape: &'static EntryShape, mut members: Members) -> Self {
+    fn of_members(shape: &'static EntryShape, mut members: ExportMembers) -> Self {
         for (key, value) in shape.required {
             let value = match value {
-                RequiredValue::True => Value::Boolean(true),
-                RequiredValue::OneText(text) => Value::texts(&[(*text).to_owned()]),
+                RequiredValue::True => ExportValue::Boolean(true),
+                RequiredValue::OneText(text) => ExportValue::texts(&[(*text).to_owned()]),
             };
             members.push(((*key).to_owned(), value));
         }
@@ -171,7 +171,9 @@ impl ApplicationEntry {
         let Some(mut root) = self.parse(file, text)? else { return Ok(EntryState::Absent) };
         Ok(match self.take(&mut root) {
             None => EntryState::Absent,
-            Some(found) if is_value(&found, &Value::Object(self.members.clone())) => EntryState::Present,
+            Some(found) if is_value(&found, &ExportValue::Object(self.members.clone())) => {
+                EntryState::Present
+            }
             Some(_) => EntryState::Different,
         })
     }
@@ -183,7 +185,7 @@ impl ApplicationEntry {
     pub fn insertion(&self, file: &Path, text: &str) -> Result<EntrySplice, EditEntryError> {
         let old = self.parse(file, text)?;
         let (mark, body) = split_mark(text);
-        let entry = Value::Object(self.members.clone());
+        let entry = ExportValue::Object(self.members.clone());
         let candidates = match (&old, self.shape.format) {
             (None, _) => {
                 let line_break = line_break(body);
@@ -271,11 +273,11 @@ impl ApplicationEntry {
 
     /// Writes a file with the entry and nothing else.
     fn new_text(&self, line_break: &str, begin: &str) -> String {
-        let entry = Value::Object(self.members.clone());
+        let entry = ExportValue::Object(self.members.clone());
         let servers = match self.shape.listing {
-            ServerListing::List => Value::List(vec![entry]),
+            ServerListing::List => ExportValue::List(vec![entry]),
             ServerListing::Object | ServerListing::NamedObject => {
-                Value::Object(vec![(ENTRY_NAME.to_owned(), entry)])
+                ExportValue::Object(vec![(ENTRY_NAME.to_owned(), entry)])
             }
         };
         let root = nested(self.shape.key, servers);
@@ -351,7 +353,7 @@ impl ApplicationEntry {
         let mut root = self.parse(file, new)?;
         if with_entry {
             let found = root.as_mut().and_then(|root| self.take(root)).ok_or_else(differs)?;
-            if !is_value(&found, &Value::Object(self.members.clone())) {
+            if !is_value(&found, &ExportValue::Object(self.members.clone())) {
                 return Err(differs());
             }
         }
@@ -397,8 +399,8 @@ fn shape_in(application: &'static Application, text: &str) -> &'static EntryShap
 }
 
 /// Wraps a value into objects with these keys.
-fn nested(keys: &[&str], value: Value) -> Value {
-    keys.iter().rev().fold(value, |value, key| Value::Object(vec![((*key).to_owned(), value)]))
+fn nested(keys: &[&str], value: ExportValue) -> ExportValue {
+    keys.iter().rev().fold(value, |value, key| ExportValue::Object(vec![((*key).to_owned(), value)]))
 }
 
 fn split_mark(text: &str) -> (&str, &str) {
@@ -473,17 +475,18 @@ fn is_same(one: &ConfigNode, other: &ConfigNode, is_ordered: bool) -> bool {
 }
 
 /// Compares a part of a document with a value that is written.
-fn is_value(node: &ConfigNode, value: &Value) -> bool {
+fn is_value(node: &ConfigNode, value: &ExportValue) -> bool {
     match (&node.value, value) {
-        (ConfigValue::String(text), Value::Text(expected)) => text == expected,
-        (ConfigValue::Boolean(value), Value::Boolean(expected)) => value == expected,
-        (ConfigValue::Array(items), Value::List(expected)) => {
+        (ConfigValue::String(text), ExportValue::Text(expected)) => text == expected,
+        (ConfigValue::Boolean(value), ExportValue::Boolean(expected)) => value == expected,
+        (ConfigValue::Array(items), ExportValue::List(expected)) => {
             items.len() == expected.len()
                 && items.iter().zip(expected).all(|(item, value)| is_value(item, value))
         }
-        (ConfigValue::Object(entries), Value::Object(expected)) => {
-            let has =
-                |(key, value): &(String, Value)| node.get(key).is_some_and(|node| is_value(node, value));
+        (ConfigValue::Object(entries), ExportValue::Object(expected)) => {
+            let has = |(key, value): &(String, ExportValue)| {
+                node.get(key).is_some_and(|node| is_value(node, value))
+            };
             entries.len() == expected.len() && expected.iter().all(has)
         }
         _ => false,

@@ -48,7 +48,7 @@ pub(super) fn fixtures(application: &'static Application) -> Vec<String> {
     if shape.listing != ServerListing::Object {
         other = with_name("other", other);
     }
-    let other = Value::Object(other);
+    let other = ExportValue::Object(other);
     let texts: Vec<String> = match shape.format {
         FileFormat::Json => {
             let open: String = shape.key.iter().map(|key| format!("\"{key}\": {{")).collect();
@@ -93,8 +93,8 @@ pub(super) fn fixtures(application: &'static Application) -> Vec<String> {
         FileFormat::Yaml => {
             let key = shape.key[0];
             let one = match shape.listing {
-                ServerListing::List => Value::List(vec![other.clone()]),
-                _ => Value::Object(vec![("other".to_owned(), other.clone())]),
+                ServerListing::List => ExportValue::List(vec![other.clone()]),
+                _ => ExportValue::Object(vec![("other".to_owned(), other.clone())]),
             };
             let block = |indent: &str| -> String {
                 one.yaml(0).lines().map(|line| format!("{indent}{line}\n")).collect()

@@ -2,11 +2,11 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::super::export_value::{Value, toml_text};
+use super::super::export_value::{ExportValue, toml_text};
 use super::{ENTRY_NAME, EntrySplice, line_break, nested};
 
 /// Finds the insertion of an entry into the table of servers, which is below the top of the file.
-pub(super) fn insertions(body: &str, path: &[&str], entry: &Value) -> Result<Vec<EntrySplice>, String> {
+pub(super) fn insertions(body: &str, path: &[&str], entry: &ExportValue) -> Result<Vec<EntrySplice>, String> {
     let table = DeTable::parse(body).map_err(|error| error.message().to_owned())?;
     let [key] = path else { return Err("the table of servers is not at the top".to_owned()) };
     if let Some(servers) = table.get_ref().get(*key) {
@@ -31,7 +31,7 @@ pub(super) fn insertions(body: &str, path: &[&str], entry: &Value) -> Result<Vec
         }
     }
     let line_break = line_break(body);
-    let servers = nested(path, Value::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())]));
+    let servers = nested(path, ExportValue::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())]));
     let mut inserted = String::new();
     if !body.is_empty() {
         if !body.ends_with('\n') {

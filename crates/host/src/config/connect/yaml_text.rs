@@ -3,7 +3,7 @@
 
 use super::super::applications::{EntryShape, ServerListing};
 use super::super::document::{ConfigNode, ConfigValue};
-use super::super::export_value::Value;
+use super::super::export_value::ExportValue;
 use super::json::one_line;
 use super::{ENTRY_NAME, EntrySplice, line_break, nested};
 
@@ -12,15 +12,15 @@ pub(super) fn insertions(
     body: &str,
     root: &ConfigNode,
     shape: &EntryShape,
-    entry: &Value,
+    entry: &ExportValue,
 ) -> Result<Vec<EntrySplice>, String> {
     let [key] = shape.key else { return Err("the servers are not at the top".to_owned()) };
     let line_break = line_break(body);
     let lines = Lines::of(body);
     let is_list = shape.listing == ServerListing::List;
     let servers = match is_list {
-        true => Value::List(vec![entry.clone()]),
-        false => Value::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())]),
+        true => ExportValue::List(vec![entry.clone()]),
+        false => ExportValue::Object(vec![(ENTRY_NAME.to_owned(), entry.clone())]),
     };
     let block = |indent: &str| {
         let text = servers.yaml(0);

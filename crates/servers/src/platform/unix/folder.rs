@@ -10,7 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use rustix::fs::{Access, AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
-use super::super::Kind;
+use super::super::EntryKind;
 
 /// Flags of a folder that is opened inside another one.
 const FOLDER_FLAGS: OFlags =
@@ -135,8 +135,8 @@ impl FolderHandle {
     }
 
     /// Deletes a file, a link, or an empty folder.
-    pub(crate) fn remove(&self, name: &OsStr, kind: Kind) -> io::Result<()> {
-        let flags = if kind == Kind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    pub(crate) fn remove(&self, name: &OsStr, kind: EntryKind) -> io::Result<()> {
+        let flags = if kind == EntryKind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         match rustix::fs::unlinkat(&self.0, name, flags) {
             // POSIX allows either error for a folder that is not empty.
             Err(rustix::io::Errno::EXIST) => Err(io::ErrorKind::DirectoryNotEmpty.into()),
@@ -169,12 +169,12 @@ impl EntryStat {
         Ok(Self(rustix::fs::stat(path)?))
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> EntryKind {
         match FileType::from_raw_mode(self.0.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Folder,
-            FileType::Symlink => Kind::Link,
-            _ => Kind::Other,
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Folder,
+            FileType::Symlink => EntryKind::Link,
+            _ => EntryKind::Other,
         }
     }
 

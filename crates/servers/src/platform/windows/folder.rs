@@ -14,7 +14,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions};
 use jiff::Timestamp;
 
-use super::super::Kind;
+use super::super::EntryKind;
 use super::name_problem;
 
 /// Windows error for a file that another program has open: `ERROR_SHARING_VIOLATION`, and `ERROR_ACCESS_DENIED`, which
@@ -112,7 +112,7 @@ impl FolderHandle {
         check(name)?;
         check(new_name)?;
         // A second name, which the system refuses where there is one: a rename would replace it.
-        if self.stat_entry(name)?.kind == Kind::File {
+        if self.stat_entry(name)?.kind == EntryKind::File {
             match self.0.hard_link(name, &folder.0, new_name) {
                 Ok(()) => return retry(|| self.0.remove_file(name)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
@@ -128,12 +128,12 @@ impl FolderHandle {
     }
 
     /// Deletes a file, a link, or an empty folder.
-    pub(crate) fn remove(&self, name: &OsStr, kind: Kind) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &OsStr, kind: EntryKind) -> io::Result<()> {
         check(name)?;
         match kind {
-            Kind::Folder => self.0.remove_dir(name),
-            Kind::Link => self.0.remove_file_or_symlink(name),
-            Kind::File | Kind::Other => retry(|| self.0.remove_file(name)),
+            EntryKind::Folder => self.0.remove_dir(name),
+            EntryKind::Link => self.0.remove_file_or_symlink(name),
+            EntryKind::File | EntryKind::Other => retry(|| self.0.remove_file(name)),
         }
     }
 
@@ -170,7 +170,7 @@ fn retry(mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
 /// Metadata of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EntryStat {
-    kind: Kind,
+    kind: EntryKind,
     size: u64,
     modified: Option<SystemTime>,
     is_read_only: bool,
@@ -180,10 +180,10 @@ pub(crate) struct EntryStat {
 impl EntryStat {
     fn new(metadata: &Metadata) -> Self {
         let kind = match metadata.file_type() {
-            kind if kind.is_symlink() => Kind::Link,
-            kind if kind.is_dir() => Kind::Folder,
-            kind if kind.is_file() => Kind::File,
-            _ => Kind::Other,
+            kind if kind.is_symlink() => EntryKind::Link,
+            kind if kind.is_dir() => EntryKind::Folder,
+            kind if kind.is_file() => EntryKind::File,
+            _ => EntryKind::Other,
         };
         Self {
             kind,
@@ -208,7 +208,7 @@ impl EntryStat {
         Self::of_file(&std::fs::OpenOptions::new().access_mode(0).custom_flags(FOLDERS_TOO).open(path)?)
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> EntryKind {
         self.kind
     }
 
