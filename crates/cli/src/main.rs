@@ -28,6 +28,7 @@ mod packages;
 mod paths;
 mod platform;
 mod profiles;
+mod program_sources;
 mod progress;
 mod prompt;
 mod readiness;

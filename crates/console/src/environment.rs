@@ -1,15 +1,14 @@
 //! Facts that the program knows about the host besides its servers: the endpoint, the policy file, the applications.
 
 use std::fmt;
-use std::fs;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use hospes_host::config::MAX_FILE;
 use hospes_policy::PolicyEnvironment;
 use serde::Serialize;
 
-use crate::config_file::ConfigFile;
+use crate::edited_file::{EditedFile, FileReplacer};
 use crate::setup::{OnboardingFile, SetupCommands};
 
 /// Finds the applications of this user. It reads files, so it may block.
@@ -35,51 +34,32 @@ pub struct ConnectedApplication {
 /// Maximum size of a policy file that the console changes, in bytes.
 const MAX_POLICY: u64 = 1 << 20;
 
-/// Replaces a file that says `before` by one that says `after`, or returns why it cannot: path, `before`, `after`.
-pub type FileReplacer = Arc<dyn Fn(&Path, &str, &str) -> Result<(), String> + Send + Sync>;
-
 /// The policy file, which the console changes when a person saves a rule.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PolicyFile {
-    /// The file. It need not exist yet.
-    pub path: PathBuf,
     /// Environment in which the rules are read.
     pub environment: PolicyEnvironment,
-    replacer: FileReplacer,
+    pub(crate) file: EditedFile,
 }
 
 impl PolicyFile {
-    /// Creates the policy file at this path. `replacer` writes it.
+    /// Creates the policy file at this path, which need not exist yet. `replacer` writes it.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, environment: PolicyEnvironment, replacer: FileReplacer) -> Self {
-        Self { path: path.into(), environment, replacer }
-    }
-
-    /// Reads the file; an absent one is an empty text.
-    pub(crate) fn read(&self) -> Result<String, String> {
-        let failed = |error: io::Error| format!("cannot read {}: {error}", self.path.display());
-        let file = match fs::File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut text = String::new();
-        file.take(MAX_POLICY + 1).read_to_string(&mut text).map_err(failed)?;
-        if text.len() as u64 > MAX_POLICY {
-            return Err(format!("{} is larger than {MAX_POLICY} bytes", self.path.display()));
-        }
-        Ok(text)
-    }
-
-    pub(crate) fn replace(&self, before: &str, after: &str) -> Result<(), String> {
-        (self.replacer)(&self.path, before, after)
+        Self { environment, file: EditedFile::new(path.into(), replacer, MAX_POLICY) }
     }
 }
 
-impl fmt::Debug for PolicyFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PolicyFile").field("path", &self.path).finish_non_exhaustive()
+/// Hospes' own configuration file, which the console changes when a person saves a profile.
+#[derive(Clone, Debug)]
+pub struct ConfigFile(pub(crate) EditedFile);
+
+impl ConfigFile {
+    /// Creates the file at this path, which need not exist yet. `replacer` writes it.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, replacer: FileReplacer) -> Self {
+        Self(EditedFile::new(path.into(), replacer, MAX_FILE as u64))
     }
 }
 
@@ -88,7 +68,7 @@ impl fmt::Debug for PolicyFile {
 pub struct ConsoleEnvironment {
     pub(crate) endpoint: Option<String>,
     pub(crate) policy: Option<PolicyFile>,
-    pub(crate) config: Option<ConfigFile>,
+    pub(crate) config: Option<EditedFile>,
     pub(crate) applications: Option<ApplicationFinder>,
     pub(crate) private_folders: Vec<PathBuf>,
     pub(crate) setup: Option<Arc<dyn SetupCommands>>,
@@ -113,7 +93,7 @@ impl ConsoleEnvironment {
     /// Sets Hospes' own configuration file. Without it, no profiles can be saved.
     #[must_use]
     pub fn config(mut self, file: ConfigFile) -> Self {
-        self.config = Some(file);
+        self.config = Some(file.0);
         self
     }
 

@@ -24,7 +24,7 @@
 //! | `serve` | the loopback port and the Unix socket |
 //! | `browser_auth`, `sessions` | one-time links, cookies and keys; checks of host and origin |
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
-//! | `config_file` | Hospes' own configuration file, in which profiles are saved |
+//! | `edited_file` | the files that the console changes: the policy file and Hospes' own configuration file |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
 //! | `file_on_disk` | the file that a call would replace, as far as its server can reach it |
 //! | `setup` | the onboarding: commands that the program carries out, and its progress |
@@ -37,8 +37,8 @@ mod api;
 mod api_error;
 mod browser_auth;
 mod client;
-mod config_file;
 mod console;
+mod edited_file;
 mod environment;
 mod events;
 mod file_on_disk;
@@ -53,11 +53,9 @@ mod setup;
 mod tests;
 
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
-pub use config_file::ConfigFile;
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};
-pub use environment::{
-    ApplicationFinder, ConnectedApplication, ConsoleEnvironment, FileReplacer, PolicyFile,
-};
+pub use edited_file::FileReplacer;
+pub use environment::{ApplicationFinder, ConfigFile, ConnectedApplication, ConsoleEnvironment, PolicyFile};
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
 pub use setup::{SetupCommand, SetupCommands, SetupOutcome};

@@ -1,20 +1,8 @@
 //! Arguments that describe text edits: the removed and the inserted text.
 
 use hospes::model::RawJson;
+use hospes_host::approvals::EDIT_NAMES;
 use serde_json::{Map, Value};
-
-/// Pairs of argument names under which tools take the removed and the inserted text.
-const PAIRS: [(&str, &str); 9] = [
-    ("old_text", "new_text"),
-    ("oldText", "newText"),
-    ("old_string", "new_string"),
-    ("old_str", "new_str"),
-    ("oldString", "newString"),
-    ("old", "new"),
-    ("before", "after"),
-    ("search", "replace"),
-    ("find", "replace"),
-];
 
 /// One edit of a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +28,8 @@ pub(super) fn text_edits(value: &RawJson) -> Option<Vec<TextEdit>> {
 
 fn edit(mut members: Map<String, Value>) -> Option<TextEdit> {
     let is_text = |members: &Map<String, Value>, name: &str| members.get(name).is_some_and(Value::is_string);
-    let (old, new) = PAIRS.into_iter().find(|(old, new)| is_text(&members, old) && is_text(&members, new))?;
+    let (old, new) =
+        EDIT_NAMES.iter().copied().find(|(old, new)| is_text(&members, old) && is_text(&members, new))?;
     let (Value::String(old), Value::String(new)) = (members.remove(old)?, members.remove(new)?) else {
         return None;
     };

@@ -11,21 +11,13 @@ use tokio::process::{Child, Command};
 
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::printable;
+use crate::program_sources::program_source;
 use crate::progress::StepBar;
 
 /// Maximum length of a line of output, in bytes. The rest is read as another line.
 const MAX_LINE: u64 = 2000;
 /// Maximum number of lines of output that an error shows: the last ones.
 const MAX_LINES: usize = 12;
-
-/// Programs, and how to get them.
-const SOURCES: [(&str, &str); 5] = [
-    ("npm", "install Node.js, which has npm: https://nodejs.org"),
-    ("node", "install Node.js: https://nodejs.org"),
-    ("uv", "install uv: https://docs.astral.sh/uv"),
-    ("cargo", "install Rust, which has cargo: https://rustup.rs"),
-    ("go", "install Go: https://go.dev/dl"),
-];
 
 /// A run of a program that installs a package.
 #[derive(Debug)]
@@ -139,9 +131,8 @@ pub(crate) fn find_program(name: &str) -> CliResult<PathBuf> {
     let path = std::env::var_os("PATH");
     let found = hospes_sandbox::resolve(name.as_ref(), path.as_deref(), Path::new("/"));
     found.map_err(|error| {
-        let source = SOURCES.iter().find(|(program, _)| *program == name).map(|(_, source)| *source);
         let problem = CliError::usage(format!("{name} is needed to install this package")).with_cause(&error);
-        match source {
+        match program_source(name) {
             Some(source) => problem.hint(source),
             None => problem,
         }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use support::terminal::Terminal;
-use support::{House, Running, installed, text};
+use support::{House, installed, text};
 
 /// A house with a built-in server and one that a host has seen. A tool of the latter has a name that is a command.
 fn house() -> House {
@@ -27,15 +27,7 @@ fn house() -> House {
              [servers.mail]\ncommand = ['sh', '{script}']\n"
         ),
     );
-    let mut host = Running::start(house.command(&[
-        "up",
-        "--listen",
-        "127.0.0.1:0",
-        "--console",
-        "off",
-        "--preset",
-        "off",
-    ]));
+    let mut host = house.up(&[]);
     host.said(|line| line.contains("event=ready server=mail"));
     host.signal("-TERM");
     host.wait();

@@ -3,36 +3,23 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{House, Ran, Running};
+use crate::support::{House, Ran, Running, checks};
 
 /// Answers each request with the response of its path, until the test ends.
 fn web(responses: &'static [(&'static str, &'static str)]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let mut request = [0; 8192];
-            let count = stream.read(&mut request).unwrap_or_default();
-            let head = String::from_utf8_lossy(&request[..count]).into_owned();
-            let path = head.split(' ').nth(1).unwrap_or_default();
-            let found = responses.iter().find(|(known, _)| *known == path);
-            let response =
-                found.map_or("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n", |(_, response)| response);
-            let _gone = write!(stream, "{response}Connection: close\r\n\r\n");
-            if response.contains("text/html") {
-                let _gone = stream.write_all(b"<html>Sign in</html>");
-            }
-        }
-    });
-    address
+    checks::web(Box::new(move |path, _| {
+        let found = responses.iter().find(|(known, _)| *known == path);
+        let response =
+            found.map_or("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n", |(_, response)| response);
+        let body = if response.contains("text/html") { "<html>Sign in</html>" } else { "" };
+        format!("{response}Connection: close\r\n\r\n{body}")
+    }))
 }
 
 fn script(house: &House, name: &str, text: &str, mode: u32) -> String {

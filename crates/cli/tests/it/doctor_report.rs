@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::support::checks::{assert_found, check, doctor};
-use crate::support::{House, Running, text};
+use crate::support::{House, text};
 
 #[test]
 fn a_warning_is_ignored_until_it_is_wanted_again() {
@@ -65,15 +65,7 @@ fn a_call_to_a_ready_server_goes_through_the_running_host() {
         "config/hospes/config.toml",
         &format!("[servers.well]\ncommand = ['sh', '{}']\n", script.display()),
     );
-    let host = Running::start(house.command(&[
-        "up",
-        "--listen",
-        "127.0.0.1:0",
-        "--console",
-        "off",
-        "--preset",
-        "off",
-    ]));
+    let host = house.up(&[]);
     host.said(|line| line.contains("event=ready"));
     let before = house.read("well.pid");
     let (_, found) = doctor(&house, &["well", "--call", "look"]);
@@ -96,17 +88,7 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
     let web =
         json!({ "url": "http://127.0.0.1:9/mcp?key=query-secret", "headers": { "X-Key": "header-secret" } });
     let config = house.config(&[("one", server), ("web", web)]);
-    let mut host = Running::start(house.command(&[
-        "up",
-        "--config",
-        &config,
-        "--listen",
-        "127.0.0.1:0",
-        "--console",
-        "off",
-        "--preset",
-        "off",
-    ]));
+    let mut host = house.up(&["--config", &config]);
     host.said(|line| line.contains("event=ready server=one"));
     let file = house.path("report.zip");
     let option = format!("--bundle={}", file.display());

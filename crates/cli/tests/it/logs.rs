@@ -24,17 +24,7 @@ fn host(house: &House) -> Running {
     house.write("one.sh", &script);
     server["env"] = json!({ "API_KEY": SECRET });
     let config = house.config(&[("one", server)]);
-    let host = Running::start(house.command(&[
-        "up",
-        "--config",
-        &config,
-        "--listen",
-        "127.0.0.1:0",
-        "--console",
-        "off",
-        "--preset",
-        "off",
-    ]));
+    let host = house.up(&["--config", &config]);
     eventually("the start is logged", || house.run(&["logs"]).stdout.contains("server is ready"));
     host
 }

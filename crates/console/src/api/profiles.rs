@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::body::{EmptyBody, JsonBody};
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
-use crate::config_file::ConfigFile;
 use crate::console::Console;
+use crate::edited_file::EditedFile;
 
 /// Filter of the tools of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ pub(super) struct ProfileList {
 
 pub(super) async fn list(State(console): State<Console>) -> Json<ProfileList> {
     let file = console.environment().config.clone();
-    let path = file.as_ref().map(|file| file.path().display().to_string());
+    let path = file.as_ref().map(|file| file.path.display().to_string());
     // Reading blocks.
     let written = tokio::task::spawn_blocking(move || file.map(|file| names_in(&file)).unwrap_or_default());
     let written = written.await.unwrap_or_default();
@@ -120,12 +120,12 @@ pub(super) async fn save(
     check_servers(&console, &wanted)?;
     let is_new = wanted.is_new;
     let profile = wanted.into_config(&name);
-    let changed = move |file: &ConfigFile, text: &str| {
+    let changed = move |file: &EditedFile, text: &str| {
         let exists = names_in(file).contains(&profile.name);
         if exists && is_new {
             return Err(ApiError::Profile(format!("there is a profile `{}` already", profile.name)));
         }
-        set_profile(file.path(), text, &profile).map_err(|error| not_written(&error))
+        set_profile(&file.path, text, &profile).map_err(|error| not_written(&error))
     };
     write(&console, changed).await?;
     record(&console, &name, "save", by).await?;
@@ -139,11 +139,11 @@ pub(super) async fn remove(
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
     let removed = name.clone();
-    let changed = move |file: &ConfigFile, text: &str| {
+    let changed = move |file: &EditedFile, text: &str| {
         if !names_in(file).contains(&removed) {
-            return Err(ApiError::Nothing(format!("no profile of this name in {}", file.path().display())));
+            return Err(ApiError::Nothing(format!("no profile of this name in {}", file.path.display())));
         }
-        remove_profile(file.path(), text, &removed).map_err(|error| not_written(&error))
+        remove_profile(&file.path, text, &removed).map_err(|error| not_written(&error))
     };
     write(&console, changed).await?;
     record(&console, &name, "remove", by).await?;
@@ -210,10 +210,10 @@ fn server_names(console: &Console) -> Vec<String> {
 }
 
 /// Returns the names of the profiles that are written in a file.
-fn names_in(file: &ConfigFile) -> Vec<String> {
+fn names_in(file: &EditedFile) -> Vec<String> {
     let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
     let Ok(text) = file.read() else { return Vec::new() };
-    let config = loader.parse(file.path(), &text);
+    let config = loader.parse(&file.path, &text);
     config.map(|config| config.profiles.into_iter().map(|profile| profile.name).collect()).unwrap_or_default()
 }
 
@@ -224,7 +224,7 @@ fn not_written(error: &OwnFileError) -> ApiError {
 /// Changes the file. A change that somebody else makes meanwhile is not overwritten.
 async fn write(
     console: &Console,
-    changed: impl FnOnce(&ConfigFile, &str) -> Result<String, ApiError> + Send + 'static,
+    changed: impl FnOnce(&EditedFile, &str) -> Result<String, ApiError> + Send + 'static,
 ) -> Result<(), ApiError> {
     let file = console.environment().config.clone().ok_or_else(|| {
         ApiError::Nothing("this host has no configuration file that the console could change".to_owned())

@@ -40,7 +40,7 @@ pub(super) async fn save(
     let saved = RuleUndo::new(before, after, Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
-    Ok(Json(SavedRule { undo: id, file: file.path.display().to_string() }))
+    Ok(Json(SavedRule { undo: id, file: file.file.path.display().to_string() }))
 }
 
 /// Id of a saved rule.
@@ -76,7 +76,7 @@ pub(super) fn place(console: &Console) -> Result<(PolicyFile, Option<Arc<Policy>
 
 pub(super) async fn write(file: &PolicyFile, before: &str, after: &str) -> Result<(), ApiError> {
     let (file, before, after) = (file.clone(), before.to_owned(), after.to_owned());
-    let written = tokio::task::spawn_blocking(move || file.replace(&before, &after)).await;
+    let written = tokio::task::spawn_blocking(move || file.file.replace(&before, &after)).await;
     written.map_err(|error| ApiError::RuleFile(error.to_string()))?.map_err(ApiError::RuleFile)
 }
 
@@ -95,7 +95,7 @@ pub(super) fn changed_file(
     wanted: &RuleRequest,
     current: Option<&Policy>,
 ) -> Result<(String, String), ApiError> {
-    let before = file.read().map_err(ApiError::RuleFile)?;
+    let before = file.file.read().map_err(ApiError::RuleFile)?;
     let preset = current.and_then(Policy::preset).map(|preset| preset.to_string());
     let after = wanted.rule.insert(&before, wanted.place, preset.as_deref());
     let read = Policy::read(&after, &file.environment);

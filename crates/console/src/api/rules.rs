@@ -50,7 +50,7 @@ pub(super) async fn preview(
     let file = console.environment().policy.clone();
     let mut preview = RulePreview {
         toml: toml.clone(),
-        file: file.as_ref().map(|file| file.path.display().to_string()),
+        file: file.as_ref().map(|file| file.file.path.display().to_string()),
         mistakes: Vec::new(),
         unmatched: Vec::new(),
         conflicts: Vec::new(),

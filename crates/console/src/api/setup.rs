@@ -135,7 +135,7 @@ pub(super) async fn choose_preset(
     let (file, _) = place(&console)?;
     // Held until the file is written, so that two windows do not write at the same time.
     let mut undo = console.rule_undo().lock().await;
-    let before = file.read().map_err(ApiError::RuleFile)?;
+    let before = file.file.read().map_err(ApiError::RuleFile)?;
     let after = set_preset(&before, &preset.to_string());
     let read = Policy::read(&after, &file.environment);
     let read = read.map_err(|error| ApiError::Rule(mistakes(&error).join("; ")))?;
@@ -147,5 +147,5 @@ pub(super) async fn choose_preset(
     let saved = RuleUndo::new(before, after, Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
-    Ok(Json(json!({ "undo": id, "file": file.path.display().to_string() })))
+    Ok(Json(json!({ "undo": id, "file": file.file.path.display().to_string() })))
 }

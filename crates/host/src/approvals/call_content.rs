@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 const PATH_NAMES: &[&str] = &["path", "file_path", "filepath", "file", "filename", "target_file"];
 /// Names of arguments with the whole text of a file.
 const TEXT_NAMES: &[&str] = &["content", "contents", "text", "file_text", "data"];
-/// Names under which tools take the replaced and the new text of an edit.
-const EDIT_NAMES: &[(&str, &str)] = &[
+/// Pairs of names of arguments under which tools take the replaced and the new text of an edit.
+pub const EDIT_NAMES: &[(&str, &str)] = &[
     ("old_text", "new_text"),
     ("oldText", "newText"),
     ("old_string", "new_string"),

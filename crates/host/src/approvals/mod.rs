@@ -33,7 +33,7 @@ pub use approval::{
     DeclaredEffects, FormCard, GuardCard, GuardFinding, GuardSource, GuardValue, ResultCard,
     SamplingRequestCard, SamplingResultCard, UrlCard,
 };
-pub use call_content::CallContent;
+pub use call_content::{CallContent, EDIT_NAMES};
 pub(crate) use decision::ApprovalOutcome;
 pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
 pub use grant::{

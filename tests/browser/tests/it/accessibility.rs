@@ -7,14 +7,7 @@ use std::sync::Arc;
 use hospes::prelude::*;
 use hospes_browser_tests::{HospesProgram, TestBrowser};
 
-const SERVERS: &str = "
-[servers.time]
-builtin = 'time'
-[servers.everything]
-builtin = 'everything'
-[servers.lost]
-command = 'no-such-program-anywhere'
-";
+use crate::home::SERVERS;
 
 const RULES: &str = "
 [[rule]]

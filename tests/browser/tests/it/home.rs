@@ -7,7 +7,8 @@ use std::sync::Arc;
 use hospes::prelude::*;
 use hospes_browser_tests::{HospesProgram, RunningHospes, TestBrowser};
 
-const SERVERS: &str = "
+/// Servers, of which one cannot be started.
+pub(crate) const SERVERS: &str = "
 [servers.time]
 builtin = 'time'
 [servers.everything]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::check::{C04, DoctorChain, DoctorFinding};
 use super::system::version_of;
+use crate::program_sources::program_source;
 
 /// A program that runs servers, and what is needed of it.
 struct Launcher {
@@ -17,8 +18,6 @@ struct Launcher {
     args: &'static [&'static str],
     /// Oldest version that packages of servers usually support.
     oldest: Option<(u32, u32)>,
-    /// Remedy if it does not answer.
-    mend: &'static str,
     /// Source of a newer one.
     source: &'static str,
 }
@@ -30,7 +29,6 @@ const LAUNCHERS: [Launcher; 4] = [
         program: "node",
         args: &["--version"],
         oldest: Some((18, 0)),
-        mend: "install Node.js: https://nodejs.org",
         source: "install Node.js 20 or newer: https://nodejs.org",
     },
     Launcher {
@@ -39,7 +37,6 @@ const LAUNCHERS: [Launcher; 4] = [
         program: "uv",
         args: &["--version"],
         oldest: None,
-        mend: "install uv: https://docs.astral.sh/uv",
         source: "",
     },
     Launcher {
@@ -48,7 +45,6 @@ const LAUNCHERS: [Launcher; 4] = [
         program: "",
         args: &["--version"],
         oldest: Some((3, 10)),
-        mend: "install Python: https://www.python.org",
         source: "install Python 3.10 or newer, or run the server with uv: https://docs.astral.sh/uv",
     },
     Launcher {
@@ -58,7 +54,6 @@ const LAUNCHERS: [Launcher; 4] = [
         // Asks the daemon, unlike `--version`.
         args: &["version", "--format", "{{.Server.Version}}"],
         oldest: None,
-        mend: "",
         source: "",
     },
 ];
@@ -94,7 +89,7 @@ pub(super) async fn check(
                 .mend(start_docker(stem)),
             false => DoctorFinding::new(format!("{name} cannot be used"))
                 .why(format!("`{} {}` failed", launcher.program, launcher.args.join(" ")))
-                .mend(launcher.mend),
+                .mend(program_source(launcher.program).unwrap_or_default()),
         };
         chain.fail(&C04, finding, &super::server::PROCESS_STEPS);
         return false;

@@ -20,20 +20,11 @@ use super::{launcher, leftovers, package};
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
 use crate::paths;
+use crate::program_sources::program_source;
 use crate::target::{ServerTarget, entry_target, probe, url_target};
 
 /// Maximum length of the name of a tool with the name of its server: the shortest limit of known applications.
 const MAX_NAME: usize = 64;
-
-/// Launchers, and where they come from.
-const LAUNCHERS: [(&str, &str); 6] = [
-    ("npx", "install Node.js: https://nodejs.org"),
-    ("node", "install Node.js: https://nodejs.org"),
-    ("uvx", "install uv: https://docs.astral.sh/uv"),
-    ("uv", "install uv: https://docs.astral.sh/uv"),
-    ("docker", "install Docker: https://docs.docker.com/get-docker"),
-    ("python", "install Python: https://www.python.org"),
-];
 
 /// Steps of a process, after those of its program.
 pub(super) const PROCESS_STEPS: [&DoctorCode; 5] = [&S01, &S02, &S03, &S04, &T01];
@@ -201,14 +192,9 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
             let (code, mend) = match &error {
                 ProgramNotFound::NotExecutable(file) => (&C03, format!("chmod +x {}", file.display())),
                 ProgramNotFound::Name(name) => {
-                    let known = LAUNCHERS.iter().find(|(launcher, _)| name.starts_with(launcher));
-                    (
-                        &C02,
-                        known.map_or_else(
-                            || "install it, or write the absolute path of the program".to_owned(),
-                            |(_, mend)| (*mend).to_owned(),
-                        ),
-                    )
+                    let source = program_source(name);
+                    let unknown = "install it, or write the absolute path of the program";
+                    (&C02, source.unwrap_or(unknown).to_owned())
                 }
                 _ => (&C02, "correct the path of the program".to_owned()),
             };

@@ -49,6 +49,12 @@ impl House {
         self.program(env!("CARGO_BIN_EXE_hospes"), args)
     }
 
+    /// Starts the host on any port, without a console and without questions.
+    pub(crate) fn up(&self, args: &[&str]) -> Running {
+        let usual = ["up", "--listen", "127.0.0.1:0", "--console", "off", "--preset", "off"];
+        Running::start(self.command(&[&usual, args].concat()))
+    }
+
     /// Another program, with the same surroundings.
     pub(crate) fn program(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);

@@ -1,30 +1,26 @@
-//! Hospes' own configuration file, which the console changes when a person saves a profile.
+//! A file of the user that the console changes when a person saves something.
 
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hospes_host::config::MAX_FILE;
+/// Replaces a file that says `before` by one that says `after`, or returns why it cannot: path, `before`, `after`.
+pub type FileReplacer = Arc<dyn Fn(&Path, &str, &str) -> Result<(), String> + Send + Sync>;
 
-use crate::environment::FileReplacer;
-
-/// Hospes' own configuration file.
+/// A file that need not exist yet.
 #[derive(Clone)]
-pub struct ConfigFile {
-    path: PathBuf,
+pub(crate) struct EditedFile {
+    pub(crate) path: PathBuf,
     replacer: FileReplacer,
+    /// Maximum size, in bytes.
+    limit: u64,
 }
 
-impl ConfigFile {
-    /// Creates the file at this path, which need not exist yet. `replacer` writes it.
-    #[must_use]
-    pub fn new(path: impl Into<PathBuf>, replacer: FileReplacer) -> Self {
-        Self { path: path.into(), replacer }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+impl EditedFile {
+    pub(crate) fn new(path: PathBuf, replacer: FileReplacer, limit: u64) -> Self {
+        Self { path, replacer, limit }
     }
 
     /// Reads the file; an absent one is an empty text.
@@ -36,9 +32,9 @@ impl ConfigFile {
             Err(error) => return Err(failed(error)),
         };
         let mut text = String::new();
-        file.take(MAX_FILE as u64 + 1).read_to_string(&mut text).map_err(failed)?;
-        if text.len() > MAX_FILE {
-            return Err(format!("{} is larger than {MAX_FILE} bytes", self.path.display()));
+        file.take(self.limit + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > self.limit {
+            return Err(format!("{} is larger than {} bytes", self.path.display(), self.limit));
         }
         Ok(text)
     }
@@ -49,8 +45,8 @@ impl ConfigFile {
     }
 }
 
-impl fmt::Debug for ConfigFile {
+impl fmt::Debug for EditedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigFile").field("path", &self.path).finish_non_exhaustive()
+        f.debug_tuple("EditedFile").field(&self.path).finish()
     }
 }
