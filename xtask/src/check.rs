@@ -11,6 +11,9 @@ pub(crate) fn run() -> Result<()> {
     report.part("clippy", || {
         cargo::run(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
+    report.part("documentation of the code", || {
+        cargo::run_with(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings".to_owned())])
+    });
     report.part("other systems", systems::part);
     report.part("unit tests", || {
         if tools::is_installed("cargo-nextest") {

@@ -40,7 +40,7 @@ use report::say;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// The fast tier: formatting, Clippy and the unit tests.
+    /// The fast tier: formatting, Clippy, rustdoc, other systems and the unit tests.
     Check,
     /// Every test there is, or some parts, and a table at the end.
     Test(test::TestOptions),

@@ -61,6 +61,8 @@ impl TestBrowser {
         let mut process = Command::new(chromedriver)
             .args(["--port=0", "--log-level=SEVERE"])
             .env("HOME", profile.path())
+            // Chromium leaves folders behind; they go with the profile.
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

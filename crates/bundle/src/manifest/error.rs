@@ -27,7 +27,7 @@ pub enum ManifestError {
     /// Parts that the format does not allow.
     #[error("{}", list_issues(.issues, *.more))]
     Invalid {
-        /// Issues in the order of the format, at most [`MAX_ISSUES`].
+        /// Issues in the order of the format, at most [`MAX_ISSUES`](super::MAX_ISSUES).
         issues: Vec<ManifestIssue>,
         /// Number of further issues.
         more: usize,
