@@ -75,12 +75,8 @@ fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
         .rev()
         .find(|(name, _)| StdioTransport::is_search_path(name))
         .map(|(_, value)| value.clone());
-    let is_inherited = command
-        .inherited
-        .as_ref()
-        .is_none_or(|names| names.iter().any(|name| StdioTransport::is_search_path(name)));
     // The search path of the child counts, not the host's, which the sandbox may keep from it.
-    let path = own.or_else(|| std::env::var_os("PATH").filter(|_| is_inherited));
+    let path = StdioTransport::search_path(own, command.inherited.as_deref());
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let cwd = command.cwd.as_deref().map_or_else(|| here.clone(), |folder| here.join(folder));
     let problem = |hint: String| {
