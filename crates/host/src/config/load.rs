@@ -191,9 +191,12 @@ impl<'a> ConfigLoader<'a> {
             }
             // Also where the entry is rejected for everybody: one that runs from before must not stand in.
             for rejected in part.rejected {
-                if !profile.includes(&rejected.name) {
+                let replaced = rejected.secrets.iter().filter(|name| profile.secrets.contains_key(*name));
+                let replaced: Vec<&String> = replaced.collect();
+                if replaced.is_empty() || !profile.includes(&rejected.name) {
                     continue;
                 }
+                used.borrow_mut().extend(replaced.into_iter().cloned());
                 profile.own_servers.push(rejected.name.clone());
                 if merge.config.server(&rejected.name).is_some() {
                     let errors = rejected.errors.into_inner().into_iter();
@@ -202,6 +205,7 @@ impl<'a> ConfigLoader<'a> {
                         name: server_label(&rejected.name, Some(&profile.name)),
                         source: rejected.source,
                         errors: ConfigErrors::new(errors),
+                        secrets: rejected.secrets,
                     });
                 }
             }
@@ -405,7 +409,12 @@ impl ConfigMerge {
                         ConfigError::DuplicateServer { name: name.clone(), first, second: second.clone() };
                     // Under another name, since the first one keeps its own.
                     let name = format!("{name} (repeated)");
-                    part.rejected.push(RejectedServer { name, source: second, errors: error.into() });
+                    part.rejected.push(RejectedServer {
+                        name,
+                        source: second,
+                        errors: error.into(),
+                        secrets: BTreeSet::new(),
+                    });
                 }
                 None => {
                     known.push((server.name.clone(), server.source.clone()));

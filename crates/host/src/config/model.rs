@@ -1,5 +1,6 @@
 //! Configuration model, independent of file format and spelling.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -140,6 +141,8 @@ pub struct RejectedServer {
     pub source: ConfigSource,
     /// The mistakes.
     pub errors: ConfigErrors,
+    /// Names of the stored secrets to which the entry refers.
+    pub(crate) secrets: BTreeSet<String>,
 }
 
 /// Configuration of one server.
