@@ -98,7 +98,7 @@ pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorCha
     match &server.transport {
         ServerTransport::Stdio(stdio) if !files(stdio, &mut chain).await => return chain,
         ServerTransport::Stdio(stdio) if !package::check(server, stdio, &mut chain).await => return chain,
-        ServerTransport::Http(http) if !sign_in::token(http.url.reveal().as_str(), &mut chain) => {
+        ServerTransport::Http(http) if !sign_in::token(http.url.reveal().as_str(), &mut chain).await => {
             return chain;
         }
         _ => {}
@@ -165,7 +165,7 @@ async fn files(stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
 /// Checks a server at a URL.
 pub(super) async fn check_url(url: &str, args: &DoctorArgs) -> DoctorChain {
     let mut chain = DoctorChain::new(url);
-    if !sign_in::token(url, &mut chain) {
+    if !sign_in::token(url, &mut chain).await {
         return chain;
     }
     match url_target(url) {

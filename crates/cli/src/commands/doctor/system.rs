@@ -21,7 +21,7 @@ use crate::output::first_line;
 use crate::paths::{self, display_path};
 
 /// Maximum time of one check.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Difference of two clocks, in seconds, from which tokens and certificates may be refused.
 const MAX_CLOCK_DIFFERENCE: i64 = 60;
 /// Number of servers whose clocks are read.
