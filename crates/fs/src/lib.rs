@@ -73,12 +73,36 @@ pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
     system::is_open_to_others(path)
 }
 
-/// Makes an existing file private.
+/// Makes an existing file private. Returns true if it was open to others. Links are followed.
 ///
 /// # Errors
 /// If its permissions cannot be changed, for example because it belongs to another user.
-pub fn make_private(path: &Path) -> io::Result<()> {
-    system::make_private(path)
+pub fn restrict(path: &Path) -> io::Result<bool> {
+    // SQLite names the files beside a database after what a link leads to, and so does this function.
+    let real = fs::canonicalize(path)?;
+    if !real.is_file() || !system::is_open_to_others(&real)? {
+        return Ok(false);
+    }
+    system::make_private(&real).map(|()| true)
+}
+
+/// Makes the files private that SQLite keeps beside an open database. On Unix they have the mode of the database already,
+/// on Windows they inherit the access list of the folder.
+///
+/// # Errors
+/// If their permissions cannot be changed.
+pub fn restrict_database_files(database: &Path) -> io::Result<()> {
+    let real = fs::canonicalize(database)?;
+    for ending in ["-wal", "-shm"] {
+        let mut beside = real.as_os_str().to_owned();
+        beside.push(ending);
+        match restrict(Path::new(&beside)) {
+            // Another process was the last to close the database.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => drop(result?),
+        }
+    }
+    Ok(())
 }
 
 /// Returns a command that makes a file private.

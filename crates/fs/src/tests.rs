@@ -27,7 +27,8 @@ fn a_file_that_others_can_read_is_noticed_and_made_private() {
     fs::write(&path, "x").unwrap();
     open_to_everybody(&path);
     assert!(is_open_to_others(&path).unwrap());
-    make_private(&path).unwrap();
+    assert!(restrict(&path).unwrap());
+    assert!(!restrict(&path).unwrap(), "nothing is left to do");
     assert!(!is_open_to_others(&path).unwrap());
     assert_eq!(fs::read_to_string(&path).unwrap(), "x");
     assert!(is_open_to_others(&folder.path().join("none")).is_err());

@@ -110,7 +110,7 @@ fn program(stdio: &StdioTransport) -> Option<PathBuf> {
     let here = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
     // The child's own, where it has one: that is the one that counts.
     let own = stdio.env.iter().find(|(name, _)| StdioTransport::is_search_path(name.as_ref()));
-    let path = own.map(|(_, path)| path.reveal().into()).or_else(|| std::env::var_os("PATH"));
+    let path = own.map(|(_, path)| path.reveal().into()).or_else(hospes_sandbox::search_path);
     let named = || std::path::absolute(here.join(command)).unwrap_or_else(|_| command.to_owned());
     match hospes_sandbox::resolve(command.as_os_str(), path.as_deref(), &here) {
         Ok(file) => Some(std::path::absolute(&file).unwrap_or(file)),
