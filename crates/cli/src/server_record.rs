@@ -93,7 +93,7 @@ impl ServerRecord {
         })?;
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
         let folder = file.parent().unwrap_or(&file);
-        paths::create_private_folder(folder).map_err(|error| failed(&error))?;
+        hospes_fs::create_private_folder(folder).map_err(|error| failed(&error))?;
         paths::write_private(&file, &text).map_err(|error| failed(&error))
     }
 

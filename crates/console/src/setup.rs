@@ -79,7 +79,8 @@ impl OnboardingFile {
         let mut file = fs::File::create(&new)?;
         serde_json::to_writer(&mut file, &progress)?;
         file.flush()?;
-        fs::rename(new, &self.0)
+        drop(file);
+        hospes_fs::rename(&new, &self.0)
     }
 }
 

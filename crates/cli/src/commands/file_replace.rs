@@ -61,8 +61,7 @@ pub(super) fn replace(file: &Path, before: &str, after: &str) -> CliResult {
         return Err(CliError::usage(format!("{} was changed in the meantime", paths::display_path(file)))
             .hint("the file was not changed; run the command again"));
     }
-    written.persist(&target).map_err(|error| failed(&error.error))?;
-    Ok(())
+    hospes_fs::persist(written, &target).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]

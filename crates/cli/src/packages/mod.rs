@@ -149,7 +149,7 @@ impl PackageFolder {
                 .with_cause(error)
         };
         files::remove_folder(&self.path).map_err(|error| failed(&error))?;
-        paths::create_private_folder(&self.path).map_err(|error| failed(&error))?;
+        hospes_fs::create_private_folder(&self.path).map_err(|error| failed(&error))?;
         self.is_temporary = true;
         let name = printable(&self.package.identifier);
         let verb = if self.compiles() { "compiling" } else { "installing" };

@@ -128,7 +128,7 @@ fn failed(program: &str, what: &str, last: &VecDeque<String>) -> CliError {
 /// # Errors
 /// If it is not in `PATH`. The error says how to get it.
 pub(crate) fn find_program(name: &str) -> CliResult<PathBuf> {
-    let path = std::env::var_os("PATH");
+    let path = hospes_sandbox::search_path();
     let found = hospes_sandbox::resolve(name.as_ref(), path.as_deref(), Path::new("/"));
     found.map_err(|error| {
         let problem = CliError::usage(format!("{name} is needed to install this package")).with_cause(&error);

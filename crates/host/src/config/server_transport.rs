@@ -156,7 +156,7 @@ impl StdioTransport {
     ) -> Option<OsString> {
         let is_inherited =
             inherited.is_none_or(|names| names.iter().any(|name| Self::is_search_path(name.as_ref())));
-        own.or_else(|| std::env::var_os("PATH").filter(|_| is_inherited))
+        own.or_else(|| hospes_sandbox::search_path().filter(|_| is_inherited))
     }
 
     /// Iterates over the names of its variables that determine which code it loads, regardless of the command line.

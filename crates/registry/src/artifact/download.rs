@@ -123,7 +123,7 @@ impl ArtifactClient {
         if found != expected {
             return Err(ArtifactError::WrongHash { url: shown(url), expected: expected.to_owned(), found });
         }
-        temporary.persist(file).map_err(|error| failed(error.error))?;
+        hospes_fs::persist(temporary, file).map_err(failed)?;
         Ok(DownloadedFile { file: file.to_owned(), bytes, sha256: found })
     }
 

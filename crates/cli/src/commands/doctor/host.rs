@@ -161,12 +161,17 @@ fn private_files(chain: &mut DoctorChain) {
     let credentials = paths::credentials().map(|(store, key)| [store, key]);
     let audit = paths::audit_files().map(|(log, key)| [log, key]);
     let files = credentials.into_iter().chain(audit).flatten().chain(paths::endpoint_token());
-    let exposed: Vec<PathBuf> = files.filter(|file| platform::is_exposed(file)).collect();
+    let exposed: Vec<PathBuf> = files.filter(|file| is_exposed(file)).collect();
     let Some(first) = exposed.first() else { return chain.ok(&H06, "") };
     let names: Vec<String> = exposed.iter().map(|file| display_path(file)).collect();
     let finding = DoctorFinding::new(format!("other users can read {}", names.join(", ")))
-        .mend(platform::protection_hint(first));
+        .mend(hospes_fs::protection_hint(first));
     chain.fail(&H06, finding, &[]);
+}
+
+/// Returns true if other users can read a file. A link counts as what it leads to.
+fn is_exposed(file: &Path) -> bool {
+    file.canonicalize().and_then(|real| hospes_fs::is_open_to_others(&real)).unwrap_or(false)
 }
 
 fn sandbox(chain: &mut DoctorChain) {

@@ -154,7 +154,7 @@ async fn files(stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
     let cwd =
         stdio.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("/"));
     let path = stdio.env.get("PATH").map(|path| path.reveal().to_owned());
-    let path = path.map(Into::into).or_else(|| std::env::var_os("PATH"));
+    let path = path.map(Into::into).or_else(hospes_sandbox::search_path);
     let command = stdio.command.reveal();
     match program(command, path.as_deref(), &cwd, chain) {
         Some(found) => launcher::check(command, &found, path.as_deref(), chain).await,
