@@ -14,6 +14,8 @@ mod guard_bench;
 mod installs;
 mod models;
 mod mutants;
+#[cfg(test)]
+mod named_tests;
 // One function finds the schemas, for the tests that read them and for what reports on them.
 #[path = "../../crates/model/tests/it/schema/official.rs"]
 mod official;

@@ -66,21 +66,30 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
+/// What the configuration says of the client of a server.
+struct KnownClient {
+    /// Client that is registered with the authorization server.
+    client: Option<PreregisteredOAuthClient>,
+    /// Scopes to request.
+    scopes: Vec<String>,
+}
+
 /// Creates the client that signs in to `url` interactively, in the way that `args` select, and keeps the tokens in
 /// `store`. A client given on the command line takes precedence over `known`, the one from the configuration.
 fn interactive_client(
     args: &LoginArgs,
     url: &UrlTarget,
-    known: Option<PreregisteredOAuthClient>,
+    known: KnownClient,
     store: impl FnOnce(CredentialsStore) -> CliResult<Arc<FileCredentialStore>>,
 ) -> CliResult<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
         return Err(CliError::new(FailureCode::Unauthorized, "cannot sign in without a terminal")
             .hint("pass your own token with `--header 'Authorization: …'`"));
     }
-    let mut builder = builder(&url.url)?
-        .store(store(args.credentials_store)?)
-        .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
+    let mut builder = builder(&url.url)?.store(store(args.credentials_store)?).settings(|settings| {
+        let scopes = if args.scopes.is_empty() { &known.scopes } else { &args.scopes };
+        settings.scopes = Scopes::parse(&scopes.join(" "));
+    });
     if let Some(id) = &args.client_id {
         let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
@@ -92,7 +101,7 @@ fn interactive_client(
         }
         builder = builder.client(given);
     } else if args.metadata_url.is_none() {
-        builder = known_as(builder, known);
+        builder = known_as(builder, known.client);
     }
     if let Some(id) = &args.metadata_url {
         let id = ClientId::new(id).map_err(|error| CliError::usage("--metadata-url").with_cause(&error))?;
@@ -277,7 +286,8 @@ fn status(output: CliOutput) -> CliResult {
 async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let Some(user) = &args.user else {
-        let oauth = client(&url.url, known, credentials::open_existing()?.map(|(store, _)| store as _))?;
+        let oauth =
+            client(&url.url, known.client, credentials::open_existing()?.map(|(store, _)| store as _))?;
         let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
         return signed_out(&revoked, &url, None, output);
     };
@@ -288,7 +298,7 @@ async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
             let is_theirs = kept.account == *user || TokenSummary::from(&kept).user() == Some(user);
             if is_theirs && kept.is_for(&url.url) {
                 let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
-                let oauth = known_as(oauth, known.clone()).build();
+                let oauth = known_as(oauth, known.client.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
                 // In any case, because an entry that could not be revoked must not be used again.
                 kept.forget(&*store).map_err(|error| CliError::usage(error_chain(&error)))?;
@@ -332,12 +342,12 @@ fn signed_out(
     Ok(())
 }
 
-/// Returns the URL to sign in to, and the client if the configuration names one.
-fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, Option<PreregisteredOAuthClient>)> {
+/// Returns the URL to sign in to, and what the configuration says of the client.
+fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, KnownClient)> {
     let target = &site.target;
     let found = find(Some(target), &[], &site.reach())?;
     match found.target {
-        Target::Url(url) => Ok((url, found.client)),
+        Target::Url(url) => Ok((url, KnownClient { client: found.client, scopes: found.scopes })),
         _ => Err(CliError::usage(format!(
             "`{target}` is a command: it takes credentials from its environment"
         ))

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     }
     let file = find_file(id, args.project, output)?;
     if let Some(record) = other_profile(&file, args.profile.as_deref()) {
-        return change_profile(args, &record, output);
+        return change_profile(args, &file, &record, output);
     }
     let place = paths::display_path(&file.path);
     let is_new = !file.path.exists();
@@ -114,17 +114,53 @@ fn other_profile(file: &ApplicationFile, profile: Option<&str>) -> Option<Connec
 }
 
 /// Connects an application that is connected for another profile: removes that entry, and adds the new one.
-fn change_profile(args: &ConnectApplicationArgs, record: &ConnectionRecord, output: CliOutput) -> CliResult {
+fn change_profile(
+    args: &ConnectApplicationArgs,
+    file: &ApplicationFile,
+    record: &ConnectionRecord,
+    output: CliOutput,
+) -> CliResult {
     let is_now = with_profile("connected", record.profile.as_deref());
     if args.dry_run {
-        return Err(CliError::usage(format!("{} is {is_now}; a diff cannot be shown", record.application))
-            .hint(format!("`hospes disconnect {}` first", record.application)));
+        return show_profile_change(args, file, record, output);
     }
     let application = record.application.clone();
     let quiet = CliOutput { json: false, quiet: true };
     disconnect(&DisconnectArgs { application, project: args.project }, quiet)?;
     output.say(format_args!("{} was {is_now}", record.application));
     run(args, output)
+}
+
+/// Shows the change from one profile to another. It is one for people, but two edits of the file.
+fn show_profile_change(
+    args: &ConnectApplicationArgs,
+    file: &ApplicationFile,
+    record: &ConnectionRecord,
+    output: CliOutput,
+) -> CliResult {
+    let place = paths::display_path(&record.file);
+    let text = read_text(&record.file)?;
+    let fails = |error: hospes_host::config::connect::EditEntryError| {
+        CliError::usage(format!("the entry in {place} cannot be replaced")).with_cause(&error)
+    };
+    let old = recorded_entry(file.application, &text, Some(record))?;
+    let backup = if record.is_unchanged(&text) { record.backup() } else { None };
+    let left = backup.or_else(|| old.cut(&record.file, &text, &record.splice));
+    let left = left.map_or_else(|| old.removal(&record.file, &text).map_err(fails), Ok)?;
+    let profile = args.profile.as_deref();
+    // As `run` does when the record is gone.
+    let endpoint = endpoint::wanted(args, file)?;
+    let new = entry_of(file.application, &left, profile, endpoint.as_ref())?;
+    let splice = new.insertion(&record.file, &left).map_err(fails)?;
+    let after = splice.apply(&left);
+    let after = after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?;
+    let diff = diff::unified(&place, &text, &EntrySplice::between(&text, &after));
+    report(file, "dry-run", (Some(&diff), profile), output);
+    if !output.json {
+        output.result(diff);
+    }
+    output.say("nothing was changed");
+    Ok(())
 }
 
 fn with_profile(state: &str, profile: Option<&str>) -> String {

@@ -5,6 +5,8 @@ mod application;
 mod bundle;
 mod call;
 mod check;
+mod executable;
+mod failed_connection;
 mod fetch;
 mod host;
 mod ignored;

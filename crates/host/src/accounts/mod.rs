@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use hospes_auth::metadata::ClientDocument;
 use hospes_auth::{
     AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ClientId, ConnectAccountError,
-    DisconnectResult, InvalidIdentifier, RedirectUri, UnixClock,
+    DisconnectResult, InvalidIdentifier, RedirectUri, Scopes, UnixClock,
 };
 use hospes_oauth::{
     CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
@@ -186,6 +186,7 @@ impl UpstreamAccounts {
             .settings(|settings| {
                 settings.legacy_discovery = LegacyDiscovery::MetadataOnly;
                 settings.max_pending_sign_ins = self.0.limits.max_pending_sign_ins;
+                settings.scopes = Scopes::parse(&http.scopes.join(" "));
                 settings.metadata_url = self.0.document.clone().filter(|_| place.is_some());
             });
         let builder = match &http.client {

@@ -58,6 +58,9 @@ pub fn server_toml(server: &ServerConfig) -> String {
             if http.account == AccountChoice::PerUser {
                 line("account", toml_literal("per-user"));
             }
+            if !http.scopes.is_empty() {
+                line("scopes", list(&http.scopes));
+            }
             if let Some(client) = &http.client {
                 line("client_id", toml_literal(&client.id));
                 if let Some(secret) = &client.secret {

@@ -271,6 +271,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 "client_id",
                 "client_secret",
                 "client_issuer",
+                "scopes",
                 "env",
                 "env_file",
                 "pass_env",

@@ -55,6 +55,7 @@ impl ServerTransport {
             flavour: HttpFlavour::Any,
             plain_http: true,
             account: AccountChoice::Shared,
+            scopes: Vec::new(),
             client: None,
         })
     }
@@ -201,6 +202,8 @@ pub struct HttpTransport {
     pub plain_http: bool,
     /// Account with which the server is used.
     pub account: AccountChoice,
+    /// Scopes to request at a sign-in. If empty, those that the server names.
+    pub scopes: Vec<String>,
     /// Client that is registered with its authorization server, if there is one.
     pub client: Option<Box<PreregisteredClient>>,
 }

@@ -210,7 +210,7 @@ impl Gateway {
     }
 
     fn subscription<'a>(&'a self, server: usize, original: &'a str) -> CallTarget<'a> {
-        CallTarget::to(&self.shared.upstreams[server].server, TargetItem::Subscription(original))
+        self.target(server, TargetItem::Subscription(original))
     }
 
     /// Returns true if changes of a task are reported. A task that has to end is ended instead.

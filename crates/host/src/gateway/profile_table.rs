@@ -121,6 +121,14 @@ impl GatewayState {
         }
     }
 
+    /// Returns the name of the profile of a scope, also of one that is not configured any more.
+    pub(crate) fn profile_name(&self, scope: GatewayScope) -> Option<&str> {
+        match scope {
+            GatewayScope::Profile(position) => Some(&self.profiles.get(position)?.name),
+            GatewayScope::Everything | GatewayScope::Server(_) => None,
+        }
+    }
+
     /// Returns an error for applications of a profile that is not configured any more.
     pub(super) fn check_scope(&self, scope: GatewayScope) -> Result<(), RpcError> {
         match scope {

@@ -55,6 +55,7 @@ impl AdmittedCall {
             let peer = call.context.peer();
             let mut entry = AuditEntry::new(going.kind());
             entry.server = Some(going.server.to_owned());
+            entry.profile = going.profile.map(str::to_owned);
             entry.subject = Some(clipped(going.subject()));
             entry.principal = call.context.principal().map(str::to_owned);
             entry.application = super::approval_form::sender(peer);

@@ -18,6 +18,8 @@ pub(crate) struct CallTarget<'a> {
     pub(crate) server: &'a str,
     /// The hash of its command line or URL.
     pub(crate) target: &'a str,
+    /// The profile whose endpoint the application uses.
+    pub(crate) profile: Option<&'a str>,
     /// Knowledge of the host about the labels of the item.
     pub(crate) known: KnownLabels,
     pub(crate) what: TargetItem<'a>,
@@ -50,12 +52,17 @@ impl<'a> CallTarget<'a> {
             _ => None,
         };
         let known = server.known_labels(tool);
-        Self { server: &server.name, target: &server.target, known, what }
+        Self { server: &server.name, target: &server.target, profile: None, known, what }
     }
 
     /// Creates a target at a server about which nothing is known.
     pub(crate) fn unknown(server: &'a str, target: &'a str, what: TargetItem<'a>) -> Self {
-        Self { server, target, known: KnownLabels::default(), what }
+        Self { server, target, profile: None, known: KnownLabels::default(), what }
+    }
+
+    /// Adds the profile whose endpoint the application uses.
+    pub(crate) fn in_profile(self, profile: Option<&'a str>) -> Self {
+        Self { profile, ..self }
     }
 
     pub(super) fn action<'b>(&self, arguments: &'b CallArguments) -> PolicyAction<'b>

@@ -69,6 +69,7 @@ impl PolicyEnforcer {
         }
         let mut entry = self.entry(going.kind(), going.server, context);
         entry.subject = Some(clipped(going.subject()));
+        entry.profile = going.profile.map(str::to_owned);
         let (decision, ending) =
             if ruling.is_ok() { ("allow", AuditOutcome::Done) } else { ("deny", AuditOutcome::Refused) };
         entry.decision = Some(decision.to_owned());

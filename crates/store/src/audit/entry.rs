@@ -18,6 +18,9 @@ pub struct AuditEntry {
     /// Application, as it names itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// Profile whose endpoint the application uses. `None` for the endpoint of all servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Name of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -78,6 +81,7 @@ impl AuditEntry {
             kind,
             principal: None,
             application: None,
+            profile: None,
             server: None,
             subject: None,
             decision: None,

@@ -136,8 +136,13 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
         Key::new("digest", Text, "", "Digest of its package, as it was added."),
         Key::new("oauth", Table, "", "Client that is registered with the authorization server.")
             .foreign_only(&["oauth", "auth"]),
-        Key::new("scopes", Texts, "", "Scopes to request; Hospes requests those that the server names.")
-            .foreign_only(&["scopes"]),
+        Key::new(
+            "scopes",
+            Texts,
+            "",
+            "Scopes to request at a sign-in; those that the server names by default.",
+        )
+        .foreign(&["scopes"]),
         Key::new("request_options", Table, "", "Table with `headers` (Continue).")
             .foreign_only(&["requestOptions"]),
         Key::new(
