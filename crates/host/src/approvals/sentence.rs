@@ -62,9 +62,10 @@ impl ApprovalSentence {
     #[must_use]
     pub fn of(approval: &Approval) -> Self {
         let who = approval.application.clone().unwrap_or_else(|| "an application".to_owned());
-        let server = || vec![approval.server.clone()];
+        let label = approval.server_label();
+        let server = || vec![label.clone()];
         let asks = |verb: &'static str| Self {
-            who: approval.server.clone(),
+            who: label.clone(),
             modal: "asks you to",
             verb: verb.into(),
             ..Self::default()
@@ -78,7 +79,7 @@ impl ApprovalSentence {
             ..Self::default()
         };
         match &approval.card {
-            ApprovalCard::Call(card) => Self::of_call(who, &approval.server, card),
+            ApprovalCard::Call(card) => Self::of_call(who, &label, card),
             ApprovalCard::Plan(card) => {
                 let targets: Vec<String> = card.groups.iter().map(|group| group.server.clone()).collect();
                 // The heading is ours: how many calls, then for how long and in which order.
@@ -88,10 +89,10 @@ impl ApprovalSentence {
             }
             ApprovalCard::Result(card) => {
                 let verb = "get the result";
-                wants("is to", verb, "of", vec![format!("{} of {}", card.name, approval.server)])
+                wants("is to", verb, "of", vec![format!("{} of {}", card.name, label)])
             }
             ApprovalCard::SamplingRequest(card) => Self {
-                who: approval.server.clone(),
+                who: label.clone(),
                 ..wants("wants to", "ask the model", "", vec![card.model.clone()])
             },
             ApprovalCard::SamplingResult(_) => {

@@ -282,6 +282,7 @@ impl PolicyEnforcer {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
+            profile: going.profile.map(str::to_owned),
             offers,
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,

@@ -6,6 +6,7 @@ use hospes_policy::{CallArguments, KnownLabels, PolicyAction, ToolEffectSet};
 use hospes_store::AuditEntryKind;
 
 use crate::approvals::ApprovalCallKind;
+use crate::config::server_label;
 use crate::server::UpstreamServer;
 
 /// Prefix of an extension's method or notification in the policy, so that it is never mistaken for a tool.
@@ -16,6 +17,8 @@ pub(crate) const METHOD_SUBJECT: &str = "method:";
 pub(crate) struct CallTarget<'a> {
     /// The name of the server.
     pub(crate) server: &'a str,
+    /// Profile for which the server runs, with the secrets of that profile; none for everybody.
+    pub(crate) profile: Option<&'a str>,
     /// The hash of its command line or URL.
     pub(crate) target: &'a str,
     /// Knowledge of the host about the labels of the item.
@@ -50,12 +53,18 @@ impl<'a> CallTarget<'a> {
             _ => None,
         };
         let known = server.known_labels(tool);
-        Self { server: &server.name, target: &server.target, known, what }
+        let profile = server.profile.as_deref();
+        Self { server: &server.name, profile, target: &server.target, known, what }
     }
 
     /// Creates a target at a server about which nothing is known.
     pub(crate) fn unknown(server: &'a str, target: &'a str, what: TargetItem<'a>) -> Self {
-        Self { server, target, known: KnownLabels::default(), what }
+        Self { server, profile: None, target, known: KnownLabels::default(), what }
+    }
+
+    /// Returns the name under which a person knows the server, which tells its account: `git (profile work)`.
+    pub(super) fn server_label(&self) -> String {
+        server_label(self.server, self.profile)
     }
 
     pub(super) fn action<'b>(&self, arguments: &'b CallArguments) -> PolicyAction<'b>
