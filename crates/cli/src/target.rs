@@ -16,7 +16,7 @@ use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::CliOutput;
 use crate::settings::{check_folders, launch_helper, load};
-use crate::{builtins, output, prompt};
+use crate::{builtins, output, profiles, prompt};
 
 /// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
@@ -92,6 +92,22 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         )),
     };
     Err(failure)
+}
+
+/// Resolves a server of the configuration that has the secrets of a profile.
+pub(crate) fn find_of_profile(name: &str, profile: &str, reach: &ConnectArgs) -> CliResult<ServerTarget> {
+    let loaded = load(&reach.files)?;
+    profiles::find(profile, &loaded.config.profiles)?;
+    let mut own = loaded.config.profile_servers.iter();
+    let is_own = |server: &&ServerConfig| server.name == name && server.profile.as_deref() == Some(profile);
+    let Some(server) = own.find(is_own) else {
+        let problem = format!("the profile `{profile}` replaces no secret of a server `{name}`");
+        return Err(CliError::usage(problem).hint(
+            "without secrets of its own, a profile uses the account of everybody: leave out `--profile`",
+        ));
+    };
+    let found = entry_target(server)?;
+    Ok(ServerTarget { target: apply_flags(found.target, reach)?, ..found })
 }
 
 /// Returns the target of an entry of the configuration.

@@ -8,13 +8,16 @@ import { isEqual, objectDiff } from "./diff.js";
 import { dataFlow, findings } from "./first_look.js";
 import { fields } from "./schema.js";
 import { plan } from "./plan.js";
+import { serverLabel } from "./sentence.js";
 import { effects } from "./servers.js";
 import { edit, shown, shownJson, view } from "./values.js";
 
 const WHAT = { tool: "to call the tool", prompt: "to fetch the prompt", resource: "to read" };
 
 /** What a card is about: who wants what, in a few words. */
-export function title({ server, card }) {
+export function title(matter) {
+  const { card } = matter;
+  const server = serverLabel(matter);
   switch (card.kind) {
     case "call": return [card.name, server];
     case "result": return [`Result of ${card.name}`, server];
@@ -80,10 +83,11 @@ export function body(matter, draft, change) {
   return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code whole" }, stringify(matter.card, 2));
 }
 
-function facts({ principal, application, server }, ...more) {
+function facts(matter, ...more) {
+  const { principal, application } = matter;
   return h("dl", { class: "facts" },
     fact("Asked by", application ?? "an unnamed application", h("span", { class: "soft" }, application ? " (name not verified)" : "")),
-    principal && fact("Signed in", principal), fact("Server", server), more);
+    principal && fact("Signed in", principal), fact("Server", serverLabel(matter)), more);
 }
 
 function call(card, matter, draft, change) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hospes::client::{Client, Target, UrlTarget};
 use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
+use hospes_host::profile_account;
 use hospes_oauth::flow::DevicePrompt;
 use hospes_oauth::{
     BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, FlowError,
@@ -17,7 +18,7 @@ use crate::args::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignIn
 use crate::credentials::{self, CredentialsStore};
 use crate::exit::{CliError, CliResult, FailureCode, error_chain};
 use crate::output::{self, BOLD, CliOutput, DIM, announce, paint, printable};
-use crate::target::find;
+use crate::target::{find, find_of_profile};
 
 /// Redirect URI for a browser on another machine. No server listens there.
 const UNREACHABLE_CALLBACK: &str = "http://127.0.0.1:6276/callback";
@@ -86,10 +87,13 @@ fn interactive_client(
         return Err(CliError::new(FailureCode::Unauthorized, "cannot sign in without a terminal")
             .hint("pass your own token with `--header 'Authorization: …'`"));
     }
-    let mut builder = builder(&url.url)?.store(store(args.credentials_store)?).settings(|settings| {
-        let scopes = if args.scopes.is_empty() { &known.scopes } else { &args.scopes };
-        settings.scopes = Scopes::parse(&scopes.join(" "));
-    });
+    let mut builder = builder(&url.url)?
+        .store(store(args.credentials_store)?)
+        .account(account_of(&args.site))
+        .settings(|settings| {
+            let scopes = if args.scopes.is_empty() { &known.scopes } else { &args.scopes };
+            settings.scopes = Scopes::parse(&scopes.join(" "));
+        });
     if let Some(id) = &args.client_id {
         let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
@@ -286,8 +290,10 @@ fn status(output: CliOutput) -> CliResult {
 async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let Some(user) = &args.user else {
-        let oauth =
-            client(&url.url, known.client, credentials::open_existing()?.map(|(store, _)| store as _))?;
+        let store = credentials::open_existing()?.map(|(store, _)| store as Arc<dyn CredentialStore>);
+        let builder =
+            builder(&url.url)?.store(store.unwrap_or_else(|| Arc::new(MemoryCredentialStore::new())));
+        let oauth = known_as(builder.account(account_of(&args.site)), known.client).build();
         let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
         return signed_out(&revoked, &url, None, output);
     };
@@ -345,7 +351,10 @@ fn signed_out(
 /// Returns the URL to sign in to, and what the configuration says of the client.
 fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, KnownClient)> {
     let target = &site.target;
-    let found = find(Some(target), &[], &site.reach())?;
+    let found = match &site.profile {
+        Some(profile) => find_of_profile(target, profile, &site.reach())?,
+        None => find(Some(target), &[], &site.reach())?,
+    };
     match found.target {
         Target::Url(url) => Ok((url, KnownClient { client: found.client, scopes: found.scopes })),
         _ => Err(CliError::usage(format!(
@@ -353,6 +362,11 @@ fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, KnownClient)> {
         ))
         .hint("sign-in is for servers with a URL only")),
     }
+}
+
+/// Returns the name under which the tokens of the operator's account are stored.
+fn account_of(site: &SignInServerArgs) -> String {
+    site.profile.as_deref().map(profile_account).unwrap_or_default()
 }
 
 fn failed(error: &FlowError) -> CliError {

@@ -320,12 +320,13 @@ fn endpoint(
     hosts: &[String],
     origins: &[String],
 ) -> Endpoint {
+    let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
     let mut endpoint = Endpoint::builder(gateway).path(path).sse(servers.is_some());
     if let Some(servers) = servers {
         endpoint = endpoint.pages(move |parts| not_found(&servers, parts));
     }
-    if let Some(rounds) = rounds {
-        endpoint = endpoint.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    if let Some((keys, lifetime)) = rounds {
+        endpoint = endpoint.state_keys(keys).state_lifetime(lifetime);
     }
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host));
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()

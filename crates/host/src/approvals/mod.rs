@@ -9,6 +9,7 @@ mod decision;
 mod decision_records;
 mod grant;
 mod grants;
+mod like_calls;
 mod limits;
 mod local_links;
 mod persistence;
@@ -42,6 +43,7 @@ pub use grant::{
 };
 pub(crate) use grants::GrantQuery;
 pub use grants::MAX_GRANTS;
+pub use like_calls::{LikeCallConditions, listed_parameters};
 pub(crate) use limits::ApprovalLimitExceeded;
 pub use limits::ApprovalLimits;
 pub use local_links::LocalLinks;

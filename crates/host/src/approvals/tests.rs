@@ -46,6 +46,7 @@ fn asking(bond: u8, asker: u8) -> NewApproval {
         principal: Some("alice".to_owned()),
         application: Some("editor".to_owned()),
         server: "files".to_owned(),
+        profile: None,
         offers: DecisionOptions {
             edit: true,
             session: true,

@@ -142,6 +142,23 @@ impl<'a> ConfigLoader<'a> {
         self.finish(merge, &[(file.to_owned(), text.to_owned())])
     }
 
+    /// Checks the profiles of a file as it is done when the file is loaded with others, which have these servers.
+    pub(super) fn check_profiles_of(
+        &self,
+        file: &Path,
+        text: &str,
+        other_servers: &[String],
+    ) -> Result<(), ConfigErrors> {
+        let mut merge = ConfigMerge::default();
+        merge.add(self.part(file, text, None));
+        let names = merge.names.iter().map(|(name, _)| name);
+        let names = names.chain(merge.config.skipped.iter().map(|server| &server.name)).chain(other_servers);
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let mut errors = Vec::new();
+        check_profiles(merge.profiles, &names, &mut errors);
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors::new(errors)) }
+    }
+
     /// Checks the profiles, which may name servers of all files, and ends the merge.
     fn finish(&self, mut merge: ConfigMerge, files: &[FileText]) -> Result<HostConfig, ConfigErrors> {
         let profiles = std::mem::take(&mut merge.profiles);

@@ -64,7 +64,7 @@ pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse
 pub use nearest::nearest;
 pub use notify::{NotificationChannels, NotificationWebhook};
 pub use own_file::{OwnFileError, add_servers, remove_server, replace_server, servers_text};
-pub use own_profiles::{remove_profile, set_profile};
+pub use own_profiles::{OtherFileNames, remove_profile, set_profile};
 pub use own_text::server_toml;
 pub use pins::PinMode;
 pub use profiles::{

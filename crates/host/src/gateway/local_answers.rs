@@ -285,6 +285,7 @@ impl ShownElicitation {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
+            profile: cause.profile.map(str::to_owned),
             offers: DecisionOptions { edit: form.is_some(), ..DecisionOptions::default() },
             card,
             timeout: guard.approval_timeout(),

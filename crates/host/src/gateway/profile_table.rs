@@ -88,7 +88,7 @@ impl ProfileTable {
             *entry.current.write() = None;
         }
         for profile in profiles {
-            let current = Some(Arc::new(profile.without_source()));
+            let current = Some(Arc::new(profile.clone()));
             match self.0.iter().find(|(_, entry)| *entry.name == *profile.name) {
                 Some((_, entry)) => *entry.current.write() = current,
                 None => drop(self.0.push(ProfileEntry {

@@ -352,9 +352,9 @@ impl Gateway {
         (peer, catalogue): (&Peer, &Arc<MergedCatalogue>),
     ) -> Result<(), RpcError> {
         found.task.task_id = shown.to_owned();
-        let name = &self.shared.upstreams[server].server.name;
+        let label = self.shared.upstreams[server].server.label();
         for request in found.input_requests.values_mut() {
-            let presented = elicitation::present(name, request.clone());
+            let presented = elicitation::present(&label, request.clone());
             *request = presented.map_err(|why| why.to_rpc_error())?;
         }
         if let Some(result) = found.result.take() {

@@ -282,6 +282,7 @@ impl PolicyEnforcer {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
+            profile: going.own_profile.map(str::to_owned),
             offers,
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,
@@ -329,7 +330,8 @@ impl PolicyEnforcer {
     /// Returns the permission that like answers suggest for a call with these arguments.
     fn repeated_answers(&self, asking: &CallApproval<'_, '_>, now: &RawJson) -> Option<RepeatedAnswers> {
         let allowed = self.allowed.lock();
-        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now)
+        let schema = asking.going.tool().map(|tool| &tool.input_schema);
+        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now, schema)
     }
 }
 

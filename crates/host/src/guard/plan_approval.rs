@@ -233,6 +233,7 @@ impl PolicyEnforcer {
             principal: call.context.principal().map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: host.server.to_owned(),
+            profile: None,
             offers: DecisionOptions { targets: !card.targets().is_empty(), ..DecisionOptions::default() },
             card: ApprovalCard::Plan(Box::new(card)),
             timeout: self.approval_timeout,

@@ -74,6 +74,16 @@ async fn what_differs_in_anything_is_another_call() {
         assert_eq!(redeem(&token, &other), Err(ApprovalQueueError::Changed));
         assert_eq!(redeem(&token, &given()), Err(ApprovalQueueError::Expired), "the try used it up");
     }
+    let policy = Policy::without_rules();
+    let arguments = CallArguments::none();
+    let of = |profile| {
+        let what = TargetItem::Tool("write", None);
+        let asked =
+            PolicyRequest::new("files", PolicyAction::tool("write", ToolEffectSet::unknown(), &arguments));
+        let going = CallTarget { own_profile: profile, ..CallTarget::unknown("files", "t", what) };
+        ApprovalBinding::new(&policy, &asked, &going, None, "{}").call
+    };
+    assert!(of(None) != of(Some("work")) && of(Some("work")) != of(Some("home")), "another account");
     let token = running.issue_token(approved()).unwrap();
     assert_eq!(redeem(&token, &given()), Ok(given()));
     assert_eq!(redeem(&token, &given()), Err(ApprovalQueueError::Expired), "used");

@@ -45,6 +45,8 @@ pub struct Sampler {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SamplingCause<'a> {
     pub(crate) server: &'a str,
+    /// Profile for which the server runs, if it has the secrets of one.
+    pub(crate) profile: Option<&'a str>,
     /// Tool, prompt or URI whose call caused the request.
     pub(crate) subject: Option<&'a str>,
 }

@@ -59,7 +59,7 @@ impl Sampler {
         let most = params.max_tokens;
         let check: EditCheck = Box::new(move |edited| read_request(edited, most, &models).map(drop));
         let card = ApprovalCard::SamplingRequest(Box::new(card));
-        let waiting = self.submit_review(guard, call, cause.server, card, &request, check)?;
+        let waiting = self.submit_review(guard, call, cause, card, &request, check)?;
         match wait_for_decision(call, &waiting).await {
             // The person may have taken long: an approval does not outlast the rules.
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
@@ -101,7 +101,7 @@ impl Sampler {
         };
         let check: EditCheck = Box::new(|edited| read_result(edited).map(drop));
         let card = ApprovalCard::SamplingResult(Box::new(card));
-        let waiting = self.submit_review(guard, call, cause.server, card, &result, check)?;
+        let waiting = self.submit_review(guard, call, cause, card, &result, check)?;
         match wait_for_decision(call, &waiting).await {
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
                 Err(rejected("the rules have changed in the meantime"))
@@ -118,7 +118,7 @@ impl Sampler {
         &self,
         guard: &PolicyEnforcer,
         call: &Call,
-        server: &str,
+        cause: SamplingCause<'_>,
         card: ApprovalCard,
         shown: &RawJson,
         check: EditCheck,
@@ -126,13 +126,14 @@ impl Sampler {
         let asking = NewApproval {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
-            server: server.to_owned(),
+            server: cause.server.to_owned(),
+            profile: cause.profile.map(str::to_owned),
             offers: DecisionOptions { edit: true, ..DecisionOptions::default() },
             card,
             timeout: self.review_timeout,
             bond: Sha256::digest(shown.as_bytes()).into(),
             // One server's questions leave room for those of others.
-            asker: Sha256::digest(server).into(),
+            asker: Sha256::digest(cause.server).into(),
             caller: call.context.peer().caller.clone(),
             is_weak: false,
             definition: None,

@@ -36,9 +36,13 @@ impl Desk {
     async fn begin() -> Option<Self> {
         let (browser, hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
         std::fs::create_dir(hospes.path("work")).unwrap();
+        let run = json!({ "type": "object", "properties": { "command": {}, "args": {}, "cwd": {} } });
+        let write = json!({ "type": "object", "properties": { "path": {}, "content": {} } });
         let server = Server::new("shell", "1")
-            .tool(Tool::new("run").read_only(false), |_: RawJson| async move { "ran" })
-            .tool(Tool::new("write_file").read_only(false), |_: RawJson| async move { "written" });
+            .tool(Tool::new("run").input_schema(run).read_only(false), |_: RawJson| async move { "ran" })
+            .tool(Tool::new("write_file").input_schema(write).read_only(false), |_: RawJson| async move {
+                "written"
+            });
         let http = HttpServer::bind("127.0.0.1:0", Endpoint::new(server)).await.unwrap();
         let config = format!(
             "[servers.files]\nbuiltin = 'files'\nargs = ['--write', '{}']\n[servers.shell]\nurl = '{}'",
