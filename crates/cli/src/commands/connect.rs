@@ -13,7 +13,9 @@ use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
 use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState};
+use hospes_host::pins::Sha256Digest;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use self::endpoint::EndpointEntry;
 pub(crate) use self::endpoint::tokens as application_tokens;
@@ -33,10 +35,15 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         profiles::find(profile, &profiles::configured(&[]))?;
     }
     let file = find_file(id, args.project, output)?;
-    if let Some(record) = other_profile(&file, args.profile.as_deref()) {
-        return change_profile(args, &record, output);
-    }
     let place = paths::display_path(&file.path);
+    let changed = || {
+        CliError::usage(format!("the change of {place} is no longer the one that was shown"))
+            .hint("nothing was changed; look at the change again")
+    };
+    if let Some(record) = other_profile(&file, args.profile.as_deref()) {
+        // Its diff cannot be shown.
+        return if args.seen.is_some() { Err(changed()) } else { change_profile(args, &record, output) };
+    }
     let is_new = !file.path.exists();
     let before = read(&file)?;
     let profile = args.profile.as_deref();
@@ -72,8 +79,11 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         Ok((splice, after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?))
     };
     let (mut splice, mut after) = insertion(&entry)?;
+    let diff = diff::unified(&place, &before, &splice);
+    if args.seen.is_some_and(|seen| seen != digest(&diff)) {
+        return Err(changed());
+    }
     if args.dry_run {
-        let diff = diff::unified(&place, &before, &splice);
         report(&file, "dry-run", (Some(&diff), profile), output);
         if !output.json {
             output.result(diff);
@@ -233,6 +243,10 @@ fn remove_new(record: &ConnectionRecord, file: &Path) -> CliResult {
     Ok(())
 }
 
+fn digest(diff: &str) -> Sha256Digest {
+    Sha256Digest::new(Sha256::digest(diff).into())
+}
+
 fn report(
     file: &ApplicationFile,
     state: &str,
@@ -247,6 +261,7 @@ fn report(
             "state": state,
             "profile": profile,
             "diff": diff,
+            "digest": diff.map(digest),
             "takesEffect": file.application.takes_effect,
         }));
     }
