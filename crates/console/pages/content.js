@@ -67,7 +67,7 @@ function body(text, draft, change, texts) {
   const isWhole = mustShow || draft.isWhole;
   return [
     h("pre", { class: "code whole", key: "text" }, text === "" ? h("span", { class: "soft" }, "empty text") : highlighted(isWhole ? text : lines.slice(0, FIRST).join("\n"), texts)),
-    !mustShow && h("button", { type: "button", class: "quiet", key: "whole", "data-whole": true, "aria-expanded": String(Boolean(isWhole)), onclick: () => change({ isWhole: !draft.isWhole }) },
+    !mustShow && h("button", { type: "button", class: "quiet", key: "whole", "data-whole": true, "data-folds": !isWhole, "aria-expanded": String(Boolean(isWhole)), onclick: () => change({ isWhole: !draft.isWhole }) },
       isWhole ? "Show only the first lines" : `Show all ${many(lines.length, "line")}`)];
 }
 

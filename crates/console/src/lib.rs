@@ -58,4 +58,4 @@ pub use edited_file::FileReplacer;
 pub use environment::{ApplicationFinder, ConfigFile, ConnectedApplication, ConsoleEnvironment, PolicyFile};
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
-pub use setup::{SetupCommand, SetupCommands, SetupOutcome};
+pub use setup::{SeenServer, SetupCommand, SetupCommands, SetupOutcome};

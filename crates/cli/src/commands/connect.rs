@@ -13,7 +13,9 @@ use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
 use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState};
+use hospes_host::pins::Sha256Digest;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use self::endpoint::EndpointEntry;
 pub(crate) use self::endpoint::tokens as application_tokens;
@@ -72,14 +74,10 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         Ok((splice, after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?))
     };
     let (mut splice, mut after) = insertion(&entry)?;
+    let diff = diff::unified(&place, &before, &splice);
+    check_seen(args, &place, &diff)?;
     if args.dry_run {
-        let diff = diff::unified(&place, &before, &splice);
-        report(&file, "dry-run", (Some(&diff), profile), output);
-        if !output.json {
-            output.result(diff);
-        }
-        output.say("nothing was changed");
-        return Ok(());
+        return show_change(&file, diff, profile, output);
     }
     check_owner(&file.path).map_err(&by_hand)?;
     if let Some(endpoint) = &mut endpoint {
@@ -121,23 +119,26 @@ fn change_profile(
     output: CliOutput,
 ) -> CliResult {
     let is_now = with_profile("connected", record.profile.as_deref());
-    if args.dry_run {
-        return show_profile_change(args, file, record, output);
+    if args.dry_run || args.seen.is_some() {
+        let diff = profile_change(args, file, record)?;
+        check_seen(args, &paths::display_path(&record.file), &diff)?;
+        if args.dry_run {
+            return show_change(file, diff, args.profile.as_deref(), output);
+        }
     }
     let application = record.application.clone();
     let quiet = CliOutput { json: false, quiet: true };
     disconnect(&DisconnectArgs { application, project: args.project }, quiet)?;
     output.say(format_args!("{} was {is_now}", record.application));
-    run(args, output)
+    run(&ConnectApplicationArgs { seen: None, ..args.clone() }, output)
 }
 
-/// Shows the change from one profile to another. It is one for people, but two edits of the file.
-fn show_profile_change(
+/// Returns the change from one profile to another as a diff. It is one for people, but two edits of the file.
+fn profile_change(
     args: &ConnectApplicationArgs,
     file: &ApplicationFile,
     record: &ConnectionRecord,
-    output: CliOutput,
-) -> CliResult {
+) -> CliResult<String> {
     let place = paths::display_path(&record.file);
     let text = read_text(&record.file)?;
     let fails = |error: hospes_host::config::connect::EditEntryError| {
@@ -154,7 +155,24 @@ fn show_profile_change(
     let splice = new.insertion(&record.file, &left).map_err(fails)?;
     let after = splice.apply(&left);
     let after = after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?;
-    let diff = diff::unified(&place, &text, &EntrySplice::between(&text, &after));
+    Ok(diff::unified(&place, &text, &EntrySplice::between(&text, &after)))
+}
+
+/// Checks that a change is the one that was shown, if the arguments name that.
+///
+/// # Errors
+/// If it is another one.
+fn check_seen(args: &ConnectApplicationArgs, place: &str, diff: &str) -> CliResult {
+    match args.seen {
+        Some(seen) if seen != digest(diff) => {
+            Err(CliError::usage(format!("the change of {place} is no longer the one that was shown"))
+                .hint("nothing was changed; look at the change again"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn show_change(file: &ApplicationFile, diff: String, profile: Option<&str>, output: CliOutput) -> CliResult {
     report(file, "dry-run", (Some(&diff), profile), output);
     if !output.json {
         output.result(diff);
@@ -269,6 +287,10 @@ fn remove_new(record: &ConnectionRecord, file: &Path) -> CliResult {
     Ok(())
 }
 
+fn digest(diff: &str) -> Sha256Digest {
+    Sha256Digest::new(Sha256::digest(diff).into())
+}
+
 fn report(
     file: &ApplicationFile,
     state: &str,
@@ -283,6 +305,7 @@ fn report(
             "state": state,
             "profile": profile,
             "diff": diff,
+            "digest": diff.map(digest),
             "takesEffect": file.application.takes_effect,
         }));
     }

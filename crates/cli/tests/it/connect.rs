@@ -471,3 +471,23 @@ fn every_form_of_a_file_is_undone_byte_for_byte() {
         }
     }
 }
+
+/// The change that is made is the one that was shown: the file may change in between.
+#[test]
+fn a_change_that_was_not_shown_is_not_made() {
+    let person = Person::new();
+    let shown = person.succeeds(&["connect", "--dry-run", "--json", "codex"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let seen = format!("--seen={}", shown["digest"].as_str().unwrap());
+    let changed = format!("{CODEX}\n[mcp_servers.b]\ncommand = \"b\"");
+    person.write("home/.codex/config.toml", &changed);
+    let refused = person.run(&["connect", "codex", &seen]);
+    assert!(
+        refused.code != Some(0) && refused.stderr.contains("no longer the one that was shown"),
+        "{refused:?}"
+    );
+    assert_eq!(person.0.read("home/.codex/config.toml"), changed);
+    person.write("home/.codex/config.toml", CODEX);
+    person.succeeds(&["connect", "codex", &seen]);
+    assert_eq!(person.state("codex").unwrap(), "connected");
+}

@@ -6,7 +6,7 @@ use std::time::Instant;
 use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
 use hospes_policy::{FlowLabels, ToolDescription, ToolEffectSet};
-use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis, StoreError};
 use memchr::memmem;
 
 use super::approval_binding::ApprovalBinding;
@@ -94,14 +94,15 @@ impl AdmittedCall {
         }
     }
 
-    pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>) {
+    pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>, basis: DecisionBasis) {
         let by = by.into();
         if let Some(seen) = &mut self.seen {
-            seen.decide(decision, &by);
+            seen.decide(decision, &by, basis);
         }
         if let Some(entry) = &mut self.entry {
             entry.decision = Some(decision.to_owned());
             entry.by = Some(by);
+            entry.basis = basis;
         }
     }
 
@@ -131,7 +132,9 @@ impl AdmittedCall {
     /// Marks the call as approved with its plan.
     pub(super) fn approved_by_plan(&mut self, bond: ApprovalBinding, step: PlanStep) {
         let running = RunningStep::new(&self.guard, step.turn);
-        self.approved(ApprovedCall { bond, edited: None, flow: step.has_concern, step: Some(running) });
+        let flow = step.has_concern;
+        let basis = DecisionBasis::Grant;
+        self.approved(ApprovedCall { bond, edited: None, flow, basis, step: Some(running) });
     }
 
     /// Sets the labels of the result for the session's data flow. With a description of its tool, the text of the result is
@@ -205,8 +208,8 @@ impl AdmittedCall {
                     Some(review) => {
                         match review.reviewed(&self.guard, &self.server, self.edited(), reply).await {
                             Ok(reply) => reply,
-                            Err((by, outcome)) => {
-                                self.set_decision("deny", by);
+                            Err((by, basis, outcome)) => {
+                                self.set_decision("deny", by, basis);
                                 let _nothing_to_withhold = self.end(AuditOutcome::Refused, None, None).await;
                                 return Ok(outcome);
                             }
@@ -235,7 +238,7 @@ impl AdmittedCall {
                     questions.requests.iter().map(|(_, request)| request),
                 ) =>
             {
-                self.set_decision("deny", format!("the server requested {what}"));
+                self.set_decision("deny", format!("the server requested {what}"), DecisionBasis::Rule);
                 self.end_refused().await;
                 Err(RpcError::invalid_request(format!(
                     "the server `{}` requested {what} during the call, which is not allowed here; the call was ended",

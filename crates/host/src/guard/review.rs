@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourceResult, Reply, RpcError};
+use hospes_store::DecisionBasis;
 use sha2::{Digest as _, Sha256};
 
 use super::approval_binding::asker_digest;
@@ -45,9 +46,10 @@ impl ResultReview {
         server: &str,
         edited: Option<&RawJson>,
         reply: Reply,
-    ) -> Result<Reply, (String, Outcome)> {
+    ) -> Result<Reply, (String, DecisionBasis, Outcome)> {
         let method = self.call.method.clone();
-        let refused = |by: &str, why: String| (by.to_owned(), self.refusal(server, &why));
+        let refused_by = |by: &str, basis, why: String| (by.to_owned(), basis, self.refusal(server, &why));
+        let refused = |by: &str, why: String| refused_by(by, DecisionBasis::Host, why);
         if matches!(reply, Reply::CreateTask(_)) {
             let why = "it became a task, and results of tasks cannot be reviewed";
             return Err(refused("the result has to be reviewed", why.to_owned()));
@@ -91,20 +93,23 @@ impl ResultReview {
             guard.queue.submit(asking).map_err(|error| refused("nobody", error.message().into_owned()))?;
         match wait_for_decision(&self.call, &waiting).await {
             // What was shown is what goes, and nothing that it had beside.
-            Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => {
-                read(&method, &shown).map_err(|why| refused(&by, why))
+            Ok(ApprovalOutcome::Allowed { edited: None, by, basis, .. }) => {
+                read(&method, &shown).map_err(|why| refused_by(&by, basis, why))
             }
-            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
-                read(&method, &edited).map_err(|why| refused(&by, why))
+            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, basis, .. }) => {
+                read(&method, &edited).map_err(|why| refused_by(&by, basis, why))
             }
-            Ok(ApprovalOutcome::Denied { reason, by }) => {
+            Ok(ApprovalOutcome::Denied { reason, by, basis }) => {
                 let why = reason.map_or_else(
                     || "the user withheld it".to_owned(),
                     |reason| format!("the user withheld it: {reason}"),
                 );
-                Err(refused(&by, why))
+                Err(refused_by(&by, basis, why))
             }
-            Err(error) => Err(refused("no decision was made in time", error.message().into_owned())),
+            Err(error) => {
+                let by = "no decision was made in time";
+                Err(refused_by(by, error.basis(), error.message().into_owned()))
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Binding of approvals to calls.
 
 use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyEnvironment, PolicyRequest, ToolEffectSet};
+use hospes_store::DecisionBasis;
 
 use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::{ApprovedCall, ApprovedRounds};
@@ -56,7 +57,13 @@ fn whoever_asks_is_who_is_signed_in() {
 async fn what_differs_in_anything_is_another_call() {
     let given = || bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "");
     let running = ApprovedRounds::default();
-    let approved = || ApprovedCall { bond: given(), edited: None, flow: false, step: None };
+    let approved = || ApprovedCall {
+        bond: given(),
+        edited: None,
+        flow: false,
+        basis: DecisionBasis::Person,
+        step: None,
+    };
     let redeem = |id: &str, bond: &_| running.redeem_token(id, bond).map(|approved| approved.bond);
     for other in [
         bond("files2", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
