@@ -37,7 +37,7 @@ export const add = {
       return [
         h("p", { class: "crumb", key: "crumb" }, inside("/", null, "Home"), " / ", h("a", { href: "/add", "data-back": true, onclick: (event) => { event.preventDefault(); leave(app); } }, "Add a server")),
         head(server.split("/").at(-1)),
-        h("p", { class: "target", key: "name" }, server),
+        h("p", { class: "target addition-name", key: "name" }, server),
         added() === server ? addition(servers, app)
           // A link from elsewhere must not make the host download anything.
           : h("section", { class: "card", key: "ask" }, h("p", null, "Hospes asks the registry about this server, and shows who published it and what would be run. Nothing is started before you say so."),

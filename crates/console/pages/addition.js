@@ -131,7 +131,7 @@ function plan(mine, _, page) {
       option(mine, true, "The proposed one", sandbox)),
     otherPackages.length > 0 && h("p", { class: "soft small", key: "others" }, "Other ways to run it: ", otherPackages.map((kind) => [h("button", { type: "button", class: "quiet", key: kind, "data-package": kind, onclick: () => begin(mine.server, page, { package: kind, values: mine.values }) }, kind), " "])),
     h("div", { class: "decision", key: "decision" },
-      h("p", { class: "small" }, `It is started once as “${server}”, alone. Nothing that it offers can be called before your last yes.`),
+      h("p", { class: "small" }, `It is started once as “${server}”, alone${sandbox ? (mine.isConfined ? ", in the proposed sandbox" : ", without a sandbox") : ""}. Nothing that it offers can be called before your last yes.`),
       h("div", { class: "buttons even" }, cancelButton(page), h("button", { type: "submit", "data-start": true, disabled: mine.isSending === true }, isInstalled ? "Install and start it" : "Start it"))));
 }
 
