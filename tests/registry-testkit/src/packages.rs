@@ -10,10 +10,15 @@ use crate::archives::{tar_gz, zip};
 /// Versions of the packages `loopback-clock` of npm and PyPI. The second has one more tool.
 pub const CLOCK_VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
 
-/// The server for Node. It has no dependencies. `CLOCK_TOKEN` is shown by the tool `token_length` as its length only.
+/// The server for Node. It has no dependencies. `CLOCK_TOKEN` is shown by the tool `token_length` as its length only; with
+/// one that begins with `refused`, the server prints it and does not start.
 const NODE_SERVER: &str = r##"#!/usr/bin/env node
 "use strict";
 const version = "@VERSION@";
+if ((process.env.CLOCK_TOKEN || "").startsWith("refused")) {
+  console.error(`the token ${process.env.CLOCK_TOKEN} is refused`);
+  process.exit(3);
+}
 const tools = [
   { name: "now", description: "Returns the current time.", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } },
   { name: "token_length", description: "Returns the length of the token.", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } },

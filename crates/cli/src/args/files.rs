@@ -58,7 +58,7 @@ the configuration refers to them as ${secret:NAME}.
   hospes import --yes ./mcp.json                 a file";
 
 /// Options of `hospes connect`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = CONNECT_HELP)]
 pub(crate) struct ConnectApplicationArgs {
     /// Application to connect [default: list the applications that are found, with their state]

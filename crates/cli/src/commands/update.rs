@@ -19,6 +19,7 @@ use self::before::{BeforeUpdate, known_answers};
 use self::check::{UpdateAvailability, UpdateCandidate};
 use self::merge::MergedServer;
 use self::page::UpdatePage;
+use super::add::answers::Asker;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
 use super::add::trial::{ServerTrial, TrialReport};
 use super::add::{confirm, not_started};
@@ -139,7 +140,7 @@ impl Update<'_> {
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
         if may_ask && self.is_risky(&planned) {
-            announce(&planned.screen);
+            announce(planned.screen.text());
             if !confirm("  It asks for more than the version before, or has another owner. Start it?", output)
             {
                 return Err(CliError::usage("cancelled; nothing was changed"));
@@ -199,7 +200,7 @@ impl Update<'_> {
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
             is_registry_local: is_local_registry(&candidate.registry),
-            may_ask,
+            asker: if may_ask { Asker::Terminal } else { Asker::Nobody },
             output: self.output,
         };
         let host = candidate.host();

@@ -29,6 +29,8 @@ pub(super) struct SetupResponse {
     progress: Option<OnboardingProgress>,
     /// True if the program offers its commands.
     has_commands: bool,
+    /// True if the program adds servers of a registry.
+    can_add: bool,
     /// Preset that applies.
     preset: Option<String>,
 }
@@ -44,6 +46,7 @@ pub(super) async fn show(State(console): State<Console>) -> Json<SetupResponse> 
     Json(SetupResponse {
         progress,
         has_commands: environment.setup.is_some(),
+        can_add: environment.adder.is_some(),
         preset: policy.and_then(|policy| policy.preset()).map(|preset| preset.to_string()),
     })
 }

@@ -69,11 +69,11 @@ impl Drop for BundleFolder {
 
 /// Plans the start of the server in a bundle: checks the file and asks for values. `entry` is its entry in the
 /// registry, if it is from there, and `head` writes the rows about its origin.
-pub(in crate::commands) fn plan(
+pub(in crate::commands) async fn plan(
     (file, download): (&Path, Option<TempDir>),
     entry: Option<&ServerEntry>,
     head: impl FnOnce(&mut Screen),
-    named: &impl Fn(&str) -> String,
+    named: &(impl Fn(&str) -> String + Sync),
     request: &PlanRequest<'_>,
 ) -> CliResult<PlannedServer> {
     let shown = paths::display_path(file);
@@ -116,7 +116,10 @@ pub(in crate::commands) fn plan(
         .map(|option| AskedValue::of_bundle(option, default(&option.key)))
         .collect();
     let title = manifest.display_name.as_deref().unwrap_or(&manifest.name);
-    let answers = answers::collect(&asked, title, request)?;
+    let mut screen = Screen::default();
+    screen.title(&format!("{title} {version}"), "step 2 of 3");
+    head(&mut screen);
+    let answers = answers::collect(&asked, title, &screen, request).await?;
     let mut values = defaults.clone();
     for option in &manifest.user_config {
         let Some(texts) = answers.get(&option.key) else { continue };
@@ -133,9 +136,6 @@ pub(in crate::commands) fn plan(
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));
     let server = draft.entry()?;
-    let mut screen = Screen::default();
-    screen.title(&format!("{title} {version}"), "step 2 of 3");
-    head(&mut screen);
     screen.row("author", &format!("{} (as the bundle says)", manifest.author.name));
     let files = bundle.entries().iter().filter(|entry| !entry.is_folder).count();
     let size = bundle.unpacked_size().div_ceil(1024);
@@ -173,9 +173,17 @@ pub(in crate::commands) fn plan(
     });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
     let folder = Some(ServerFolder::Bundle(Box::new(folder)));
-    let (screen, permissions, warnings) = (screen.text(), Vec::new(), Vec::new());
-    let has_other_owner = false;
-    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
+    Ok(PlannedServer {
+        draft,
+        screen,
+        folder,
+        sandbox,
+        recipe,
+        has_other_owner: false,
+        warnings: Vec::new(),
+        permissions: Vec::new(),
+        other_packages: Vec::new(),
+    })
 }
 
 fn launch(

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hospes_registry::{ArtifactClient, RegistryType, ServerEntry};
+use hospes_registry::{ArtifactClient, RegistryClient, RegistryType, ServerEntry};
 
 use super::super::config_target::ConfigTarget;
 use super::source::{AddSource, package_entry};
@@ -44,13 +44,7 @@ pub(super) async fn find(
             Ok(FoundServer::Entry { entry, registry: None })
         }
         AddSource::Registered(name) => {
-            let registry = registry()?;
-            let bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
-            let answer = registry.entry(&name, args.version.as_deref()).await;
-            drop(bar);
-            let answer = answer?;
-            let registry = Some(registry.host().to_owned());
-            Ok(FoundServer::Entry { entry: Box::new(answer.value), registry })
+            find_registered(&registry()?, &name, args.version.as_deref(), output).await
         }
         AddSource::Words(words) => {
             let registry = registry()?;
@@ -80,6 +74,18 @@ pub(super) async fn find(
             Ok(FoundServer::Entry { entry: Box::new(entry), registry })
         }
     }
+}
+
+/// Asks the registry for the entry with this full name.
+pub(super) async fn find_registered(
+    registry: &RegistryClient,
+    name: &str,
+    version: Option<&str>,
+    output: CliOutput,
+) -> CliResult<FoundServer> {
+    let _bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
+    let answer = registry.entry(name, version).await?;
+    Ok(FoundServer::Entry { entry: Box::new(answer.value), registry: Some(registry.host().to_owned()) })
 }
 
 /// Asks which of several search results is meant.

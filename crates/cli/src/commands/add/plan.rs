@@ -8,7 +8,7 @@ use hospes_registry::{
     install_obstacle, launch_options, questions, trust_signs,
 };
 
-use super::answers::{self, AnswerMap, AskedValue};
+use super::answers::{self, AnswerMap, AskedValue, Asker};
 use super::bundle::{self, BundleFolder};
 use super::draft::{self, ServerDraft};
 use super::sandbox::ProposedSandbox;
@@ -24,8 +24,8 @@ use crate::server_record::LaunchRecipe;
 /// A server that can be started, and the screen about it.
 pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) draft: ServerDraft,
-    /// Text for the person: the command and its permissions.
-    pub(in crate::commands) screen: String,
+    /// Rows for the person: the command and its permissions.
+    pub(in crate::commands) screen: Screen,
     /// Folder of the bundle or package, which is filled before the start, and removed unless the server is added.
     pub(in crate::commands) folder: Option<ServerFolder>,
     /// Sandbox that is proposed, if one can be.
@@ -38,6 +38,8 @@ pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) warnings: Vec<String>,
     /// Permissions that the command line grants, as texts. The flag is true for those that end the confinement.
     pub(in crate::commands) permissions: Vec<(String, bool)>,
+    /// Other kinds of packages with which the server can be run here.
+    pub(in crate::commands) other_packages: Vec<String>,
 }
 
 impl PlannedServer {
@@ -53,7 +55,6 @@ impl PlannedServer {
         head(&mut screen);
         view::launch(&mut screen, None, &server, &[]);
         view::permissions(&mut screen, None, &server, None);
-        let screen = screen.text();
         Ok(Self {
             draft,
             screen,
@@ -63,6 +64,7 @@ impl PlannedServer {
             has_other_owner: false,
             warnings: Vec::new(),
             permissions: Vec::new(),
+            other_packages: Vec::new(),
         })
     }
 
@@ -147,7 +149,8 @@ pub(in crate::commands) struct PlanRequest<'a> {
     pub(in crate::commands) installs: bool,
     /// The registry is on this machine, so that its bundles may be, too.
     pub(in crate::commands) is_registry_local: bool,
-    pub(in crate::commands) may_ask: bool,
+    /// Who is asked for answers that are missing.
+    pub(in crate::commands) asker: Asker<'a>,
     pub(in crate::commands) output: CliOutput,
 }
 
@@ -211,7 +214,7 @@ fn package_registries(request: &PlanRequest<'_>) -> PackageRegistries {
 pub(in crate::commands) async fn plan(
     chosen: &ChosenEntry<'_>,
     request: &PlanRequest<'_>,
-    named: &impl Fn(&str) -> String,
+    named: &(impl Fn(&str) -> String + Sync),
 ) -> CliResult<PlannedServer> {
     let ChosenEntry { entry, registry, known, previous } = chosen;
     let options = launch_options(entry);
@@ -229,6 +232,8 @@ pub(in crate::commands) async fn plan(
             view::origin(screen, entry, &signs, host);
         }
     };
+    let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
+    let other_packages: Vec<String> = usable.map(|other| other.kind.clone()).collect();
     let warnings = view::trust_warnings(&signs);
     let is_other = |sign: &TrustSign| {
         matches!(sign, TrustSign::OwnerChanged { .. } | TrustSign::RepositoryChanged { .. })
@@ -244,12 +249,15 @@ pub(in crate::commands) async fn plan(
         let file = folder.path().join("server.mcpb");
         download(package, &file, request).await?;
         let entry = registry.map(|_| *entry);
-        let planned = bundle::plan((&file, Some(folder)), entry, head, named, request)?;
-        return Ok(PlannedServer { warnings, has_other_owner, ..planned });
+        let planned = bundle::plan((&file, Some(folder)), entry, head, named, request).await?;
+        return Ok(PlannedServer { warnings, has_other_owner, other_packages, ..planned });
     }
+    let mut screen = Screen::default();
+    screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
+    head(&mut screen);
     let asked = questions(entry, option.choice);
     let asked: Vec<AskedValue<'_>> = asked.iter().map(AskedValue::of_entry).collect();
-    let given = answers::collect(&asked, title, request)?;
+    let given = answers::collect(&asked, title, &screen, request).await?;
     let mut answers = LaunchAnswers::new();
     for (id, values) in &given {
         values.iter().for_each(|value| answers.push(id, value));
@@ -287,12 +295,7 @@ pub(in crate::commands) async fn plan(
     }
     let sandbox = ProposedSandbox::of_plan(&plan, folder.as_ref().map(PackageFolder::path));
     let server = draft.entry()?;
-    let mut screen = Screen::default();
-    screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
-    head(&mut screen);
-    let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
-    let others: Vec<String> = usable.map(|other| other.kind.clone()).collect();
-    view::launch(&mut screen, Some(option), &server, &others);
+    view::launch(&mut screen, Some(option), &server, &other_packages);
     if let Some(folder) = &folder {
         screen.row("install", &folder.describe());
     }
@@ -325,8 +328,17 @@ pub(in crate::commands) async fn plan(
     });
     let folder = folder
         .map(|folder| ServerFolder::Package { folder: Box::new(folder), expected: settings.installed.len() });
-    let screen = screen.text();
-    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
+    Ok(PlannedServer {
+        draft,
+        screen,
+        folder,
+        sandbox,
+        recipe,
+        has_other_owner,
+        warnings,
+        permissions,
+        other_packages,
+    })
 }
 
 /// Returns the way to run an entry: the named one, or the first that can be used.

@@ -1,0 +1,216 @@
+//! The steps of an addition that the terminal and the page of the console share: plan, install, start, ask, keep.
+
+use std::path::Path;
+use std::time::Instant;
+
+use hospes_host::config::{ServerConfig, add_servers, servers_text};
+use hospes_host::pins::PinState;
+use hospes_registry::{is_local_registry, local_name};
+use secrecy::ExposeSecret as _;
+
+use super::super::config_target::ConfigTarget;
+use super::super::{file_replace, interrupted};
+use super::answers::{AnswerMap, Asker};
+use super::draft::ServerDraft;
+use super::find::FoundServer;
+use super::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
+use super::reviewer::Reviewer;
+use super::trial::{ServerTrial, TrialReport};
+use super::{bundle, card, not_started};
+use crate::credentials::CredentialsStore;
+use crate::exit::{CliError, CliResult};
+use crate::output::{CliOutput, printable};
+use crate::paths;
+use crate::progress::StepBar;
+use crate::secrets::SecretStore;
+use crate::server_record::{RecordedVersion, ServerRecord};
+
+/// Text of an interruption, and of a failure.
+const NOTHING_ADDED: &str = "nothing was added";
+
+/// Choices about an addition, besides the server.
+pub(super) struct Addition<'a> {
+    pub(super) target: &'a ConfigTarget,
+    /// Servers that the configuration has.
+    pub(super) existing: &'a [ServerConfig],
+    /// Base URL of the registry.
+    pub(super) registry: String,
+    /// Name of the server in the configuration, if one is demanded.
+    pub(super) local_name: Option<&'a str>,
+    pub(super) package: Option<&'a str>,
+    pub(super) set: &'a [String],
+    pub(super) secret: &'a [String],
+    pub(super) installs: bool,
+    /// Author of the decision. `None` if the rules decide about the definitions.
+    pub(super) by: Option<String>,
+    pub(super) credentials_store: CredentialsStore,
+    pub(super) output: CliOutput,
+}
+
+/// A server that was added.
+pub(super) struct AddedDraft {
+    pub(super) draft: ServerDraft,
+    pub(super) report: TrialReport,
+}
+
+impl Addition<'_> {
+    /// Plans the start: which package, with which answers, and what the person is shown.
+    pub(super) async fn plan(&self, found: FoundServer, asker: Asker<'_>) -> CliResult<PlannedServer> {
+        let is_taken = |name: &str| self.existing.iter().any(|server| server.name == name);
+        let named =
+            |full: &str| self.local_name.map_or_else(|| local_name(full, is_taken), ToOwned::to_owned);
+        let request = PlanRequest {
+            package: self.package,
+            set: self.set,
+            secret: self.secret,
+            known: AnswerMap::new(),
+            installs: self.installs,
+            is_registry_local: is_local_registry(&self.registry),
+            asker,
+            output: self.output,
+        };
+        match found {
+            FoundServer::Bundle(file) => bundle::plan((&file, None), None, |_| {}, &named, &request).await,
+            FoundServer::Entry { entry, registry } => {
+                let known: Vec<&str> = self
+                    .existing
+                    .iter()
+                    .map(|server| server.origin.registry.as_deref().unwrap_or(&server.name))
+                    .collect();
+                let chosen =
+                    ChosenEntry { entry: &entry, registry: registry.as_deref(), known, previous: None };
+                plan::plan(&chosen, &request, &named).await
+            }
+            FoundServer::Url(url) => card::plan(&url, &named, self.output).await,
+            FoundServer::Command(words) => {
+                let program = Path::new(&words[0]);
+                let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+                let name = named(&format!("command/{}", stem.unwrap_or_default()));
+                PlannedServer::of_draft(ServerDraft::of_command(&name, &words), &name, |_| {})
+            }
+        }
+    }
+
+    /// Asks whether the server is started, installs and starts it, asks whether it is kept, and keeps it. Of a no, a failure
+    /// and an interruption nothing stays.
+    pub(super) async fn carry_out(
+        &self,
+        mut planned: PlannedServer,
+        is_confined: bool,
+        reviewer: &mut Reviewer<'_>,
+    ) -> CliResult<AddedDraft> {
+        let output = self.output;
+        let is_confined = reviewer.ask_start(&planned, is_confined, output).await?;
+        let prepared = reviewer.unless(planned.prepare(output)).await;
+        let notices = prepared.unwrap_or_else(|| Err(interrupted(NOTHING_ADDED)))?;
+        planned.confine(is_confined);
+        let begun = Instant::now();
+        let trial = ServerTrial::start(planned.draft.resolved()?, self.by.is_some())?;
+        let name = planned.draft.name.clone();
+        let work = async {
+            let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
+            let report = trial.report().await;
+            drop(bar);
+            report
+        };
+        let outcome = match reviewer.unless(work).await {
+            None => Err(interrupted(NOTHING_ADDED)),
+            Some(Err(failure)) => Err(failure),
+            Some(Ok(Err(status))) => Err(not_started(&status, &notices, is_confined, NOTHING_ADDED)),
+            Some(Ok(Ok(report))) => {
+                let screen = super::view::report(&report, &notices, begun.elapsed().as_secs_f32());
+                match reviewer.ask_acceptance(&trial, &report, &screen, output).await {
+                    None => Err(interrupted(NOTHING_ADDED)),
+                    Some(false) => Err(CliError::usage("not added; nothing was changed")),
+                    Some(true) => self.conclude(&planned, &trial, report).await,
+                }
+            }
+        };
+        match outcome {
+            Ok(report) => {
+                trial.end().await;
+                self.record(&mut planned)?;
+                Ok(AddedDraft { draft: planned.draft, report })
+            }
+            Err(error) => {
+                trial.discard().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Accepts what the server offers, stores its secrets, and writes its entry.
+    async fn conclude(
+        &self,
+        planned: &PlannedServer,
+        trial: &ServerTrial,
+        report: TrialReport,
+    ) -> CliResult<TrialReport> {
+        let server = planned.draft.entry()?;
+        // Read again, because the person may have taken minutes, and other windows and programs write the file too.
+        let target = ConfigTarget::read(Some(self.target.file.clone()))?;
+        let file = paths::display_path(&target.file);
+        if target.servers()?.iter().any(|known| known.name == server.name) {
+            let name = printable(&server.name);
+            return Err(CliError::usage(format!("{file} has a server `{name}` by now"))
+                .hint("nothing was added; add it again under another name"));
+        }
+        let entries = [(server, comment(&planned.draft))];
+        let text = add_servers(&target.file, &target.text, &entries).map_err(|error| {
+            CliError::usage(format!("cannot add to {file}")).with_cause(&error).hint(format!(
+                "nothing was changed; write `[servers]` as a table of its own, or add this by hand:\n{}",
+                servers_text(&entries)
+            ))
+        })?;
+        match (&report.pinned, &self.by) {
+            (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
+            (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
+                "what it offers waits for a person: hospes pins accept {}",
+                printable(&planned.draft.name)
+            )),
+            _ => {}
+        }
+        // First the secrets: a file that refers to missing ones would be worse than secrets that nothing refers to.
+        if !planned.draft.secrets.is_empty() {
+            let (store, output) = (self.credentials_store, self.output);
+            let secrets = planned.draft.secrets.clone();
+            // In a thread, because a keyring may ask the person before it answers.
+            let stored = tokio::task::spawn_blocking(move || {
+                let store = SecretStore::open_or_create(store, output)?;
+                secrets.iter().try_for_each(|(name, value)| store.write(name, value.expose_secret()))
+            });
+            stored
+                .await
+                .map_err(|error| CliError::usage("cannot store the secrets").with_cause(&error))??;
+        }
+        file_replace::replace(&target.file, &target.text, &text)?;
+        Ok(report)
+    }
+
+    /// Keeps the folder of the server, and records what a later update has to know.
+    fn record(&self, planned: &mut PlannedServer) -> CliResult {
+        let recipe = planned.recipe.take();
+        let folder = planned.folder.take();
+        let path = folder.as_ref().map(|folder| folder.path().to_owned());
+        if let Some(folder) = folder {
+            folder.keep();
+        }
+        if let Some(recipe) = recipe {
+            let current = RecordedVersion::new(recipe, path, &planned.draft.entry()?);
+            let (name, registry) = (planned.draft.name.clone(), self.registry.clone());
+            // The server works without it.
+            if let Err(error) = (ServerRecord { name, registry, current, previous: None }).write() {
+                self.output.warn(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the comment of an entry in the configuration.
+pub(super) fn comment(draft: &ServerDraft) -> String {
+    match &draft.origin.registry {
+        Some(name) => format!("{name}, from the registry"),
+        None => "Added with `hospes add`".to_owned(),
+    }
+}
