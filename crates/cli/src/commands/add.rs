@@ -3,8 +3,10 @@
 pub(super) mod answers;
 mod bundle;
 mod card;
+mod denied;
 pub(super) mod draft;
 mod find;
+mod pending_try;
 pub(super) mod plan;
 pub(super) mod sandbox;
 mod source;
@@ -21,8 +23,10 @@ use hospes_registry::{is_local_registry, local_name};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
+use self::denied::DeniedAccess;
 use self::draft::ServerDraft;
 use self::find::FoundServer;
+use self::pending_try::PendingTry;
 use self::plan::{ChosenEntry, PlanRequest, PlannedServer};
 use self::source::AddSource;
 use self::trial::{ServerTrial, TrialReport};
@@ -33,8 +37,9 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, paint, printable};
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
+use crate::server_lock::ServerLock;
 use crate::server_record::{RecordedVersion, ServerRecord};
-use crate::{deciders, paths, registry};
+use crate::{deciders, paths, registry, sweep};
 
 /// Maximum time that a running host may take to start the new server.
 const HOST_WAIT: Duration = Duration::from_secs(30);
@@ -45,6 +50,7 @@ const HOST_POLL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?;
+    sweep::run(jiff::Timestamp::now());
     let target = ConfigTarget::read(args.config.clone())?;
     let existing = target.servers()?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
@@ -63,11 +69,12 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let found = find::find(source, &args, &target, may_ask, output).await?;
     let named = |full: &str| args.local_name.clone().unwrap_or_else(|| local_name(full, is_taken));
     let registry_url = registry::base_url(&args.registry, target.registry().as_deref());
+    let pending = PendingTry::new(&found, &registry_url);
     let request = PlanRequest {
         package: args.package.as_deref(),
         set: &args.set,
         secret: &args.secret,
-        known: answers::AnswerMap::new(),
+        known: pending.answers(may_ask),
         installs: !args.no_install,
         is_registry_local: is_local_registry(&registry_url),
         may_ask,
@@ -110,22 +117,41 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         is_confined = ask_start(&planned, is_confined, output)?;
     }
     let mut ending = InterruptListener::new()?;
+    let _lock = ServerLock::acquire(&planned.draft.name)?;
     let prepared = ending.unless(planned.prepare(output)).await;
-    let notices = prepared.unwrap_or_else(|| Err(interrupted("nothing was added")))?;
+    let prepared = prepared.unwrap_or_else(|| Err(interrupted("nothing was added")));
+    let notices = prepared.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;
     planned.confine(is_confined);
     let begun = Instant::now();
     let name = planned.draft.name.clone();
-    let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
-    let work = async {
-        let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
-        let report = trial.report().await;
-        drop(bar);
-        report
+    let mut grants = 0;
+    let (trial, reported) = loop {
+        let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
+        let work = async {
+            let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
+            let report = trial.report().await;
+            drop(bar);
+            report
+        };
+        let reported = ending.unless(work).await;
+        let may_grant = may_ask && is_confined && grants < denied::MAX_GRANTS;
+        match &reported {
+            Some(Ok(Err(status))) if may_grant && planned.offer_grant(status, output) => grants += 1,
+            _ => break (trial, reported),
+        }
+        trial.end().await;
     };
-    let outcome = match ending.unless(work).await {
+    let outcome = match reported {
         None => Err(interrupted("nothing was added")),
         Some(Err(failure)) => Err(failure),
-        Some(Ok(Err(status))) => Err(not_started(&status, &notices, is_confined, "nothing was added")),
+        Some(Ok(Err(status))) => {
+            let sandbox = planned.sandbox.as_ref().filter(|_| is_confined);
+            Err(denied_host(
+                not_started(&status, &notices, is_confined, "nothing was added"),
+                &status,
+                sandbox,
+            ))
+        }
         Some(Ok(Ok(report))) => {
             if !output.json {
                 output.say(view::report(&report, &notices, begun.elapsed().as_secs_f32()));
@@ -135,13 +161,17 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
             let answer = async { !may_ask || tokio::task::spawn_blocking(ask).await.unwrap_or(false) };
             match ending.unless(answer).await {
                 None => Err(interrupted("nothing was added")),
-                Some(false) => Err(CliError::usage("not added; nothing was changed")),
+                Some(false) => {
+                    pending.forget();
+                    Err(CliError::usage("not added; nothing was changed"))
+                }
                 Some(true) => conclude(&planned, &target, &trial, report, by.as_deref(), &args, output).await,
             }
         }
     };
     trial.end().await;
-    let report = outcome?;
+    let report = outcome.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;
+    pending.forget();
     let recipe = planned.recipe.take();
     let folder = planned.folder.take();
     let path = folder.as_ref().map(|folder| folder.path().to_owned());
@@ -260,6 +290,23 @@ pub(super) fn not_started(
         (None, true, _) => failure.hint("it may need more than its sandbox allows: try it without"),
         (None, false, false) => failure.hint("if it needs the scripts of its packages, use --no-install"),
         (None, false, true) => failure,
+    }
+}
+
+/// Names the host without which a confined server does not start.
+fn denied_host(
+    failure: CliError,
+    status: &hospes_host::upstream::UpstreamStatus,
+    sandbox: Option<&sandbox::ProposedSandbox>,
+) -> CliError {
+    let problem = status.problem.as_deref().unwrap_or_default();
+    match sandbox.and_then(|sandbox| DeniedAccess::find(problem, sandbox)) {
+        Some(DeniedAccess::Host(host)) => failure.hint(format!(
+            "it wanted to reach {}, and its sandbox has no network. A sandbox has the network or not; to add it with the \
+             network, write the entry that `--dry-run` prints into the configuration, without `network = \"none\"`",
+            printable(&host)
+        )),
+        _ => failure,
     }
 }
 
