@@ -144,15 +144,15 @@ pub(crate) fn fetch_reason(error: &FetchError) -> String {
 pub(crate) fn fetch_advice(error: &FetchError) -> &'static str {
     match error {
         FetchError::Unreachable => {
-            "check the network; no proxy is used, and this machine must trust the certificate of the host"
+            "check the network: no proxy is used, and this machine must trust the certificate of the host"
         }
         FetchError::Timeout => "check the network and try again",
         FetchError::Forbidden(_) => {
             "only hosts that you configured may be on this machine or a private network"
         }
-        FetchError::TooLarge { .. } => "tell its operator; smaller answers are read",
+        FetchError::TooLarge { .. } => "tell its operator: smaller answers are read",
         FetchError::Trust(_) => "correct the file of certificates",
-        _ => "try again; if it stays, something between this machine and the host cuts the answer",
+        _ => "try again: if it stays, something between this machine and the host cuts the answer",
     }
 }
 

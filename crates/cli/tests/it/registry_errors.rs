@@ -73,8 +73,8 @@ fn failures_say_what_why_and_what_to_do() {
         (&clock, status(500), None, &["answered 500", "try again later"]),
         (&clock, status(403), None, &["answered 403", "refuses this network"]),
         (&clock, html(), None, &["a page of HTML", "check the URL"]),
-        (&clock, Some(RegistryFault::Body("{".to_owned())), None, &["not valid JSON", "check the URL"]),
         (&clock, Some(RegistryFault::Redirect("https://other.example/".to_owned())), None, &["redirects to"]),
+        (&clock, Some(RegistryFault::Body("{".to_owned())), None, &["not valid JSON", "check the URL"]),
         (&["add", "--yes", "npm:loopback-nothing"], None, None, &["has no package loopback-nothing@latest"]),
         (
             &["add", "--yes", "pypi:loopback-nothing"],
