@@ -97,7 +97,7 @@ fn failures_say_what_why_and_what_to_do() {
             &["add", "--yes", "--no-install", "npm:loopback-clock"],
             None,
             Some(no_programs),
-            &["npx", "https://nodejs.org"],
+            &["npx could not be started", "is it installed?"],
         ),
         (&npm, None, Some(no_data), &["cannot install into", "free some space"]),
         (&["add", "--yes", "https://example.com/x.mcpb"], None, None, &["hash of the bundle", "--sha256"]),
