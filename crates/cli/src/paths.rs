@@ -94,6 +94,27 @@ pub(crate) fn server_record(server: &str) -> Option<PathBuf> {
     Some(folder(FolderKind::State)?.join("servers").join(format!("{name}.json")))
 }
 
+/// Returns the file that is locked while a server is added, updated or removed.
+pub(crate) fn server_lock(server: &str) -> Option<PathBuf> {
+    let name = safe_name(server);
+    Some(folder(FolderKind::State)?.join("servers").join(format!("{name}.lock")))
+}
+
+/// Returns the folder with the records about how servers were added.
+pub(crate) fn server_records() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("servers"))
+}
+
+/// Returns the note about the last automatic updates.
+pub(crate) fn auto_update_note() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("auto-update"))
+}
+
+/// Returns the note that says when secrets of servers that were not added have to be removed.
+pub(crate) fn pending_secrets() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("pending-secrets"))
+}
+
 /// Returns a text of others as a name of a file that leads to no other folder.
 fn safe_name(text: &str) -> String {
     let text = text.trim_start_matches('.');

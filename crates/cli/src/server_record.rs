@@ -1,7 +1,7 @@
 //! Records about how servers were added: what an update has to know, and the version before.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ServerConfig, server_toml};
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,14 @@ use crate::paths;
 
 /// Maximum size of a record, in bytes: two entries of a registry, and their answers.
 const MAX_RECORD: u64 = 4 * 1024 * 1024;
+/// Maximum number of records that are read to find the folders in use.
+const MAX_RECORDS: usize = 1000;
 
-/// Data from which a server of the registry is planned: its entry, and the answers of the person.
+/// Data from which a server of a registry or a package is planned: its entry, and the answers of the person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LaunchRecipe {
-    /// Entry of the registry.
+    /// Entry of the registry, or one that was made for the package.
     pub(crate) entry: Value,
     /// Kind of package, or `remote`.
     pub(crate) kind: String,
@@ -30,6 +32,9 @@ pub(crate) struct LaunchRecipe {
     /// Permissions that the command line grants, as they were shown.
     #[serde(default)]
     pub(crate) permissions: Vec<String>,
+    /// Account that published the package, if its index names it.
+    #[serde(default)]
+    pub(crate) publisher: Option<String>,
 }
 
 /// A version of a server that was added.
@@ -60,7 +65,7 @@ impl RecordedVersion {
 pub(crate) struct ServerRecord {
     /// Name in the configuration.
     pub(crate) name: String,
-    /// Base URL of the registry that it comes from.
+    /// Base URL of the registry that it comes from. Packages are looked up at their own indexes.
     pub(crate) registry: String,
     pub(crate) current: RecordedVersion,
     /// Version before the last update.
@@ -71,13 +76,26 @@ pub(crate) struct ServerRecord {
 impl ServerRecord {
     /// Reads the record of a server. `None` if there is none, or it cannot be read.
     pub(crate) fn read(server: &str) -> Option<Self> {
-        let file = paths::server_record(server)?;
+        let record = Self::read_file(&paths::server_record(server)?)?;
+        // Two names may have one file.
+        (record.name == server).then_some(record)
+    }
+
+    fn read_file(file: &Path) -> Option<Self> {
         if file.metadata().ok()?.len() > MAX_RECORD {
             return None;
         }
-        let record: Self = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-        // Two names may have one file.
-        (record.name == server).then_some(record)
+        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    }
+
+    /// Returns the folders that the servers with a record use.
+    pub(crate) fn used_folders() -> BTreeSet<PathBuf> {
+        let entries = paths::server_records().and_then(|folder| std::fs::read_dir(folder).ok());
+        let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "json"));
+        let records = files.take(MAX_RECORDS).filter_map(|file| Self::read_file(&file));
+        let versions = records.flat_map(|record| std::iter::once(record.current).chain(record.previous));
+        versions.filter_map(|version| version.folder).collect()
     }
 
     /// Writes the record. Answers are in it, so only its owner can read it.

@@ -4,9 +4,11 @@ mod addition;
 pub(super) mod answers;
 mod bundle;
 mod card;
+mod denied;
 pub(super) mod draft;
 mod find;
 pub(super) mod page;
+mod pending_try;
 pub(super) mod plan;
 mod reviewer;
 pub(super) mod sandbox;
@@ -20,9 +22,11 @@ use hospes_host::config::servers_text;
 use hospes_host::upstream::UpstreamState;
 use serde_json::json;
 
-use self::addition::{AddedDraft, Addition, comment};
+use self::addition::{Addition, comment, not_added};
 use self::answers::Asker;
+use self::denied::DeniedAccess;
 use self::draft::ServerDraft;
+use self::pending_try::PendingTry;
 use self::plan::PlannedServer;
 use self::reviewer::Reviewer;
 use self::source::AddSource;
@@ -32,7 +36,7 @@ use super::status;
 use crate::args::{AddArgs, SandboxChoice};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, paint, printable};
-use crate::{deciders, registry};
+use crate::{deciders, registry, sweep};
 
 /// Maximum time that a running host may take to start the new server.
 const HOST_WAIT: Duration = Duration::from_secs(30);
@@ -43,6 +47,7 @@ const HOST_POLL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?;
+    sweep::run(jiff::Timestamp::now());
     let target = ConfigTarget::read(args.config.clone())?;
     let existing = target.servers()?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
@@ -72,7 +77,9 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         credentials_store: args.credentials_store,
         output,
     };
-    let mut planned = addition.plan(found, if may_ask { Asker::Terminal } else { Asker::Nobody }).await?;
+    let pending = PendingTry::new(&found, &addition.registry);
+    let asker = if may_ask { Asker::Terminal } else { Asker::Nobody };
+    let mut planned = addition.plan(found, pending.answers(may_ask), asker).await?;
     let is_confined = args.sandbox == SandboxChoice::Suggested;
     if is_confined && planned.sandbox.is_none() {
         return Err(CliError::usage("no sandbox can be proposed for this server")
@@ -88,9 +95,13 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         };
     }
     let mut reviewer = Reviewer::Terminal { may_ask, ending: None };
-    let AddedDraft { draft, report } = addition.carry_out(planned, is_confined, &mut reviewer).await?;
-    let is_used = wait_for_host(&draft.name).await;
-    say_added(&draft, &report, is_used, target.text.trim().is_empty(), output);
+    let is_confined = reviewer.ask_start(&planned, is_confined, output).await?;
+    let carried = addition.carry_out(&mut planned, is_confined, &mut reviewer).await;
+    let report = carried.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;
+    pending.forget();
+    let report = report.ok_or_else(not_added)?;
+    let is_used = wait_for_host(&planned.draft.name).await;
+    say_added(&planned.draft, &report, is_used, target.text.trim().is_empty(), output);
     Ok(())
 }
 
@@ -186,6 +197,23 @@ pub(super) fn not_started(
         (None, true, _) => failure.hint("it may need more than its sandbox allows: try it without"),
         (None, false, false) => failure.hint("if it needs the scripts of its packages, use --no-install"),
         (None, false, true) => failure,
+    }
+}
+
+/// Names the host without which a confined server does not start.
+fn denied_host(
+    failure: CliError,
+    status: &hospes_host::upstream::UpstreamStatus,
+    sandbox: Option<&sandbox::ProposedSandbox>,
+) -> CliError {
+    let problem = status.problem.as_deref().unwrap_or_default();
+    match sandbox.and_then(|sandbox| DeniedAccess::find(problem, sandbox)) {
+        Some(DeniedAccess::Host(host)) => failure.hint(format!(
+            "it wanted to reach {}, and its sandbox has no network. A sandbox has the network or not; to add it with the \
+             network, write the entry that `--dry-run` prints into the configuration, without `network = \"none\"`",
+            printable(&host)
+        )),
+        _ => failure,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::import::required_secrets;
-use hospes_host::config::{ServerConfig, nearest, remove_server};
+use hospes_host::config::{ServerConfig, ServerTransport, nearest, remove_server};
 use serde_json::json;
 
 use super::config_target::ConfigTarget;
@@ -12,13 +12,15 @@ use super::file_replace;
 use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, BOLD, CliOutput, DIM, GREEN, paint, printable};
-use crate::packages::remove_version;
+use crate::packages::{remove_version, removed, version_folder_of};
 use crate::paths;
 use crate::profiles;
 use crate::secrets::SecretStore;
+use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
 
 pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
+    let _lock = ServerLock::acquire(&args.server)?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     let file = paths::display_path(&target.file);
@@ -89,24 +91,39 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         output.say(paint(DIM, kept));
     }
     if let Some(folder) = folder {
-        let kept = format!("    Its files are kept in {}", paths::display_path(&folder));
+        let days = removed::KEPT_FOR.as_hours() / 24;
+        let kept = format!("    Its files are kept in {} for {days} days", paths::display_path(&folder));
         output.say(paint(DIM, kept));
     }
     Ok(())
 }
 
-/// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Returns a folder
-/// that stays.
+/// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Otherwise they are
+/// marked, and removed after 30 days. Returns a folder that stays until then.
 fn remove_packages(server: &ServerConfig, is_purged: bool) -> Option<PathBuf> {
-    let record = ServerRecord::read(&server.name)?;
-    ServerRecord::remove(&server.name);
-    let versions = std::iter::once(record.current).chain(record.previous);
-    let folders: Vec<PathBuf> = versions.filter_map(|version| version.folder).collect();
-    if is_purged {
-        folders.iter().for_each(|folder| remove_version(folder));
-        return None;
+    let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+    if let Some(record) = ServerRecord::read(&server.name) {
+        ServerRecord::remove(&server.name);
+        let versions = std::iter::once(record.current).chain(record.previous);
+        folders.extend(versions.filter_map(|version| version.folder));
     }
-    folders.first()?.parent().map(Path::to_owned)
+    // There is no record of bundles that were files. Their entries name the folder.
+    if let ServerTransport::Stdio(stdio) = &server.transport {
+        let words =
+            std::iter::once(&stdio.command).chain(&stdio.args).map(|word| PathBuf::from(word.reveal()));
+        let named = words.chain(stdio.cwd.clone()).filter_map(|path| version_folder_of(&path));
+        folders.extend(named);
+    }
+    // Servers of other configuration files may use the same folders.
+    let used = ServerRecord::used_folders();
+    folders.retain(|folder| folder.is_dir() && !used.contains(folder));
+    for folder in &folders {
+        match is_purged {
+            true => remove_version(folder),
+            false => removed::mark(folder, jiff::Timestamp::now()),
+        }
+    }
+    folders.first().filter(|_| !is_purged)?.parent().map(Path::to_owned)
 }
 
 /// Returns the secrets of a server that no other server uses.

@@ -1,13 +1,14 @@
 //! `hospes update`: replaces servers that were added from the registry by newer versions, and goes back to the version
 //! before.
 
+pub(super) mod automatic;
 mod before;
 mod check;
 mod merge;
 mod page;
 mod rollback;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
@@ -31,13 +32,18 @@ use crate::output::{self, BOLD, CliOutput, GREEN, announce, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
+use crate::server_lock::ServerLock;
 use crate::server_record::{RecordedVersion, ServerRecord};
-use crate::{deciders, paths};
+use crate::{deciders, paths, sweep};
 
 /// Text of an interruption, and of a failure.
 const UNCHANGED: &str = "nothing was changed";
 
 pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
+    if args.auto {
+        sweep::run(jiff::Timestamp::now());
+        return automatic::run(&args, output).await;
+    }
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     if let Some(name) = &args.server {
@@ -46,6 +52,7 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
             return rollback::run(name, &target, output);
         }
     }
+    sweep::run(jiff::Timestamp::now());
     let wanted = |server: &&ServerConfig| args.server.as_ref().is_none_or(|name| server.name == *name);
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;
@@ -55,10 +62,10 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let mut ending = InterruptListener::new()?;
     let mut first_failure = None;
     for candidate in candidates {
-        let name = candidate.server.name.clone();
-        let result = update(candidate, &args, &mut ending, output).await;
+        let name = candidate.server.name;
+        let result = update(&name, &args, &mut ending, output).await;
         match result {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(error) if args.all => {
                 output.failure(&error);
                 first_failure.get_or_insert(error.code);
@@ -81,16 +88,34 @@ fn find<'s>(servers: &'s [ServerConfig], name: &str, target: &ConfigTarget) -> C
     })
 }
 
+/// Result of an update.
+enum UpdateOutcome {
+    /// There is no newer version.
+    Current,
+    Updated {
+        from: Option<String>,
+        to: String,
+    },
+}
+
 /// Updates one server, if there is a newer version.
 async fn update(
-    candidate: UpdateCandidate,
+    name: &str,
     args: &UpdateArgs,
     ending: &mut InterruptListener,
     output: CliOutput,
-) -> CliResult {
-    let name = candidate.server.name.clone();
-    let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(&name)), output);
-    let found = candidate.look_up(args.version.as_deref()).await?;
+) -> CliResult<UpdateOutcome> {
+    let _lock = ServerLock::acquire(name)?;
+    // Read under the lock: another update may just have ended.
+    let target = ConfigTarget::read(args.config.clone())?;
+    let servers = target.servers()?;
+    let current = find(&servers, name, &target)?;
+    let Some(candidate) = check::candidates(&[current], &target, args)?.pop() else {
+        return Ok(UpdateOutcome::Current);
+    };
+    let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(name)), output);
+    let found = ending.unless(candidate.look_up(args.version.as_deref())).await;
+    let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
     drop(bar);
     match found {
         UpdateAvailability::Available(entry) => {
@@ -99,15 +124,16 @@ async fn update(
         UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
             match output.json {
+                _ if args.auto => {}
                 true => output.value(&json!({ "server": name, "version": version, "updated": false })),
                 false => output.say(format_args!(
                     "  {} {} is up to date: {}",
                     paint(GREEN, "✓"),
-                    paint(BOLD, printable(&name)),
+                    paint(BOLD, printable(name)),
                     printable(&version)
                 )),
             }
-            Ok(())
+            Ok(UpdateOutcome::Current)
         }
     }
 }
@@ -121,22 +147,25 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    async fn run(&self, ending: &mut InterruptListener) -> CliResult {
+    async fn run(&self, ending: &mut InterruptListener) -> CliResult<UpdateOutcome> {
         let (args, output) = (self.args, self.output);
         let name = self.candidate.server.name.clone();
-        let may_ask = output::is_interactive() && !args.yes && !output.json;
+        let may_ask = output::is_interactive() && !args.yes && !output.json && !args.auto;
         let by = match (may_ask, args.yes) {
+            _ if args.auto => Some(automatic::DECIDER.to_owned()),
             (true, _) => Some(deciders::decider().await?),
             (false, true) => deciders::decider().await.ok(),
             (false, false) => None,
         };
-        // The file may have been changed by an update before this one.
         let target = ConfigTarget::read(args.config.clone())?;
         let servers = target.servers()?;
         let current = find(&servers, &name, &target)?;
         let before = BeforeUpdate::read(&name).await?;
 
         let mut planned = self.plan(&servers, may_ask).await?;
+        if args.auto {
+            self.check_plan(&planned, current, before.is_accepted)?;
+        }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
         if may_ask && self.is_risky(&planned) {
@@ -154,6 +183,11 @@ impl Update<'_> {
         );
         let new = planned.draft.entry()?;
         let merged = MergedServer::of(written.as_ref(), current, &new, (folders.0, folders.1.as_deref()));
+        if args.auto {
+            let (old, new) =
+                (folders.0.map(Path::to_string_lossy), folders.1.as_deref().map(Path::to_string_lossy));
+            self.check_entry(&merged, current, (old.as_deref(), new.as_deref()))?;
+        }
         let text = replace_server(&target.file, &target.text, &merged.server).map_err(|error| {
             CliError::usage(format!("cannot change {}", paths::display_path(&target.file)))
                 .with_cause(&error)
@@ -177,8 +211,10 @@ impl Update<'_> {
             }
         };
         let kept = self.keep(planned, &merged.server)?;
-        self.say(&merged.server, &report, kept.as_deref());
-        Ok(())
+        if !args.auto {
+            self.say(&merged.server, &report, kept.as_deref());
+        }
+        Ok(UpdateOutcome::Updated { from: self.candidate.version(), to: self.entry.version.clone() })
     }
 
     async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
@@ -199,14 +235,27 @@ impl Update<'_> {
             secret: &args.secret,
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
-            is_registry_local: is_local_registry(&candidate.registry),
+            is_registry_local: candidate.registry().is_some_and(is_local_registry),
             asker: if may_ask { Asker::Terminal } else { Asker::Nobody },
             output: self.output,
         };
         let host = candidate.host();
         let chosen =
-            ChosenEntry { entry: &self.entry, registry: Some(&host), known, previous: previous.as_ref() };
-        plan::plan(&chosen, &request, &|_: &str| name.clone()).await
+            ChosenEntry { entry: &self.entry, registry: host.as_deref(), known, previous: previous.as_ref() };
+        let mut planned = plan::plan(&chosen, &request, &|_: &str| name.clone()).await?;
+        let publishers = (
+            version.and_then(|version| version.recipe.publisher.as_deref()),
+            planned.recipe.as_ref().and_then(|recipe| recipe.publisher.as_deref()),
+        );
+        if let (Some(before), Some(now)) = publishers
+            && before != now
+        {
+            let warning = format!("published by the account {now}; the version before by {before}");
+            planned.screen.warning(&warning);
+            planned.warnings.push(warning);
+            planned.has_other_owner = true;
+        }
+        Ok(planned)
     }
 
     /// Returns true if the new version must not even be started without a question: it has another owner, or its command
@@ -269,6 +318,10 @@ impl Update<'_> {
         let Some((report, offered)) = ending.unless(work).await else { return Err(interrupted(UNCHANGED)) };
         let report =
             report?.map_err(|status| not_started(&status, notices, merged.is_confined(), UNCHANGED))?;
+        if self.args.auto {
+            self.check_definitions(before, &offered)?;
+            return Ok(report);
+        }
         let page = UpdatePage {
             candidate: &self.candidate,
             entry: &self.entry,
@@ -307,6 +360,9 @@ impl Update<'_> {
         (report, by): (&TrialReport, Option<&str>),
         text: &str,
     ) -> CliResult {
+        if self.args.auto {
+            self.record_update(planned).await?;
+        }
         match (&report.pinned, by) {
             (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
             (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
@@ -350,7 +406,8 @@ impl Update<'_> {
             remove_version(&folder);
         }
         let name = self.candidate.server.name.clone();
-        ServerRecord { name, registry: self.candidate.registry.clone(), current, previous }.write()?;
+        let registry = self.candidate.registry().unwrap_or_default().to_owned();
+        ServerRecord { name, registry, current, previous }.write()?;
         Ok(kept)
     }
 

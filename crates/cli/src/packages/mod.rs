@@ -2,9 +2,12 @@
 
 pub(crate) mod cargo;
 mod files;
+pub(crate) mod go;
+pub(crate) mod name;
 mod npm;
 mod process;
 mod python;
+pub(crate) mod removed;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -147,6 +150,7 @@ impl PackageFolder {
         let failed = |error: &std::io::Error| {
             CliError::usage(format!("cannot install into {}", paths::display_path(&self.path)))
                 .with_cause(error)
+                .hint("free some space, or make the folder writable")
         };
         files::remove_folder(&self.path).map_err(|error| failed(&error))?;
         hospes_fs::create_private_folder(&self.path).map_err(|error| failed(&error))?;
@@ -163,7 +167,9 @@ impl PackageFolder {
         drop(bar);
         installed.digest = installed.digest.or_else(|| self.digest.clone());
         files::write_json(&record, &installed).map_err(|error| {
-            CliError::usage(format!("cannot write {}", paths::display_path(&record))).with_cause(&error)
+            CliError::usage(format!("cannot write {}", paths::display_path(&record)))
+                .with_cause(&error)
+                .hint("free some space, or make the folder writable")
         })?;
         Ok(installed)
     }
@@ -176,6 +182,7 @@ impl PackageFolder {
     /// Keeps the folder.
     pub(crate) fn keep(mut self) {
         self.is_temporary = false;
+        removed::unmark(&self.path);
     }
 }
 
@@ -204,6 +211,17 @@ pub(crate) fn remove_version(folder: &Path) {
         // Only if no other version is in it.
         let _has_others = std::fs::remove_dir(parent);
     }
+}
+
+/// Returns the folder of the version that a path is in: of a package or a bundle.
+pub(crate) fn version_folder_of(path: &Path) -> Option<PathBuf> {
+    let parents = paths::version_folders();
+    path.ancestors()
+        .find(|folder| {
+            let above = folder.parent().and_then(Path::parent);
+            above.is_some_and(|above| parents.iter().any(|parent| parent == above))
+        })
+        .map(Path::to_owned)
 }
 
 fn text(path: &Path) -> String {

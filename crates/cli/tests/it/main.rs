@@ -34,6 +34,7 @@ mod pins;
 mod policy;
 mod processes;
 mod profiles;
+mod registry_errors;
 mod reload;
 mod roots;
 mod sampling;

@@ -146,7 +146,7 @@ impl ArtifactClient {
             return match response.status().as_u16() {
                 200 => Ok(response),
                 404 | 410 => Err(ArtifactError::NotFound { host: host(&current), what: shown(url) }),
-                status => Err(unexpected(&current, format!("status {status}"))),
+                status => Err(ArtifactError::Status { host: host(&current), status }),
             };
         }
         Err(unexpected(url, format!("more than {MAX_REDIRECTS} redirects")))

@@ -16,13 +16,14 @@ use super::find::FoundServer;
 use super::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
 use super::reviewer::Reviewer;
 use super::trial::{ServerTrial, TrialReport};
-use super::{bundle, card, not_started};
+use super::{bundle, card, denied, denied_host, not_started};
 use crate::credentials::CredentialsStore;
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, printable};
 use crate::paths;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
+use crate::server_lock::ServerLock;
 use crate::server_record::{RecordedVersion, ServerRecord};
 
 /// Text of an interruption, and of a failure.
@@ -47,15 +48,14 @@ pub(super) struct Addition<'a> {
     pub(super) output: CliOutput,
 }
 
-/// A server that was added.
-pub(super) struct AddedDraft {
-    pub(super) draft: ServerDraft,
-    pub(super) report: TrialReport,
-}
-
 impl Addition<'_> {
-    /// Plans the start: which package, with which answers, and what the person is shown.
-    pub(super) async fn plan(&self, found: FoundServer, asker: Asker<'_>) -> CliResult<PlannedServer> {
+    /// Plans the start: which package, with which answers, and what the person is shown. What is `known` is not asked.
+    pub(super) async fn plan(
+        &self,
+        found: FoundServer,
+        known: AnswerMap,
+        asker: Asker<'_>,
+    ) -> CliResult<PlannedServer> {
         let is_taken = |name: &str| self.existing.iter().any(|server| server.name == name);
         let named =
             |full: &str| self.local_name.map_or_else(|| local_name(full, is_taken), ToOwned::to_owned);
@@ -63,7 +63,7 @@ impl Addition<'_> {
             package: self.package,
             set: self.set,
             secret: self.secret,
-            known: AnswerMap::new(),
+            known,
             installs: self.installs,
             is_registry_local: is_local_registry(&self.registry),
             asker,
@@ -91,50 +91,63 @@ impl Addition<'_> {
         }
     }
 
-    /// Asks whether the server is started, installs and starts it, asks whether it is kept, and keeps it. Of a no, a failure
-    /// and an interruption nothing stays.
+    /// Installs and starts the server, asks whether it is kept, and keeps it. Returns what it offers, or `None` if the person
+    /// refuses that. Of a no, a failure and an interruption nothing stays.
     pub(super) async fn carry_out(
         &self,
-        mut planned: PlannedServer,
+        planned: &mut PlannedServer,
         is_confined: bool,
         reviewer: &mut Reviewer<'_>,
-    ) -> CliResult<AddedDraft> {
+    ) -> CliResult<Option<TrialReport>> {
         let output = self.output;
-        let is_confined = reviewer.ask_start(&planned, is_confined, output).await?;
+        let _lock = ServerLock::acquire(&planned.draft.name)?;
         let prepared = reviewer.unless(planned.prepare(output)).await;
         let notices = prepared.unwrap_or_else(|| Err(interrupted(NOTHING_ADDED)))?;
         planned.confine(is_confined);
         let begun = Instant::now();
-        let trial = ServerTrial::start(planned.draft.resolved()?, self.by.is_some())?;
         let name = planned.draft.name.clone();
-        let work = async {
-            let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
-            let report = trial.report().await;
-            drop(bar);
-            report
+        let mut grants = 0;
+        let (trial, reported) = loop {
+            let trial = ServerTrial::start(planned.draft.resolved()?, self.by.is_some())?;
+            let work = async {
+                let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
+                let report = trial.report().await;
+                drop(bar);
+                report
+            };
+            let reported = reviewer.unless(work).await;
+            let may_grant = is_confined && reviewer.may_grant() && grants < denied::MAX_GRANTS;
+            match &reported {
+                Some(Ok(Err(status))) if may_grant && planned.offer_grant(status, output) => grants += 1,
+                _ => break (trial, reported),
+            }
+            trial.discard().await;
         };
-        let outcome = match reviewer.unless(work).await {
+        let outcome = match reported {
             None => Err(interrupted(NOTHING_ADDED)),
             Some(Err(failure)) => Err(failure),
-            Some(Ok(Err(status))) => Err(not_started(&status, &notices, is_confined, NOTHING_ADDED)),
+            Some(Ok(Err(status))) => {
+                let sandbox = planned.sandbox.as_ref().filter(|_| is_confined);
+                Err(denied_host(not_started(&status, &notices, is_confined, NOTHING_ADDED), &status, sandbox))
+            }
             Some(Ok(Ok(report))) => {
                 let screen = super::view::report(&report, &notices, begun.elapsed().as_secs_f32());
                 match reviewer.ask_acceptance(&trial, &report, &screen, output).await {
                     None => Err(interrupted(NOTHING_ADDED)),
-                    Some(false) => Err(CliError::usage("not added; nothing was changed")),
-                    Some(true) => self.conclude(&planned, &trial, report).await,
+                    Some(false) => Ok(None),
+                    Some(true) => self.conclude(planned, &trial, report).await.map(Some),
                 }
             }
         };
         match outcome {
-            Ok(report) => {
+            Ok(Some(report)) => {
                 trial.end().await;
-                self.record(&mut planned)?;
-                Ok(AddedDraft { draft: planned.draft, report })
+                self.record(planned)?;
+                Ok(Some(report))
             }
-            Err(error) => {
+            other => {
                 trial.discard().await;
-                Err(error)
+                other
             }
         }
     }
@@ -213,4 +226,9 @@ pub(super) fn comment(draft: &ServerDraft) -> String {
         Some(name) => format!("{name}, from the registry"),
         None => "Added with `hospes add`".to_owned(),
     }
+}
+
+/// Returns the error of a server that the person refuses.
+pub(super) fn not_added() -> CliError {
+    CliError::usage("not added; nothing was changed")
 }

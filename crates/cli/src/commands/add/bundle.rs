@@ -18,6 +18,7 @@ use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
+use crate::packages::removed;
 use crate::paths;
 use crate::server_record::LaunchRecipe;
 
@@ -54,6 +55,7 @@ impl BundleFolder {
     /// Keeps the folder.
     pub(in crate::commands) fn keep(mut self) {
         self.is_temporary = false;
+        removed::unmark(&self.path);
     }
 }
 
@@ -170,6 +172,7 @@ pub(in crate::commands) async fn plan(
             .collect(),
         secrets: draft.whole_secrets(&answers),
         permissions: Vec::new(),
+        publisher: None,
     });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
     let folder = Some(ServerFolder::Bundle(Box::new(folder)));

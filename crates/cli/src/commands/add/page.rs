@@ -10,8 +10,8 @@ use hospes_registry::RegistryClient;
 
 use super::super::config_target::ConfigTarget;
 use super::super::search;
-use super::addition::Addition;
-use super::answers::Asker;
+use super::addition::{Addition, not_added};
+use super::answers::{AnswerMap, Asker};
 use super::find;
 use super::reviewer::Reviewer;
 use crate::args::RegistryOptions;
@@ -90,15 +90,18 @@ impl RegistryAdder {
         let planning = async {
             let found =
                 find::find_registered(&registry, &wanted.name, wanted.version.as_deref(), SILENT).await?;
-            addition.plan(found, Asker::Page(person)).await
+            addition.plan(found, AnswerMap::new(), Asker::Page(person)).await
         };
         let planned = person.unless_cancelled(planning).await;
-        let planned = planned.unwrap_or_else(|| Err(CliError::usage("cancelled; nothing was changed")))?;
-        let added = addition.carry_out(planned, false, &mut Reviewer::Page(person)).await?;
+        let planned = planned.unwrap_or_else(|| Err(CliError::usage("cancelled; nothing was changed")));
+        let (mut planned, mut reviewer) = (planned?, Reviewer::Page(person));
+        let is_confined = reviewer.ask_start(&planned, false, SILENT).await?;
+        let report = addition.carry_out(&mut planned, is_confined, &mut reviewer).await?;
+        let report = report.ok_or_else(not_added)?;
         Ok(AddedServer {
-            server: added.draft.name,
+            server: planned.draft.name,
             file: paths::display_path(&target.file),
-            example: added.report.example,
+            example: report.example,
         })
     }
 }

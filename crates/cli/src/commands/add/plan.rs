@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
     ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
     PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
@@ -10,12 +11,14 @@ use hospes_registry::{
 
 use super::answers::{self, AnswerMap, AskedValue, Asker};
 use super::bundle::{self, BundleFolder};
+use super::denied::DeniedAccess;
 use super::draft::{self, ServerDraft};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
-use crate::exit::{CliError, CliResult, FailureCode};
+use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, printable};
-use crate::packages::{PackageFolder, cargo};
+use crate::packages::name::PackageName;
+use crate::packages::{PackageFolder, cargo, go};
 use crate::paths;
 use crate::progress::StepBar;
 use crate::registry::launcher_registries;
@@ -103,6 +106,17 @@ impl PlannedServer {
         self.draft.set_sandbox(table);
     }
 
+    /// Offers the one grant that a confined server lacks. Returns true if the person made it, and the server can be started
+    /// again.
+    pub(super) fn offer_grant(&mut self, status: &UpstreamStatus, output: CliOutput) -> bool {
+        let Some(sandbox) = &mut self.sandbox else { return false };
+        let denied = status.problem.as_deref().and_then(|problem| DeniedAccess::find(problem, sandbox));
+        let Some(denied) = denied.filter(|denied| denied.ask(output)) else { return false };
+        sandbox.grant(&denied);
+        self.confine(true);
+        true
+    }
+
     /// Returns true if the start is preceded by an installation.
     pub(in crate::commands) fn is_installed_first(&self) -> bool {
         matches!(self.folder, Some(ServerFolder::Package { .. }))
@@ -178,11 +192,11 @@ async fn resolve(
     }
     let text = format!("asking for the hash of {}", printable(&package.identifier));
     let _bar = StepBar::spinner(&text, request.output);
-    let resolved = ArtifactClient::new(package_registries(request)).resolve(package).await;
-    resolved.map(Some).map_err(|error| {
-        let text = format!("the package of `{}` was not found", printable(&entry.name));
-        CliError::new(FailureCode::Unreachable, text).with_cause(&error)
-    })
+    let mut registries = package_registries(request);
+    if package.registry_type == RegistryType::Go {
+        go::apply_settings(&mut registries).await;
+    }
+    Ok(Some(ArtifactClient::new(registries).resolve(package).await?))
 }
 
 /// Downloads a bundle, and checks its hash.
@@ -195,11 +209,7 @@ async fn download(package: &RegistryPackage, file: &Path, request: &PlanRequest<
     };
     let client = ArtifactClient::new(package_registries(request));
     let downloaded = client.download_bundle(package, file, progress).await;
-    downloaded.map(drop).map_err(|error| {
-        CliError::new(FailureCode::Unreachable, "the bundle was not downloaded")
-            .with_cause(&error)
-            .hint("nothing was added")
-    })
+    downloaded.map(drop).map_err(CliError::from)
 }
 
 /// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
@@ -290,8 +300,9 @@ pub(in crate::commands) async fn plan(
             .hint("leave --no-install out, or choose another package with --package"));
     }
     let mut draft = ServerDraft::of_plan(&name, &plan);
+    let package_name = PackageName::of_entry(entry).filter(|_| registry.is_none());
     if registry.is_none() {
-        draft.origin.registry = None;
+        draft.origin.registry = package_name.as_ref().map(PackageName::to_string);
     }
     let sandbox = ProposedSandbox::of_plan(&plan, folder.as_ref().map(PackageFolder::path));
     let server = draft.entry()?;
@@ -308,7 +319,7 @@ pub(in crate::commands) async fn plan(
     view::permissions(&mut screen, Some(&plan), &server, sandbox.as_ref());
     let permissions: Vec<(String, bool)> =
         plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
-    let recipe = registry.map(|_| {
+    let recipe = draft.origin.registry.is_some().then(|| {
         let is_secret = |id: &str| plan.secrets.iter().any(|secret| secret.question == id);
         LaunchRecipe {
             entry: serde_json::to_value(entry).unwrap_or_default(),
@@ -324,6 +335,7 @@ pub(in crate::commands) async fn plan(
                 .map(|secret| (secret.question.clone(), draft::secret_of(&name, &secret.question)))
                 .collect(),
             permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
+            publisher: artifact.as_ref().and_then(|artifact| artifact.publisher.clone()),
         }
     });
     let folder = folder

@@ -32,6 +32,11 @@ impl Reviewer<'_> {
         }
     }
 
+    /// Returns true if the person can be asked for a grant that the sandbox of the server lacks.
+    pub(super) fn may_grant(&self) -> bool {
+        matches!(self, Self::Terminal { may_ask: true, .. })
+    }
+
     /// Asks whether the server is started. Returns whether it is confined.
     pub(super) async fn ask_start(
         &mut self,

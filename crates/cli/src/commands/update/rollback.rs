@@ -8,6 +8,7 @@ use super::{ConfigTarget, file_replace, find};
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, GREEN, paint, printable};
 use crate::paths;
+use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
 
 /// Goes back to the version before. Its definitions are still accepted, because acceptance belongs to the command line,
@@ -18,6 +19,7 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
             format!("`hospes update {} --version VERSION` installs a version that you name", printable(name)),
         )
     };
+    let _lock = ServerLock::acquire(name)?;
     let mut record = ServerRecord::read(name).ok_or_else(nothing)?;
     let previous = record.previous.take().ok_or_else(nothing)?;
     if let Some(folder) = previous.folder.as_ref().filter(|folder| !folder.is_dir()) {
