@@ -5,8 +5,9 @@ use std::sync::Arc;
 use hospes::model::{ElicitAction, ElicitFormParams, ElicitResult};
 use hospes_host::approvals::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope, ApprovalState, DecideError,
-    DecisionAuthor, ONE_BY_ONE_REASON,
+    ONE_BY_ONE_REASON,
 };
+use hospes_host::deciders::DecisionAuthor;
 use hospes_policy::visible;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line as Row;

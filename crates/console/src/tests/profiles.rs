@@ -106,12 +106,12 @@ async fn wrong_profiles_change_nothing() {
         ("Work", json!({ "servers": [] }), "expected a name of 1 to 32"),
         ("work", json!({ "servers": [], "title": "x\ny" }), "expected a text of at most 128 bytes"),
         ("notes", json!({ "servers": [] }), "the server `notes` has the endpoint `/mcp/notes` already"),
-        ("a-b", json!({ "servers": [] }), "the server `a.b` has the endpoint `/mcp/a-b` already"),
+        ("a_b", json!({ "servers": [] }), "the server `a.b` has the endpoint `/mcp/a_b` already"),
         ("away", json!({ "servers": [] }), "the profile `away` is described in another configuration file"),
         ("work", json!({ "servers": [], "secrets": {} }), "unknown field"),
     ] {
         let answer = browser.post(&format!("/api/profiles/{name}"), body).await;
-        assert!(answer.status == 400 && answer.body.contains(said), "{answer:?}");
+        assert!(answer.status == 400 && answer.body.contains(said), "{name}, {said}: {answer:?}");
     }
     assert_eq!(browser.post("/api/profiles/gone/remove", json!({})).await.code(), "nothing");
     assert_eq!(office.text(), FILE);

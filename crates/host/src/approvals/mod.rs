@@ -36,7 +36,7 @@ pub use approval::{
 };
 pub use call_content::{CallContent, EDIT_NAMES};
 pub(crate) use decision::ApprovalOutcome;
-pub use decision::{ApprovalDecision, DecideError, DecisionAuthor, DecisionRecord, MAX_REASON_BYTES};
+pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
 pub use grant::{
     ApprovalGrant, ApprovalScope, DEFAULT_PERMISSION_LIFETIME, GrantEffect, LastingPermission,
     MAX_PERMISSION_LIFETIME,

@@ -14,12 +14,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::approval::{Approval, ApprovalState};
-use super::decision::{ApprovalDecision, DecideError, DecisionAuthor, DecisionRecord};
+use super::decision::{ApprovalDecision, DecideError, DecisionRecord};
 use super::grant::{ApprovalGrant, GrantEffect};
 use super::grants::{GrantQuery, GrantTable};
 use super::limits::ApprovalLimits;
 use super::queued_approval::{BindingDigest, PersistenceState, QueuedApproval, StoredEditCheck};
 use super::state_sync::sync_with_state;
+use crate::deciders::DecisionAuthor;
 
 /// Maximum number of finished approvals that can still be read.
 const MAX_FINISHED: usize = 256;

@@ -4,7 +4,9 @@
 //! into the state folder, is indistinguishable from the person. These checks keep out programs that only run a command.
 //! They also let the audit log name the source of each decision.
 
-use crate::approvals::DecisionAuthor;
+mod author;
+
+pub use self::author::DecisionAuthor;
 use crate::callers::{CallerLookupError, LocalCaller};
 pub use crate::config::DecisionSource;
 

@@ -11,7 +11,7 @@ const MODULES: [(&str, &[&str]); 14] = [
     ("server", &["config"]),
     ("deciders", &["callers", "config"]),
     ("accounts", &["config", "server"]),
-    ("approvals", &["config", "server"]),
+    ("approvals", &["config", "server", "deciders"]),
     ("catalogue", &["config", "server"]),
     ("checks", &["config", "server"]),
     ("pins", &["config", "server"]),

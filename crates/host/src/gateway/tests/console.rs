@@ -8,9 +8,8 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, DecisionBasis};
 
 use super::guarded::{answering, counting, guard, pairs};
 use super::*;
-use crate::approvals::{
-    Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope, DecisionAuthor,
-};
+use crate::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope};
+use crate::deciders::DecisionAuthor;
 
 /// Somebody at the console who decides about each approval so, and says what they saw.
 pub(super) async fn at_console(queue: &ApprovalQueue, decisions: Vec<ApprovalDecision>) -> Vec<Approval> {
