@@ -30,7 +30,7 @@ use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted, status};
 use crate::args::{AddArgs, SandboxChoice};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{self, CliOutput, announce, paint, printable};
+use crate::output::{self, CliOutput, announce, one_line, paint, printable};
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
 use crate::server_record::{RecordedVersion, ServerRecord};
@@ -250,7 +250,7 @@ pub(super) fn not_started(
     is_confined: bool,
     end: &str,
 ) -> CliError {
-    let notices: String = notices.iter().map(|notice| format!("\n  {}", printable(notice))).collect();
+    let notices: String = notices.iter().map(|notice| format!("\n  {}", one_line(notice))).collect();
     let failure = CliError::new(
         FailureCode::Unreachable,
         format!("the server did not start, and {end}\n  {}{notices}", view::failure(status)),

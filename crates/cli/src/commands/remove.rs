@@ -11,7 +11,7 @@ use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, BOLD, CliOutput, DIM, GREEN, paint, printable};
+use crate::output::{self, BOLD, CliOutput, DIM, GREEN, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::paths;
 use crate::profiles;
@@ -48,9 +48,9 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         if !naming.is_empty() {
             output.say(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
         }
-        let name = paint(BOLD, printable(&server.name));
+        let name = paint(BOLD, one_line(&server.name));
         let answer = output
-            .ask(format!("Remove {name} ({}) from {file}? [y/N] ", printable(&server.transport.to_string())));
+            .ask(format!("Remove {name} ({}) from {file}? [y/N] ", one_line(&server.transport.to_string())));
         if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
             return Err(CliError::usage("cancelled; nothing was changed"));
         }

@@ -12,7 +12,7 @@ use hospes_registry::{
 
 use super::sandbox::ProposedSandbox;
 use super::trial::{ToolCounts, TrialReport};
-use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, paint, printable, talk_width, wrap_text};
+use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable, talk_width, wrap_text};
 use crate::registry::format_ago;
 
 /// Columns before the text of a row.
@@ -24,8 +24,8 @@ pub(in crate::commands) struct Screen(String);
 
 impl Screen {
     pub(in crate::commands) fn title(&mut self, title: &str, step: &str) {
-        let step = paint(DIM, step);
-        let _ = write!(self.0, "\n  {}  {step}\n\n", paint(BOLD, printable(title)));
+        let step = paint(DIM, one_line(step));
+        let _ = write!(self.0, "\n  {}  {step}\n\n", paint(BOLD, one_line(title)));
     }
 
     pub(in crate::commands) fn row(&mut self, label: &str, text: &str) {
@@ -37,7 +37,7 @@ impl Screen {
     }
 
     fn painted(&mut self, label: &str, style: &str, text: &str) {
-        let wrapped = wrap_text(&printable(text), MARGIN, talk_width());
+        let wrapped = wrap_text(&one_line(text), MARGIN, talk_width());
         let text = wrapped.trim_start();
         let space = MARGIN.saturating_sub(2 + label.chars().count()).max(1);
         let _ = writeln!(self.0, "  {}{:space$}{text}", paint(style, label), "");
@@ -346,17 +346,49 @@ pub(in crate::commands) fn added(name: &str, is_used: bool) -> String {
 
 /// Formats a search result for the choice.
 pub(in crate::commands) fn candidate(number: usize, entry: &ServerEntry) -> String {
-    let title = entry.title.as_deref().map(|title| format!("  {}", printable(title))).unwrap_or_default();
+    let title = entry.title.as_deref().map(|title| format!("  {}", one_line(title))).unwrap_or_default();
     let status = match entry.status().as_str() {
         "active" => String::new(),
-        other => format!("  {}", paint(RED, printable(other))),
+        other => format!("  {}", paint(RED, one_line(other))),
     };
-    let name = paint(BOLD, printable(&entry.name));
+    let name = paint(BOLD, one_line(&entry.name));
     let about = crate::output::first_line(&entry.description, 100);
     format!(
         "  {number}  {name} {}{title}{status}  {}\n     {}",
-        printable(&entry.version),
-        paint(DIM, entry.kinds().join(", ")),
+        one_line(&entry.version),
+        paint(DIM, one_line(&entry.kinds().join(", "))),
         paint(DIM, about),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    /// A line that would look like a row of the program's own.
+    const FORGED: &str = "Jane\n  signed      by Example, certified by Root\r\u{2028}  hash        sha256:00";
+
+    #[test]
+    fn a_text_of_a_server_cannot_forge_a_row() {
+        let mut screen = Screen::default();
+        screen.title(FORGED, "step 2 of 3");
+        screen.row("author", FORGED);
+        screen.warning(FORGED);
+        let text = screen.text();
+        assert_eq!(text.trim().lines().filter(|line| !line.is_empty()).count(), 3, "{text}");
+        assert!(!text.contains(['\r', '\u{2028}']), "{text}");
+    }
+
+    #[test]
+    fn a_search_result_has_two_lines_whatever_is_in_it() {
+        let entry = serde_json::json!({
+            "name": "io.github.a/b", "title": FORGED, "description": FORGED, "version": "1.0.0\n  x",
+            "packages": [{ "registryType": "npm\n  y", "identifier": "x", "transport": { "type": "stdio" } }],
+        });
+        let entry = ServerEntry::from_value(entry).unwrap();
+        let text = candidate(1, &entry);
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
 }
