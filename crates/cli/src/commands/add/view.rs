@@ -232,6 +232,9 @@ pub(in crate::commands) fn permission_text(permission: &LaunchPermission) -> Str
         LaunchPermission::Device(name) => format!("uses the device {name}"),
         LaunchPermission::Namespace(name) => format!("shares {name} with this machine"),
         LaunchPermission::SecurityOption(name) => format!("changes the security option {name}"),
+        LaunchPermission::Unknown(option) => {
+            format!("starts its container with {option}, whose effect is not known here")
+        }
         _ => "has another permission that this version does not know".to_owned(),
     }
 }
