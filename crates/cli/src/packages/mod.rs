@@ -161,7 +161,7 @@ impl PackageFolder {
             _ => return Err(CliError::usage("packages of this type are not installed")),
         };
         drop(bar);
-        installed.digest = installed.digest.or_else(|| self.digest.clone());
+        installed.digest = digest_of_installed(&self.package.registry_type, installed.digest, &self.digest);
         files::write_json(&record, &installed).map_err(|error| {
             CliError::usage(format!("cannot write {}", paths::display_path(&record))).with_cause(&error)
         })?;
@@ -189,6 +189,19 @@ impl Drop for PackageFolder {
         }
         // Only if no other version is in it.
         let _has_others = self.path.parent().map(std::fs::remove_dir);
+    }
+}
+
+/// Returns the digest that is recorded: the one that the installer has found, or else the planned one, which the installer has
+/// checked. A version of PyPI has several files, and only the installer knows which one was installed.
+fn digest_of_installed(
+    kind: &RegistryType,
+    found: Option<String>,
+    planned: &Option<String>,
+) -> Option<String> {
+    match kind {
+        RegistryType::Pypi => found,
+        _ => found.or_else(|| planned.clone()),
     }
 }
 
@@ -230,5 +243,21 @@ fn choose_program<'p>(package: &RegistryPackage, programs: &'p [String]) -> CliR
     match (programs.iter().find(same), programs) {
         (Some(program), _) | (None, [program]) => Ok(program),
         (None, _) => Err(no_program(package, programs)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_digest_of_another_file_of_pypi_is_recorded() {
+        let planned = Some("sha256:aa".to_owned());
+        assert_eq!(digest_of_installed(&RegistryType::Pypi, None, &planned), None);
+        assert_eq!(
+            digest_of_installed(&RegistryType::Pypi, Some("sha256:bb".to_owned()), &planned).as_deref(),
+            Some("sha256:bb")
+        );
+        assert_eq!(digest_of_installed(&RegistryType::Cargo, None, &planned), planned);
     }
 }

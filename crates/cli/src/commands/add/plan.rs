@@ -5,7 +5,7 @@ use std::path::Path;
 use hospes_registry::{
     ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
     PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
-    install_obstacle, launch_options, questions, trust_signs,
+    install_obstacle, is_same_version, launch_options, questions, trust_signs,
 };
 
 use super::answers::{self, AnswerMap, AskedValue};
@@ -14,7 +14,7 @@ use super::draft::{self, ServerDraft};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{CliOutput, printable};
+use crate::output::{CliOutput, one_line, printable};
 use crate::packages::{PackageFolder, cargo};
 use crate::paths;
 use crate::progress::StepBar;
@@ -76,9 +76,8 @@ impl PlannedServer {
                 let installed = folder.install(output).await?;
                 self.draft.set_program(*expected, &installed.command);
                 *expected = installed.command.len();
-                if installed.digest.is_some() {
-                    self.draft.origin.digest.clone_from(&installed.digest);
-                }
+                // Not the planned one: an entry without a digest is better than one with that of another file.
+                self.draft.origin.digest = installed.digest;
                 if !installed.skipped_scripts.is_empty() {
                     let names = installed.skipped_scripts.join(", ");
                     notices.push(format!("scripts of these packages were not run: {names}"));
@@ -176,10 +175,27 @@ async fn resolve(
     let text = format!("asking for the hash of {}", printable(&package.identifier));
     let _bar = StepBar::spinner(&text, request.output);
     let resolved = ArtifactClient::new(package_registries(request)).resolve(package).await;
-    resolved.map(Some).map_err(|error| {
+    let resolved = resolved.map_err(|error| {
         let text = format!("the package of `{}` was not found", printable(&entry.name));
         CliError::new(FailureCode::Unreachable, text).with_cause(&error)
-    })
+    })?;
+    check_version(package, resolved.version.as_deref())?;
+    Ok(Some(resolved))
+}
+
+/// Checks that the package registry has answered with the version of the entry, whose hash is recorded.
+fn check_version(package: &RegistryPackage, found: Option<&str>) -> CliResult {
+    let (Some(wanted), Some(found)) = (&package.version, found) else { return Ok(()) };
+    if is_same_version(&package.registry_type, wanted, found) {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "the package registry has answered with version {} of {}, and the entry names {}",
+        one_line(found),
+        one_line(&package.identifier),
+        one_line(wanted)
+    ))
+    .hint("nothing was changed; name an exact version, or ask the publisher of the entry to correct it"))
 }
 
 /// Downloads a bundle, and checks its hash.
@@ -350,5 +366,21 @@ fn select<'o>(
         Some(why) => {
             Err(CliError::usage(format!("`{}` cannot be started here: {why}", printable(&entry.name))))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::super::source::package_entry;
+    use super::*;
+
+    #[test]
+    fn a_package_of_another_version_is_refused() {
+        let entry = package_entry(&RegistryType::Npm, "clock", Some("1.0.0")).unwrap();
+        let package = &entry.packages[0];
+        assert!(check_version(package, Some("1.0.0")).is_ok());
+        assert!(check_version(package, Some("1.0.1-beta.1")).is_err());
     }
 }
