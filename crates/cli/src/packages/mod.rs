@@ -2,6 +2,7 @@
 
 pub(crate) mod cargo;
 mod files;
+mod lock;
 mod npm;
 mod process;
 mod python;
@@ -17,6 +18,7 @@ use crate::output::{CliOutput, printable};
 use crate::paths;
 use crate::progress::StepBar;
 
+pub(crate) use self::lock::FolderLock;
 pub(crate) use self::process::find_program;
 
 /// Name of the file that is written when a package is installed completely.
@@ -36,6 +38,8 @@ pub(crate) struct PackageFolder {
     /// Registry that the package comes from, if it is another one than the launchers use.
     registry: Option<String>,
     is_temporary: bool,
+    /// Held from the installation until the folder is kept or removed.
+    lock: Option<FolderLock>,
 }
 
 /// An installed package.
@@ -47,6 +51,9 @@ pub(crate) struct InstalledPackage {
     /// Digest of the archive that was installed.
     #[serde(default)]
     pub(crate) digest: Option<String>,
+    /// Digest that the package registry named before the installation.
+    #[serde(default)]
+    planned_digest: Option<String>,
     /// Packages whose scripts were not run.
     #[serde(default)]
     pub(crate) skipped_scripts: Vec<String>,
@@ -82,6 +89,7 @@ impl PackageFolder {
             files: artifact.map(|artifact| artifact.files.clone()).unwrap_or_default(),
             registry: hospes_registry::other_registry(package),
             is_temporary: false,
+            lock: None,
         })
     }
 
@@ -133,16 +141,17 @@ impl PackageFolder {
         }
     }
 
-    /// Installs the package, unless the same one is there already. What an interrupted run left is removed before.
+    /// Installs the package, unless the same one is there already and complete. What an interrupted run left is removed
+    /// before. Waits for another run that installs for a server of this name.
     ///
     /// # Errors
     /// If the package is not installed, or is not the one of the recorded hash. The folder is gone then.
     pub(crate) async fn install(&mut self, output: CliOutput) -> CliResult<InstalledPackage> {
+        self.lock = Some(FolderLock::acquire(&self.path, output).await?);
         let record = self.path.join(RECORD_FILE);
-        if let Some(installed) = files::read_json::<InstalledPackage>(&record)
-            && !installed.command.is_empty()
-        {
-            return Ok(installed);
+        let known = files::read_json::<InstalledPackage>(&record);
+        if let Some(installed) = known.as_ref().filter(|installed| self.is_intact(installed)) {
+            return Ok(installed.clone());
         }
         let failed = |error: &std::io::Error| {
             CliError::usage(format!("cannot install into {}", paths::display_path(&self.path)))
@@ -150,7 +159,8 @@ impl PackageFolder {
         };
         files::remove_folder(&self.path).map_err(|error| failed(&error))?;
         paths::create_private_folder(&self.path).map_err(|error| failed(&error))?;
-        self.is_temporary = true;
+        // A complete folder may be that of a configured server, for which it is repaired.
+        self.is_temporary = known.is_none();
         let name = printable(&self.package.identifier);
         let verb = if self.compiles() { "compiling" } else { "installing" };
         let bar = StepBar::spinner(&format!("{verb} {name} with {}", self.installer()), output);
@@ -162,10 +172,24 @@ impl PackageFolder {
         };
         drop(bar);
         installed.digest = digest_of_installed(&self.package.registry_type, installed.digest, &self.digest);
+        installed.planned_digest.clone_from(&self.digest);
         files::write_json(&record, &installed).map_err(|error| {
             CliError::usage(format!("cannot write {}", paths::display_path(&record))).with_cause(&error)
         })?;
         Ok(installed)
+    }
+
+    /// Returns true if an installation is of the planned archive, and its program is there.
+    fn is_intact(&self, installed: &InstalledPackage) -> bool {
+        let planned = installed.planned_digest.as_ref().or(installed.digest.as_ref());
+        let mut own =
+            installed.command.iter().map(Path::new).filter(|word| word.starts_with(&self.path)).peekable();
+        let is_found = own.peek().is_some() && own.all(Path::is_file);
+        let starts = installed
+            .command
+            .first()
+            .is_some_and(|program| Path::new(program).is_absolute() || find_program(program).is_ok());
+        planned == self.digest.as_ref() && is_found && starts
     }
 
     /// Returns true if the package is compiled, which runs code of its publisher.

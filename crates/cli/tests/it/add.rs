@@ -184,6 +184,90 @@ fn an_incomplete_folder_is_installed_anew() {
     assert!(!folder.join("node_modules/left-over").exists());
 }
 
+/// An installation whose program is gone, or that is of another archive, is not used again.
+#[test]
+fn a_damaged_installation_is_installed_anew() {
+    if installed("npm").is_none() {
+        return;
+    }
+    let house = AddHouse::new();
+    let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", "s3cret\n").display());
+    let add = ["add", "--yes", "io.github.loopback/clock-npm", "--secret", &secret];
+    assert_eq!(house.run(&add).code, Some(0));
+    let folder = folders(&house.house.path("data/hospes/packages/clock-npm")).remove(0);
+    let record = folder.join("hospes-package.json");
+    let written = std::fs::read_to_string(&record).unwrap();
+    let program = folder.join("node_modules/loopback-clock/index.js");
+
+    std::fs::remove_file(&program).unwrap();
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+    let again = house.run(&add);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(program.is_file());
+
+    let other: Value = serde_json::from_str(&written).unwrap();
+    let digest = other["plannedDigest"].as_str().unwrap();
+    std::fs::write(&record, written.replace(digest, "sha512-AAAA")).unwrap();
+    let left = folder.join("node_modules/left-over");
+    std::fs::write(&left, "x").unwrap();
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+    assert_eq!(house.run(&add).code, Some(0));
+    assert!(!left.exists(), "the folder was installed anew");
+}
+
+/// Two runs that add a server of one name install its package once.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_run_waits_for_the_installation_of_the_first() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(npm) = installed("npm") else { return };
+    let house = AddHouse::new();
+    let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", "s3cret\n").display());
+    // It notes each run, and waits for a sign.
+    let bin = house.house.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let (runs, go) = (house.house.path("runs"), house.house.path("go"));
+    let script = format!(
+        "#!/bin/sh\necho run >> {}\nwhile [ ! -e {} ]; do sleep 0.05; done\nexec {} \"$@\"\n",
+        runs.display(),
+        go.display(),
+        npm.display()
+    );
+    std::fs::write(bin.join("npm"), script).unwrap();
+    std::fs::set_permissions(bin.join("npm"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let start = |config: &str| {
+        let config = house.house.path(config);
+        let config = config.to_str().unwrap();
+        let mut command = house.command(&[
+            "add",
+            "--yes",
+            "io.github.loopback/clock-npm",
+            "--secret",
+            &secret,
+            "--config",
+            config,
+        ]);
+        command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let first = start("one.toml");
+    eventually("npm runs", || std::fs::read_to_string(&runs).is_ok());
+    let second = start("two.toml");
+    let files = format!("/proc/{}/fd", second.id());
+    let is_lock = |file: std::path::PathBuf| file.ends_with("packages/.clock-npm.lock");
+    eventually("the second run waits for the lock", || {
+        let Ok(open) = std::fs::read_dir(&files) else { return false };
+        open.flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).any(is_lock)
+    });
+    std::fs::write(&go, "").unwrap();
+    for child in [first, second] {
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n");
+}
+
 /// Ctrl-C during an installation ends npm, and leaves nothing.
 #[cfg(unix)]
 #[test]
@@ -230,6 +314,17 @@ fn a_package_of_pypi_is_installed_by_its_hashes() {
     let digest =
         config.lines().find_map(|line| line.strip_prefix("digest = ")).unwrap().trim_matches('"').to_owned();
     assert!(lock.contains(&format!("--hash={digest}")), "{lock}");
+    // If the installed file is not known, no digest is recorded.
+    let record = folder.join("hospes-package.json");
+    let mut unknown: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
+    unknown["digest"] = Value::Null;
+    std::fs::write(&record, unknown.to_string()).unwrap();
+    assert_eq!(house.run(&["remove", "clock-pypi", "--yes"]).code, Some(0));
+    assert_eq!(
+        house.run(&["add", "--yes", "io.github.loopback/clock-pypi", "--version", "1.0.0"]).code,
+        Some(0)
+    );
+    assert!(!house.config().contains("digest"), "{}", house.config());
     house.registry.clear_requests();
     let called = house.run(&["call", "clock-pypi", "now"]);
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -406,6 +501,13 @@ fn a_bundle_is_added_if_its_hash_is_right() {
     assert!(config.contains("digest = \"sha256:") && config.contains("bundles"), "{config}");
     let called = house.run(&["call", "clock-bundle", "now"]);
     assert_eq!(called.code, Some(0), "{called:?}");
+    assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
+    // A folder that is there already is used only if it is that of the bundle.
+    let folder = folders(&folders(&house.house.path("data/hospes/bundles")).remove(0)).remove(0);
+    let manifest = folder.join("manifest.json");
+    std::fs::remove_file(&manifest).unwrap();
+    let again = house.run(&["add", "--yes", "io.github.loopback/clock-bundle", "--secret", &secret]);
+    assert!(again.code == Some(0) && manifest.is_file(), "{again:?}");
     assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
 
     house.registry.add_file("loopback-clock.mcpb", "PK another file".to_owned());

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use hospes_bundle::archive::BundleEntry;
 use hospes_bundle::signature::{BundleSigner, CertificateValidity};
 use hospes_bundle::{
     Bundle, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
@@ -17,7 +18,8 @@ use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult};
-use crate::output::printable;
+use crate::output::{CliOutput, printable};
+use crate::packages::FolderLock;
 use crate::paths;
 use crate::server_record::LaunchRecipe;
 
@@ -31,19 +33,41 @@ pub(in crate::commands) struct BundleFolder {
     _download: Option<TempDir>,
     path: PathBuf,
     is_temporary: bool,
+    /// Held from the unpacking until the folder is kept or removed.
+    lock: Option<FolderLock>,
 }
 
 impl BundleFolder {
-    /// Unpacks the bundle, unless the same one is there already.
-    pub(in crate::commands) fn unpack(&mut self) -> CliResult {
-        if self.path.exists() {
+    /// Unpacks the bundle, unless the same one is there already and complete. Waits for another run that unpacks for a
+    /// server of this name.
+    pub(in crate::commands) async fn unpack(&mut self, output: CliOutput) -> CliResult {
+        self.lock = Some(FolderLock::acquire(&self.path, output).await?);
+        let exists = self.path.exists();
+        if exists && self.is_intact() {
             return Ok(());
+        }
+        if exists {
+            std::fs::remove_dir_all(&self.path).map_err(|error| {
+                let folder = paths::display_path(&self.path);
+                CliError::usage(format!("cannot replace the damaged folder {folder}")).with_cause(&error)
+            })?;
         }
         self.bundle.unpack(&self.path).map_err(|error| {
             CliError::usage("the bundle cannot be unpacked").with_cause(&error).hint("nothing was added")
         })?;
-        self.is_temporary = true;
+        // A folder that was there may be that of a configured server, for which it is repaired.
+        self.is_temporary = !exists;
         Ok(())
+    }
+
+    /// Returns true if each file of the bundle is in the folder, with its content.
+    fn is_intact(&self) -> bool {
+        let is_same = |entry: &BundleEntry| {
+            let written = std::fs::read(self.path.join(&entry.name));
+            let packed = self.bundle.read_file(&entry.name, entry.size);
+            matches!((written, packed), (Ok(written), Ok(packed)) if written == packed)
+        };
+        self.bundle.entries().iter().filter(|entry| !entry.is_folder).all(is_same)
     }
 
     /// Returns the folder.
@@ -171,7 +195,7 @@ pub(in crate::commands) fn plan(
         secrets: draft.whole_secrets(&answers),
         permissions: Vec::new(),
     });
-    let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
+    let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false, lock: None };
     let folder = Some(ServerFolder::Bundle(Box::new(folder)));
     let (screen, permissions, warnings) = (screen.text(), Vec::new(), Vec::new());
     let has_other_owner = false;

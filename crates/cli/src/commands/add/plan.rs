@@ -71,7 +71,7 @@ impl PlannedServer {
         let mut notices = Vec::new();
         match &mut self.folder {
             None => {}
-            Some(ServerFolder::Bundle(folder)) => folder.unpack()?,
+            Some(ServerFolder::Bundle(folder)) => folder.unpack(output).await?,
             Some(ServerFolder::Package { folder, expected }) => {
                 let installed = folder.install(output).await?;
                 self.draft.set_program(*expected, &installed.command);
