@@ -1,7 +1,7 @@
 //! Records about how servers were added: what an update has to know, and the version before.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ServerConfig, server_toml};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,9 @@ impl RecordedVersion {
 pub(crate) struct ServerRecord {
     /// Name in the configuration.
     pub(crate) name: String,
+    /// Configuration file that has the server: its absolute path. Records of the default file may have none.
+    #[serde(default)]
+    pub(crate) config: Option<PathBuf>,
     /// Base URL of the registry that it comes from.
     pub(crate) registry: String,
     pub(crate) current: RecordedVersion,
@@ -69,15 +72,55 @@ pub(crate) struct ServerRecord {
 }
 
 impl ServerRecord {
-    /// Reads the record of a server. `None` if there is none, or it cannot be read.
-    pub(crate) fn read(server: &str) -> Option<Self> {
-        let file = paths::server_record(server)?;
+    /// Creates the record of a server of a configuration file.
+    pub(crate) fn new(
+        config: &Path,
+        name: &str,
+        registry: &str,
+        current: RecordedVersion,
+        previous: Option<RecordedVersion>,
+    ) -> Self {
+        let config = Some(paths::absolute_path(config));
+        Self { name: name.to_owned(), config, registry: registry.to_owned(), current, previous }
+    }
+
+    /// Reads the record of a server of a configuration file. `None` if there is none, or it cannot be read.
+    pub(crate) fn read(config: &Path, server: &str) -> Option<Self> {
+        let record = Self::read_file(&paths::server_record(config, server)?)?;
+        // Two names may have one file.
+        let is_same = record.config.as_ref().is_none_or(|known| *known == paths::absolute_path(config));
+        (record.name == server && is_same).then_some(record)
+    }
+
+    fn read_file(file: &Path) -> Option<Self> {
         if file.metadata().ok()?.len() > MAX_RECORD {
             return None;
         }
-        let record: Self = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-        // Two names may have one file.
-        (record.name == server).then_some(record)
+        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    }
+
+    /// Returns all records that can be read.
+    pub(crate) fn all() -> Vec<Self> {
+        let Some(folder) = paths::server_records() else { return Vec::new() };
+        let entries = |folder: &Path| -> Vec<PathBuf> {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect()
+        };
+        let (folders, mut files): (Vec<_>, Vec<_>) =
+            entries(&folder).into_iter().partition(|path| path.is_dir());
+        files.extend(folders.iter().flat_map(|folder| entries(folder)));
+        files.iter().filter_map(|file| Self::read_file(file)).collect()
+    }
+
+    /// Returns true if the record is about this server, and not about one that was there under its name before.
+    pub(crate) fn is_of(&self, server: &ServerConfig) -> bool {
+        self.current.recipe.entry["name"].as_str() == server.origin.registry.as_deref()
+    }
+
+    /// Returns the folders of its versions.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        let versions = std::iter::once(&self.current).chain(&self.previous);
+        versions.filter_map(|version| version.folder.as_deref())
     }
 
     /// Writes the record. Answers are in it, so only its owner can read it.
@@ -88,7 +131,8 @@ impl ServerRecord {
         let failed = |error: &std::io::Error| {
             CliError::usage("the record for later updates was not written").with_cause(error)
         };
-        let file = paths::server_record(&self.name).ok_or_else(|| {
+        let config = self.config.clone().or_else(paths::new_config_path);
+        let file = config.and_then(|config| paths::server_record(&config, &self.name)).ok_or_else(|| {
             CliError::usage("no folder found for the record of the server").hint("set HOME")
         })?;
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
@@ -98,9 +142,9 @@ impl ServerRecord {
     }
 
     /// Removes the record of a server, if there is one.
-    pub(crate) fn remove(server: &str) {
-        if Self::read(server).is_some()
-            && let Some(file) = paths::server_record(server)
+    pub(crate) fn remove(config: &Path, server: &str) {
+        if Self::read(config, server).is_some()
+            && let Some(file) = paths::server_record(config, server)
         {
             let _gone = std::fs::remove_file(file);
         }

@@ -150,7 +150,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     }
     if let Some(recipe) = recipe {
         let current = RecordedVersion::new(recipe, path, &planned.draft.entry()?);
-        let record = ServerRecord { name: name.clone(), registry: registry_url, current, previous: None };
+        let record = ServerRecord::new(&target.file, &name, &registry_url, current, None);
         // The server works without it.
         if let Err(error) = record.write() {
             output.warn(error);

@@ -11,6 +11,7 @@ use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
+use crate::known_configs::{KnownConfigs, is_folder_used};
 use crate::output::{self, BOLD, CliOutput, DIM, GREEN, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::paths;
@@ -39,6 +40,8 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
     })?;
     let mut secrets = own_secrets(server, &servers);
     // A secret that a profile uses in place of another is not the server's alone.
+    let others = KnownConfigs::read_others(&target.file);
+    secrets.retain(|name| !others.names_secret(name));
     secrets.retain(|name| profiles.iter().all(|profile| profile.secrets.values().all(|used| used != name)));
     if !args.yes {
         if output.json || !output::is_interactive() {
@@ -56,7 +59,7 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         }
     }
     file_replace::replace(&target.file, &target.text, &after)?;
-    let folder = remove_packages(server, args.purge);
+    let folder = remove_packages(server, &target.file, args.purge);
     let mut deleted = Vec::new();
     if args.purge
         && !secrets.is_empty()
@@ -95,18 +98,15 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Returns a folder
-/// that stays.
-fn remove_packages(server: &ServerConfig, is_purged: bool) -> Option<PathBuf> {
-    let record = ServerRecord::read(&server.name)?;
-    ServerRecord::remove(&server.name);
-    let versions = std::iter::once(record.current).chain(record.previous);
-    let folders: Vec<PathBuf> = versions.filter_map(|version| version.folder).collect();
-    if is_purged {
-        folders.iter().for_each(|folder| remove_version(folder));
-        return None;
-    }
-    folders.first()?.parent().map(Path::to_owned)
+/// Removes the record for updates, and with `is_purged` the folders into which the server was installed, unless something
+/// else uses them. Returns a folder that stays.
+fn remove_packages(server: &ServerConfig, file: &Path, is_purged: bool) -> Option<PathBuf> {
+    let record = ServerRecord::read(file, &server.name)?;
+    ServerRecord::remove(file, &server.name);
+    let (unused, used): (Vec<&Path>, Vec<&Path>) =
+        record.folders().partition(|folder| is_purged && !is_folder_used(folder, file));
+    unused.into_iter().for_each(remove_version);
+    used.first()?.parent().map(Path::to_owned)
 }
 
 /// Returns the secrets of a server that no other server uses.

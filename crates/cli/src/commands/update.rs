@@ -7,7 +7,7 @@ mod merge;
 mod page;
 mod rollback;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
@@ -26,6 +26,7 @@ use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult};
+use crate::known_configs::is_folder_used;
 use crate::output::{self, BOLD, CliOutput, GREEN, announce, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
@@ -175,7 +176,7 @@ impl Update<'_> {
                 return Err(error);
             }
         };
-        let kept = self.keep(planned, &merged.server)?;
+        let kept = self.keep(planned, &merged.server, &target.file)?;
         self.say(&merged.server, &report, kept.as_deref());
         Ok(())
     }
@@ -324,7 +325,12 @@ impl Update<'_> {
     }
 
     /// Keeps the new folder and the version before, and removes older ones. Returns the version that is kept.
-    fn keep(&self, mut planned: PlannedServer, written: &ServerConfig) -> CliResult<Option<String>> {
+    fn keep(
+        &self,
+        mut planned: PlannedServer,
+        written: &ServerConfig,
+        file: &Path,
+    ) -> CliResult<Option<String>> {
         let recipe = planned.recipe.take();
         let folder = planned.folder.take();
         let path = folder.as_ref().map(|folder| folder.path().to_owned());
@@ -339,17 +345,13 @@ impl Update<'_> {
         };
         let kept = previous.as_ref().map(|previous| previous.version.clone());
         let current = RecordedVersion::new(recipe, path, written);
-        let used: Vec<PathBuf> = [Some(&current), previous.as_ref()]
-            .into_iter()
-            .flatten()
-            .filter_map(|one| one.folder.clone())
-            .collect();
-        if let Some(folder) = oldest.and_then(|oldest| oldest.folder).filter(|folder| !used.contains(folder))
-        {
+        let (name, registry) = (&self.candidate.server.name, &self.candidate.registry);
+        ServerRecord::new(file, name, registry, current, previous).write()?;
+        // Only now, because the record before names it.
+        let is_unused = |folder: &PathBuf| !is_folder_used(folder, file);
+        if let Some(folder) = oldest.and_then(|oldest| oldest.folder).filter(is_unused) {
             remove_version(&folder);
         }
-        let name = self.candidate.server.name.clone();
-        ServerRecord { name, registry: self.candidate.registry.clone(), current, previous }.write()?;
         Ok(kept)
     }
 

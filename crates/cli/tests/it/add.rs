@@ -446,6 +446,49 @@ fn folders(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
+/// Servers of one name in two configuration files have their own secrets and their own versions.
+#[test]
+fn servers_of_one_name_in_two_files_are_kept_apart() {
+    if installed("npm").is_none() {
+        return;
+    }
+    let house = AddHouse::new();
+    let run = |config: &str, args: &[&str]| {
+        let mut command = house.command(args);
+        command.env("HOSPES_CONFIG", house.house.path(config)).stdin(std::process::Stdio::null());
+        Ran::of(command.output().unwrap())
+    };
+    for (config, version, token) in [("one.toml", "1.0.0", "six666"), ("two.toml", "1.1.0", "seven77")] {
+        let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", token).display());
+        let add = ["add", "--yes", "io.github.loopback/clock-npm", "--version", version, "--secret", &secret];
+        let added = run(config, &add);
+        assert_eq!(added.code, Some(0), "{added:?}");
+    }
+    let length = |config: &str| {
+        let called = run(config, &["call", "clock-npm", "token_length"]);
+        assert_eq!(called.code, Some(0), "{called:?}");
+        called.stdout.trim().to_owned()
+    };
+    assert!(length("one.toml").contains('6') && length("two.toml").contains('7'));
+    let current = |config: &str| {
+        let checked = run(config, &["update", "--check", "--json"]);
+        let rows: Value = serde_json::from_str(&checked.stdout).unwrap();
+        rows[0]["current"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((current("one.toml"), current("two.toml")), ("1.0.0".to_owned(), "1.1.0".to_owned()));
+    // A copied entry uses the secret and the folder, too.
+    let two = house.house.read("two.toml");
+    let copy =
+        two[two.find("[servers.clock-npm]").unwrap()..].replace("[servers.clock-npm]", "[servers.copy]");
+    let one = house.house.read("one.toml");
+    house.house.write("one.toml", &format!("{one}\n{copy}"));
+    assert_eq!(run("two.toml", &["remove", "clock-npm", "--yes", "--purge"]).code, Some(0));
+    assert!(length("one.toml").contains('6'));
+    let copied = run("one.toml", &["call", "copy", "token_length"]);
+    assert!(copied.code == Some(0) && copied.stdout.contains('7'), "{copied:?}");
+    assert_eq!(current("one.toml"), "1.0.0");
+}
+
 /// A running host uses the new server at once, and stops it when it is removed.
 #[test]
 fn a_running_host_uses_what_is_added_and_stops_what_is_removed() {

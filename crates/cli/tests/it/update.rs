@@ -175,6 +175,54 @@ fn older_versions_are_removed() {
     assert!(!house.house.path("data/hospes/packages/clock-npm").exists());
 }
 
+/// A rollback replaces only the server that was updated, and loses nothing that a person wrote.
+#[test]
+fn a_rollback_replaces_no_other_server_and_no_own_command() {
+    let Some(house) = UpdateHouse::new() else { return };
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let updated = house.config();
+    let edited = updated.replace("command = [\"node\"", "command = [\"nice\", \"node\"");
+    assert_ne!(edited, updated);
+    for other in [
+        "[servers.clock-npm]\ncommand = [\"true\"]\n",
+        &edited,
+        "[servers.clock-npm]\nurl = \"https://a.example/\"\n",
+    ] {
+        house.house.write("config/hospes/config.toml", other);
+        let refused = house.run(&["update", "clock-npm", "--rollback"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert_eq!(house.config(), other);
+    }
+    house.house.write("config/hospes/config.toml", &updated);
+    assert_eq!(house.run(&["update", "clock-npm", "--rollback"]).code, Some(0));
+}
+
+/// The folder of an old version stays while another server is started from it.
+#[test]
+fn a_folder_that_another_server_uses_is_not_removed() {
+    let Some(house) = UpdateHouse::new() else { return };
+    if installed("uv").is_none() {
+        return;
+    }
+    let first = house.config();
+    let copy =
+        first[first.find("[servers.clock-npm]").unwrap()..].replace("[servers.clock-npm]", "[servers.copy]");
+    house.house.write("config/hospes/config.toml", &format!("{first}\n{copy}"));
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    house.publish("2.0.0", |entry| {
+        entry["packages"][0]["registryType"] = "pypi".into();
+        entry["packages"][0]["registryBaseUrl"] = house.registry.pypi_url().into();
+    });
+    let updated = house.run(&["update", "clock-npm", "--yes", "--package", "pypi"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    assert_eq!(house.versions(), ["1.0.0", "1.1.0", "1.1.0"], "the copy uses the first one");
+    assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
+    let removed = house.run(&["remove", "clock-npm", "--yes", "--purge"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
+}
+
 /// A new version that does not start changes nothing.
 #[test]
 fn a_version_that_does_not_start_is_not_used() {

@@ -152,7 +152,7 @@ pub(in crate::commands) fn plan(
     }
     let launch = launch(&manifest, &places, platform, &values)?;
 
-    let mut draft = ServerDraft::of_bundle(&name, &launch, &folder);
+    let mut draft = ServerDraft::of_bundle(&name, &launch, &folder)?;
     draft.origin.registry = entry.map(|entry| entry.name.clone());
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));

@@ -10,7 +10,7 @@ use hospes_registry::{
 
 use super::answers::{self, AnswerMap, AskedValue};
 use super::bundle::{self, BundleFolder};
-use super::draft::{self, ServerDraft};
+use super::draft::ServerDraft;
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult, FailureCode};
@@ -297,7 +297,7 @@ pub(in crate::commands) async fn plan(
         return Err(CliError::usage(format!("packages of type {} have no launcher", option.kind))
             .hint("leave --no-install out, or choose another package with --package"));
     }
-    let mut draft = ServerDraft::of_plan(&name, &plan);
+    let mut draft = ServerDraft::of_plan(&name, &plan)?;
     if registry.is_none() {
         draft.origin.registry = None;
     }
@@ -334,7 +334,7 @@ pub(in crate::commands) async fn plan(
             secrets: plan
                 .secrets
                 .iter()
-                .map(|secret| (secret.question.clone(), draft::secret_of(&name, &secret.question)))
+                .map(|secret| (secret.question.clone(), draft.secret_name(&secret.question)))
                 .collect(),
             permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
         }

@@ -41,10 +41,7 @@ pub(super) fn candidates(
         if server.origin.registry.is_none() {
             continue;
         }
-        let of_server = |record: &ServerRecord| {
-            record.current.recipe.entry["name"].as_str() == server.origin.registry.as_deref()
-        };
-        let record = ServerRecord::read(&server.name).filter(of_server);
+        let record = ServerRecord::read(&target.file, &server.name).filter(|record| record.is_of(server));
         // A server stays with the registry that it is from: another one may have the same name for something else.
         let registry = match (&args.registry.registry, &record) {
             (None, Some(record)) => record.registry.clone(),
