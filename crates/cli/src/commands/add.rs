@@ -44,7 +44,8 @@ const HOST_RELOAD: Duration = Duration::from_secs(5);
 const HOST_POLL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
-    let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?;
+    let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?
+        .with_options(&args)?;
     let target = ConfigTarget::read(args.config.clone())?;
     let existing = target.servers()?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
@@ -67,6 +68,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         package: args.package.as_deref(),
         set: &args.set,
         secret: &args.secret,
+        sha256: args.sha256.as_deref(),
         known: answers::AnswerMap::new(),
         installs: !args.no_install,
         is_registry_local: is_local_registry(&registry_url),

@@ -197,6 +197,7 @@ impl Update<'_> {
             package: kind,
             set: &args.set,
             secret: &args.secret,
+            sha256: None,
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
             is_registry_local: is_local_registry(&candidate.registry),

@@ -560,6 +560,45 @@ fn a_bundle_is_added_if_its_hash_is_right() {
     assert!(!house.config().contains("other"));
 }
 
+/// Options have their effect, or are refused.
+#[test]
+fn an_option_that_would_have_no_effect_is_refused() {
+    let house = AddHouse::new();
+    let refused = |args: &[&str], text: &str| {
+        let ran = house.run(&[&["add", "--dry-run"], args].concat());
+        assert!(ran.code == Some(1) && ran.stderr.contains(text), "{args:?}: {ran:?}");
+    };
+    let zeros = "0".repeat(64);
+    let url = format!("{}/mcp", house.registry.url());
+    refused(&["npm:loopback-clock", "--sha256", &zeros], "--sha256 is not used");
+    refused(&["io.github.loopback/clock-npm", "--sha256", &zeros], "--sha256 is not used");
+    refused(&["npm:loopback-clock@1.0.0", "--version", "1.1.0"], "--version is not used");
+    refused(&[&url, "--version", "1.1.0"], "--version is not used");
+    refused(&[&url, "--set", "A=b"], "--set is not used");
+    refused(&[&url, "--no-install"], "--no-install is not used");
+    refused(&["--secret", "A=-", "--name", "own", "--", "true"], "--secret is not used");
+    let pinned = house.run(&["add", "--dry-run", "--no-install", "npm:loopback-clock", "--version", "1.0.0"]);
+    assert!(pinned.code == Some(0) && pinned.stdout.contains("loopback-clock@1.0.0"), "{pinned:?}");
+
+    // The hash of a bundle is compared, whether it is a file or at a URL.
+    std::fs::create_dir(house.house.path("own")).unwrap();
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "own", "version": "1.0.0", "description": "A bundle",
+        "author": { "name": "Tests" },
+        "server": { "type": "binary", "entry_point": "run.sh", "mcp_config": { "command": "sh", "args": ["${__dirname}/run.sh"] } },
+    });
+    house.house.write("own/manifest.json", &manifest.to_string());
+    house.house.write("own/run.sh", "exit 1\n");
+    assert_eq!(house.run(&["bundle", "own", "--output", "own.mcpb"]).code, Some(0));
+    refused(&["./own.mcpb", "--sha256", &zeros], "demands 0000");
+    let hash = hospes_registry_testkit::sha256_hex(&std::fs::read(house.house.path("own.mcpb")).unwrap());
+    let right = house.run(&["add", "--dry-run", "./own.mcpb", "--sha256", &hash]);
+    assert_eq!(right.code, Some(0), "{right:?}");
+    let at = format!("{}/loopback-clock.mcpb?dl=1", house.registry.url());
+    let ran = house.run(&["add", "--dry-run", &at, "--sha256", &zeros]);
+    assert!(ran.code == Some(4) && ran.stderr.contains("SHA-256"), "a bundle, and no endpoint: {ran:?}");
+}
+
 /// The unpacked folder of a bundle goes with a server that does not start.
 #[test]
 fn the_folder_of_a_bundle_that_does_not_start_is_removed() {

@@ -115,6 +115,13 @@ pub(in crate::commands) fn plan(
             .hint("the file was changed after it was signed; get it again from its publisher"));
     }
     let sha256 = bundle.sha256().map_err(|error| failed(&error))?;
+    if let Some(expected) = request.sha256.filter(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
+        return Err(CliError::usage(format!(
+            "the SHA-256 of {shown} is {sha256}, and --sha256 demands {}",
+            printable(expected)
+        ))
+        .hint("nothing was added; the file was changed or exchanged: get it again from its publisher"));
+    }
     let platform =
         BundlePlatform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
 

@@ -140,6 +140,8 @@ pub(in crate::commands) struct PlanRequest<'a> {
     /// Answers and secrets of the command line.
     pub(in crate::commands) set: &'a [String],
     pub(in crate::commands) secret: &'a [String],
+    /// SHA-256 that a bundle must have.
+    pub(in crate::commands) sha256: Option<&'a str>,
     /// Answers that were given when the server was added.
     pub(in crate::commands) known: AnswerMap,
     /// Packages are installed into private folders.
