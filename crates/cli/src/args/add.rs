@@ -112,7 +112,7 @@ pub(crate) struct UpdateArgs {
     /// Secret of the server, from a file, a variable, or standard input: NAME=@FILE, NAME=$VARIABLE or NAME=-
     #[arg(long, value_name = "NAME=SOURCE", conflicts_with = "all")]
     pub(crate) secret: Vec<String>,
-    /// Update and accept without asking
+    /// Update and accept without asking. Without it and without a terminal, nothing is installed or started
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]

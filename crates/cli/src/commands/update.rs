@@ -32,7 +32,7 @@ use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
 use crate::server_record::{RecordedVersion, ServerRecord};
-use crate::{deciders, paths};
+use crate::{deciders, enforcement, paths};
 
 /// Text of an interruption, and of a failure.
 const UNCHANGED: &str = "nothing was changed";
@@ -137,6 +137,14 @@ impl Update<'_> {
         let before = BeforeUpdate::read(&name).await?;
 
         let mut planned = self.plan(&servers, may_ask).await?;
+        if !may_ask && !args.yes {
+            // Before anything of the new version is installed or started.
+            if !output.json {
+                output.say(&planned.screen);
+            }
+            return Err(CliError::usage("nothing was changed, because nobody can be asked")
+                .hint("add --yes to install and start this, and to accept what it offers"));
+        }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
         if may_ask && self.is_risky(&planned) {
@@ -159,7 +167,7 @@ impl Update<'_> {
                 .with_cause(&error)
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
-        let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, by.is_some())?;
+        let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, true)?;
         let outcome = self.review(&trial, &planned, &merged, &before, &notices, may_ask, ending).await;
         let outcome = match outcome {
             Ok(report) => {
@@ -283,11 +291,7 @@ impl Update<'_> {
             output.say(page.text());
         }
         if !may_ask {
-            return match self.args.yes {
-                true => Ok(report),
-                false => Err(CliError::usage("nothing was changed, because nobody can be asked")
-                    .hint("add --yes to accept this")),
-            };
+            return Ok(report);
         }
         // In a thread, so that Ctrl-C ends the question and the server.
         let ask = move || confirm("  Accept this and update?", output);
@@ -310,10 +314,15 @@ impl Update<'_> {
     ) -> CliResult {
         match (&report.pinned, by) {
             (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
-            (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
-                "what it offers waits for a person: hospes pins accept {}",
-                printable(&self.candidate.server.name)
-            )),
+            // Without rules, a host accepts it at its first use.
+            (Some(pinned), None)
+                if pinned.state != PinState::Accepted && enforcement::find_policy_file(None)?.is_some() =>
+            {
+                self.output.warn(format_args!(
+                    "what it offers waits for a person: hospes pins accept {}",
+                    printable(&self.candidate.server.name)
+                ));
+            }
             _ => {}
         }
         if !planned.draft.secrets.is_empty() {
