@@ -14,7 +14,7 @@ use crate::paths;
 const MAX_RECORD: u64 = 4 * 1024 * 1024;
 
 /// Data from which a server of the registry is planned: its entry, and the answers of the person.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LaunchRecipe {
     /// Entry of the registry.
@@ -30,6 +30,9 @@ pub(crate) struct LaunchRecipe {
     /// Permissions that the command line grants, as they were shown.
     #[serde(default)]
     pub(crate) permissions: Vec<String>,
+    /// Warnings about its start, as they were shown.
+    #[serde(default)]
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A version of a server that was added.

@@ -5,6 +5,7 @@ mod before;
 mod check;
 mod merge;
 mod page;
+mod risk;
 mod rollback;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use self::merge::MergedServer;
 use self::page::UpdatePage;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
 use super::add::trial::{ServerTrial, TrialReport};
-use super::add::{confirm, not_started};
+use super::add::{confirm, not_started, view};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
@@ -147,10 +148,14 @@ impl Update<'_> {
         }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
-        if may_ask && self.is_risky(&planned) {
+        let risks = risk::risks(&self.candidate, &planned)?;
+        if may_ask && !risks.is_empty() {
             announce(&planned.screen);
-            if !confirm("  It asks for more than the version before, or has another owner. Start it?", output)
-            {
+            announce(view::new_risks(&risks));
+            if !confirm(
+                "  It asks for more than the version before, or comes from elsewhere. Start it?",
+                output,
+            ) {
                 return Err(CliError::usage("cancelled; nothing was changed"));
             }
         }
@@ -168,7 +173,8 @@ impl Update<'_> {
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
         let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, true)?;
-        let outcome = self.review(&trial, &planned, &merged, &before, &notices, may_ask, ending).await;
+        let outcome =
+            self.review(&trial, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
         let outcome = match outcome {
             Ok(report) => {
                 let end = self.conclude(&planned, &target, &trial, (&report, by.as_deref()), &text).await;
@@ -218,14 +224,6 @@ impl Update<'_> {
         plan::plan(&chosen, &request, &|_: &str| name.clone()).await
     }
 
-    /// Returns true if the new version must not even be started without a question: it has another owner, or its command
-    /// line grants it what the one before did not.
-    fn is_risky(&self, planned: &PlannedServer) -> bool {
-        let record = self.candidate.record.as_ref();
-        let known = record.map(|record| record.current.recipe.permissions.as_slice()).unwrap_or_default();
-        planned.has_other_owner || planned.permissions.iter().any(|(text, _)| !known.contains(text))
-    }
-
     /// Returns the merged server as it is started for the trial, with its secrets.
     fn resolve(
         &self,
@@ -259,7 +257,7 @@ impl Update<'_> {
     async fn review(
         &self,
         trial: &ServerTrial,
-        planned: &PlannedServer,
+        (planned, risks): (&PlannedServer, &[String]),
         merged: &MergedServer,
         before: &BeforeUpdate,
         notices: &[String],
@@ -282,6 +280,7 @@ impl Update<'_> {
             candidate: &self.candidate,
             entry: &self.entry,
             planned,
+            risks,
             merged,
             report: &report,
             definitions: (&before.definitions, &offered),

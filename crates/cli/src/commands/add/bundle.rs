@@ -172,18 +172,19 @@ pub(in crate::commands) fn plan(
     let size = bundle.unpacked_size().div_ceil(1024);
     screen.row("runs", &format!("bundle of {files} files, {size} KiB unpacked"));
     screen.row("hash", &format!("sha256:{sha256}"));
+    let mut launch_warnings = Vec::new();
     match signature(&verdict) {
-        (text, true) => screen.warning(&text),
+        (text, true) => launch_warnings.push(text),
         (text, false) => screen.row("signed", &text),
     }
     view::launch(&mut screen, None, &server, &[]);
     let sandbox = Some(ProposedSandbox::of_bundle(&manifest, &values, &folder));
     view::permissions(&mut screen, None, &server, sandbox.as_ref());
-    for secret in launch.exposed_secrets() {
-        screen.warning(&format!(
-            "{} becomes an argument, which other programs of this machine can see",
-            secret.key
-        ));
+    launch_warnings.extend(launch.exposed_secrets().map(|secret| {
+        format!("{} becomes an argument, which other programs of this machine can see", secret.key)
+    }));
+    for warning in &launch_warnings {
+        screen.warning(warning);
     }
     for policy in &manifest.privacy_policies {
         screen.row("privacy", policy);
@@ -201,12 +202,21 @@ pub(in crate::commands) fn plan(
             .collect(),
         secrets: draft.whole_secrets(&answers),
         permissions: Vec::new(),
+        warnings: launch_warnings.clone(),
     });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false, lock: None };
     let folder = Some(ServerFolder::Bundle(Box::new(folder)));
-    let (screen, permissions, warnings) = (screen.text(), Vec::new(), Vec::new());
-    let has_other_owner = false;
-    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
+    Ok(PlannedServer {
+        draft,
+        screen: screen.text(),
+        folder,
+        sandbox,
+        recipe,
+        has_other_owner: false,
+        warnings: launch_warnings.clone(),
+        launch_warnings,
+        permissions: Vec::new(),
+    })
 }
 
 fn launch(

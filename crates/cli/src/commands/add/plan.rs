@@ -34,8 +34,10 @@ pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) recipe: Option<LaunchRecipe>,
     /// The entry belongs to another owner than the one that it replaces, or its source is elsewhere.
     pub(in crate::commands) has_other_owner: bool,
-    /// Warnings about the entry: its owner, its age, its name.
+    /// Warnings about the entry and about its start.
     pub(in crate::commands) warnings: Vec<String>,
+    /// Those about its start: they stay the same while the entry does.
+    pub(in crate::commands) launch_warnings: Vec<String>,
     /// Permissions that the command line grants, as texts. The flag is true for those that end the confinement.
     pub(in crate::commands) permissions: Vec<(String, bool)>,
 }
@@ -62,6 +64,7 @@ impl PlannedServer {
             recipe: None,
             has_other_owner: false,
             warnings: Vec::new(),
+            launch_warnings: Vec::new(),
             permissions: Vec::new(),
         })
     }
@@ -263,6 +266,7 @@ pub(in crate::commands) async fn plan(
         download(package, &file, request).await?;
         let entry = registry.map(|_| *entry);
         let planned = bundle::plan((&file, Some(folder)), entry, head, named, request)?;
+        let warnings = [warnings, planned.launch_warnings.clone()].concat();
         return Ok(PlannedServer { warnings, has_other_owner, ..planned });
     }
     let asked = questions(entry, option.choice);
@@ -323,6 +327,8 @@ pub(in crate::commands) async fn plan(
     view::permissions(&mut screen, Some(&plan), &server, sandbox.as_ref());
     let permissions: Vec<(String, bool)> =
         plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
+    let launch_warnings = view::launch_warnings(&plan);
+    let warnings = [warnings, launch_warnings.clone()].concat();
     let recipe = registry.map(|_| {
         let is_secret = |id: &str| plan.secrets.iter().any(|secret| secret.question == id);
         LaunchRecipe {
@@ -339,12 +345,22 @@ pub(in crate::commands) async fn plan(
                 .map(|secret| (secret.question.clone(), draft.secret_name(&secret.question)))
                 .collect(),
             permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
+            warnings: launch_warnings.clone(),
         }
     });
     let folder = folder
         .map(|folder| ServerFolder::Package { folder: Box::new(folder), expected: settings.installed.len() });
-    let screen = screen.text();
-    Ok(PlannedServer { draft, screen, folder, sandbox, recipe, has_other_owner, warnings, permissions })
+    Ok(PlannedServer {
+        draft,
+        screen: screen.text(),
+        folder,
+        sandbox,
+        recipe,
+        has_other_owner,
+        warnings,
+        launch_warnings,
+        permissions,
+    })
 }
 
 /// Returns the way to run an entry: the named one, or the first that can be used.

@@ -209,6 +209,20 @@ pub(in crate::commands) fn permissions(
     }
 }
 
+/// Returns the texts of the warnings of a plan.
+pub(in crate::commands) fn launch_warnings(plan: &LaunchPlan) -> Vec<String> {
+    plan.warnings.iter().map(warning_text).collect()
+}
+
+/// Formats what a new version gets or does that the one before did not.
+pub(in crate::commands) fn new_risks(risks: &[String]) -> String {
+    let mut screen = Screen::default();
+    for risk in risks {
+        screen.painted("new", YELLOW, risk);
+    }
+    screen.text().trim_end().to_owned()
+}
+
 /// Formats the sandbox that is chosen.
 pub(in crate::commands) fn sandbox(text: &str) -> String {
     let mut screen = Screen::default();
