@@ -9,12 +9,15 @@ mod risk;
 mod rollback;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
 use hospes_registry::{ServerEntry, is_local_registry};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use self::before::{BeforeUpdate, known_answers};
 use self::check::{UpdateAvailability, UpdateCandidate};
@@ -39,6 +42,8 @@ use crate::{deciders, enforcement, paths};
 const UNCHANGED: &str = "nothing was changed";
 
 pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
+    let args = Arc::new(args);
+    let mut ending = InterruptListener::new()?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     if let Some(name) = &args.server {
@@ -51,16 +56,16 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;
     if args.check {
-        return check::run(candidates, &args, output).await;
+        let checked = ending.unless(check::run(candidates, &args, output)).await;
+        return checked.unwrap_or_else(|| Err(interrupted(UNCHANGED)));
     }
-    let mut ending = InterruptListener::new()?;
     let mut first_failure = None;
     for candidate in candidates {
         let name = candidate.server.name.clone();
         let result = update(candidate, &args, &mut ending, output).await;
         match result {
             Ok(()) => {}
-            Err(error) if args.all => {
+            Err(error) if args.all && !ending.was_interrupted() => {
                 output.failure(&error);
                 first_failure.get_or_insert(error.code);
             }
@@ -85,17 +90,19 @@ fn find<'s>(servers: &'s [ServerConfig], name: &str, target: &ConfigTarget) -> C
 /// Updates one server, if there is a newer version.
 async fn update(
     candidate: UpdateCandidate,
-    args: &UpdateArgs,
+    args: &Arc<UpdateArgs>,
     ending: &mut InterruptListener,
     output: CliOutput,
 ) -> CliResult {
     let name = candidate.server.name.clone();
     let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(&name)), output);
-    let found = candidate.look_up(args.version.as_deref()).await?;
+    let found = ending.unless(candidate.look_up(args.version.as_deref())).await;
     drop(bar);
+    let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
     match found {
         UpdateAvailability::Available(entry) => {
-            Box::pin(Update { candidate, entry: *entry, args, output }.run(ending)).await
+            let update = Update { candidate, entry: *entry, args: Arc::clone(args), output };
+            Box::pin(Arc::new(update).run(ending)).await
         }
         UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
@@ -114,16 +121,16 @@ async fn update(
 }
 
 /// An update of one server to an entry.
-struct Update<'a> {
+struct Update {
     candidate: UpdateCandidate,
     entry: ServerEntry,
-    args: &'a UpdateArgs,
+    args: Arc<UpdateArgs>,
     output: CliOutput,
 }
 
-impl Update<'_> {
-    async fn run(&self, ending: &mut InterruptListener) -> CliResult {
-        let (args, output) = (self.args, self.output);
+impl Update {
+    async fn run(self: Arc<Self>, ending: &mut InterruptListener) -> CliResult {
+        let (args, output) = (&*self.args, self.output);
         let name = self.candidate.server.name.clone();
         let may_ask = output::is_interactive() && !args.yes && !output.json;
         let by = match (may_ask, args.yes) {
@@ -137,7 +144,12 @@ impl Update<'_> {
         let current = find(&servers, &name, &target)?;
         let before = BeforeUpdate::read(&name).await?;
 
-        let mut planned = self.plan(&servers, may_ask).await?;
+        // In a thread, because it asks for values, and Ctrl-C ends these questions, too.
+        let (this, servers_before, runtime) = (Arc::clone(&self), servers.clone(), Handle::current());
+        let plan = spawn_blocking(move || runtime.block_on(this.plan(&servers_before, may_ask)));
+        let planned = ending.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
+        let mut planned =
+            planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))??;
         if !may_ask && !args.yes {
             // Before anything of the new version is installed or started.
             if !output.json {
@@ -152,11 +164,12 @@ impl Update<'_> {
         if may_ask && !risks.is_empty() {
             announce(&planned.screen);
             announce(view::new_risks(&risks));
-            if !confirm(
-                "  It asks for more than the version before, or comes from elsewhere. Start it?",
-                output,
-            ) {
-                return Err(CliError::usage("cancelled; nothing was changed"));
+            let question = "  It asks for more than the version before, or comes from elsewhere. Start it?";
+            let answer = ending.unless(spawn_blocking(move || confirm(question, output))).await;
+            match answer.map(|answer| answer.unwrap_or(false)) {
+                None => return Err(interrupted(UNCHANGED)),
+                Some(false) => return Err(CliError::usage("cancelled; nothing was changed")),
+                Some(true) => {}
             }
         }
         let prepared = ending.unless(planned.prepare(output)).await;
@@ -196,7 +209,7 @@ impl Update<'_> {
     }
 
     async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
-        let (candidate, args) = (&self.candidate, self.args);
+        let (candidate, args) = (&self.candidate, &*self.args);
         let name = &candidate.server.name;
         let others = servers.iter().filter(|server| server.name != *name);
         let known = others.map(|server| server.origin.registry.as_deref().unwrap_or(&server.name)).collect();
@@ -294,7 +307,7 @@ impl Update<'_> {
         }
         // In a thread, so that Ctrl-C ends the question and the server.
         let ask = move || confirm("  Accept this and update?", output);
-        let answer = async { tokio::task::spawn_blocking(ask).await.unwrap_or(false) };
+        let answer = async { spawn_blocking(ask).await.unwrap_or(false) };
         match ending.unless(answer).await {
             None => Err(interrupted(UNCHANGED)),
             Some(false) => Err(CliError::usage("not updated; nothing was changed")),
