@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use hospes_registry_testkit::RegistryServer;
 use serde_json::{Value, json};
 
+use crate::support::terminal::Terminal;
 use crate::support::{House, Ran, Running, eventually, installed};
 
 /// A folder with the first version of the clock, and a registry that has the second.
@@ -53,6 +54,20 @@ impl UpdateHouse {
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names.iter().map(|name| name.split('-').next().unwrap().to_owned()).collect()
+    }
+
+    /// Publishes a version that names a host, and whose variables let Node write a file as it starts: the returned one.
+    fn publish_marked(&self, version: &str, base: &str) -> PathBuf {
+        let mark = self.house.path("was-started");
+        let write = format!("require('fs').writeFileSync({}, '')\n", json!(mark.display().to_string()));
+        let script = self.house.write("mark.cjs", &write);
+        self.publish(version, |entry| {
+            let variables = entry["packages"][0]["environmentVariables"].as_array_mut().unwrap();
+            let options = format!("--require={}", script.display());
+            variables.push(json!({ "name": "NODE_OPTIONS", "value": options }));
+            variables.push(json!({ "name": "API_BASE", "value": base }));
+        });
+        mark
     }
 
     /// Publishes a further version of the entry, made from that of a version.
@@ -111,20 +126,96 @@ fn a_running_host_uses_an_update_and_goes_back_with_its_pins() {
     eventually("the second version runs again, accepted", || tools() == 3);
 }
 
-/// Without a yes nothing changes, and nothing of the new version stays.
+/// Without a yes nothing changes, and nothing of the new version is installed or started.
 #[test]
-fn an_update_without_a_yes_changes_nothing() {
+fn an_update_without_a_yes_installs_and_starts_nothing() {
     let Some(house) = UpdateHouse::new() else { return };
+    let mark = house.publish_marked("1.2.0", "https://one.example/");
     let before = house.config();
-    let pins = house.run(&["pins", "list", "--json"]).stdout;
+    let pins = || house.run(&["pins", "history", "clock-npm", "--json"]).stdout;
+    let known = pins();
+    house.registry.clear_requests();
     let shown = house.run(&["update", "clock-npm"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
-    assert!(shown.stderr.contains("set_alarm") && shown.stderr.contains("nobody can be asked"), "{shown:?}");
+    assert!(shown.stderr.contains("1.2.0") && shown.stderr.contains("nobody can be asked"), "{shown:?}");
+    assert!(!mark.exists(), "the new version was started");
+    let archives = house.registry.requests().into_iter().filter(|path| path.contains(".tgz"));
+    assert_eq!(archives.collect::<Vec<_>>(), Vec::<String>::new());
     assert_eq!(house.config(), before);
     assert_eq!(house.versions(), ["1.0.0"]);
-    assert_eq!(house.run(&["pins", "list", "--json"]).stdout, pins);
+    assert_eq!(pins(), known);
     let none = house.run(&["update", "clock-npm", "--rollback"]);
     assert!(none.code == Some(1) && none.stderr.contains("no version"), "{none:?}");
+}
+
+/// What the new version gets or does more is asked about before it is started, and all of it is on the page.
+#[cfg(unix)]
+#[test]
+fn a_riskier_version_is_asked_about_before_it_is_started() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let mark = house.publish_marked("1.2.0", "https://one.example/");
+    let mut terminal = Terminal::start(&house.command(&["update", "clock-npm"]), 100, 60);
+    let seen = terminal.until("a question", |screen| screen.contents().contains("Start it?"));
+    assert!(seen.contains("the host one.example") && seen.contains("NODE_OPTIONS"), "{seen}");
+    terminal.type_keys("q\r");
+    assert_eq!(terminal.wait(), 1, "{}", terminal.text());
+    assert!(!mark.exists(), "the new version was started");
+
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    assert!(mark.exists());
+    house.publish_marked("1.3.0", "https://two.example/");
+    let updated = house.run(&["update", "clock-npm", "--yes"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    for text in
+        ["API_BASE: https://one.example/ → https://two.example/", "the host two.example", "NODE_OPTIONS"]
+    {
+        assert!(updated.stderr.contains(text), "{text}: {updated:?}");
+    }
+}
+
+/// A server stays with its registry, whatever the variable says, and a named other one is a risk.
+#[test]
+fn a_server_stays_with_its_registry() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let other = RegistryServer::start();
+    other.publish_clocks(true);
+    other.clear_requests();
+    let mut command = house.command(&["update", "--check"]);
+    let checked = Ran::of(command.env("HOSPES_REGISTRY", other.url()).output().unwrap());
+    assert_eq!(checked.code, Some(6), "{checked:?}");
+    assert_eq!(other.requests(), Vec::<String>::new());
+    let moved = house.run(&["update", "clock-npm", "--yes", "--registry", &other.url()]);
+    assert!(moved.stderr.contains(&format!("it comes from the registry {}", other.url())), "{moved:?}");
+}
+
+/// Ctrl-C ends an update while the registry is asked, and while a person is.
+#[cfg(unix)]
+#[test]
+fn an_update_can_be_interrupted_at_any_time() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let before = house.config();
+    // A registry that does not answer.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    for args in [&["update", "clock-npm"][..], &["update", "--check"], &["update", "--all"]] {
+        let running =
+            house.command(&[args, &["--registry", &silent]].concat()).stderr(Stdio::piped()).spawn().unwrap();
+        let (_held, _) = listener.accept().unwrap();
+        let interrupt = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+        assert!(interrupt.success());
+        let ran = Ran::of(running.wait_with_output().unwrap());
+        assert!(ran.code == Some(1) && ran.stderr.contains("interrupted"), "{args:?}: {ran:?}");
+    }
+    house.publish("1.2.0", |entry| {
+        let zone = json!({ "name": "CLOCK_ZONE", "description": "Time zone", "isRequired": true });
+        entry["packages"][0]["environmentVariables"].as_array_mut().unwrap().push(zone);
+    });
+    let mut terminal = Terminal::start(&house.command(&["update", "clock-npm"]), 100, 40);
+    terminal.sees("CLOCK_ZONE: ");
+    terminal.type_keys("\u{3}");
+    assert_eq!(terminal.wait(), 1, "{}", terminal.text());
+    assert!(terminal.text().contains("interrupted"), "{}", terminal.text());
+    assert_eq!(house.config(), before);
 }
 
 /// Changes of a person in the entry stay, with its comments. A new required value is asked for.
