@@ -184,6 +184,15 @@ fn a_server_stays_with_its_registry() {
     let checked = Ran::of(command.env("HOSPES_REGISTRY", other.url()).output().unwrap());
     assert_eq!(checked.code, Some(6), "{checked:?}");
     assert_eq!(other.requests(), Vec::<String>::new());
+    let token = json!({ "name": "CLOCK_TOKEN", "isRequired": true, "isSecret": true });
+    other.publish(json!({
+        "name": "io.github.loopback/clock-npm", "description": "The current time.", "version": "1.2.0",
+        "packages": [{
+            "registryType": "npm", "identifier": "loopback-clock", "version": "1.1.0",
+            "registryBaseUrl": house.registry.npm_url(),
+            "transport": { "type": "stdio" }, "environmentVariables": [token],
+        }],
+    }));
     let moved = house.run(&["update", "clock-npm", "--yes", "--registry", &other.url()]);
     assert!(moved.stderr.contains(&format!("it comes from the registry {}", other.url())), "{moved:?}");
 }
@@ -288,17 +297,34 @@ fn a_rollback_replaces_no_other_server_and_no_own_command() {
     assert_eq!(house.run(&["update", "clock-npm", "--rollback"]).code, Some(0));
 }
 
-/// The folder of an old version stays while another server is started from it.
-#[test]
-fn a_folder_that_another_server_uses_is_not_removed() {
-    let Some(house) = UpdateHouse::new() else { return };
-    if installed("uv").is_none() {
-        return;
-    }
+/// Copies the entry, so that another server is started from the folder of the first version.
+fn copy_entry(house: &UpdateHouse) {
     let first = house.config();
     let copy =
         first[first.find("[servers.clock-npm]").unwrap()..].replace("[servers.clock-npm]", "[servers.copy]");
     house.house.write("config/hospes/config.toml", &format!("{first}\n{copy}"));
+}
+
+/// A folder stays if another server is started from it.
+#[test]
+fn a_folder_that_another_server_uses_is_not_purged() {
+    let Some(house) = UpdateHouse::new() else { return };
+    copy_entry(&house);
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let removed = house.run(&["remove", "clock-npm", "--yes", "--purge"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "copy", "token_length"]).code, Some(0));
+}
+
+/// The folder of an old version stays while another server is started from it.
+#[test]
+fn an_old_folder_that_another_server_uses_is_not_removed() {
+    let Some(house) = UpdateHouse::new() else { return };
+    if installed("uv").is_none() {
+        return;
+    }
+    copy_entry(&house);
     assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
     house.publish("2.0.0", |entry| {
         entry["packages"][0]["registryType"] = "pypi".into();
@@ -307,10 +333,6 @@ fn a_folder_that_another_server_uses_is_not_removed() {
     let updated = house.run(&["update", "clock-npm", "--yes", "--package", "pypi"]);
     assert_eq!(updated.code, Some(0), "{updated:?}");
     assert_eq!(house.versions(), ["1.0.0", "1.1.0", "1.1.0"], "the copy uses the first one");
-    assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
-    let removed = house.run(&["remove", "clock-npm", "--yes", "--purge"]);
-    assert_eq!(removed.code, Some(0), "{removed:?}");
-    assert_eq!(house.versions(), ["1.0.0"]);
     assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
 }
 
