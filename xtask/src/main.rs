@@ -14,6 +14,8 @@ mod guard_bench;
 mod installs;
 mod models;
 mod mutants;
+#[cfg(test)]
+mod named_tests;
 // One function finds the schemas, for the tests that read them and for what reports on them.
 #[path = "../../crates/model/tests/it/schema/official.rs"]
 mod official;
@@ -64,8 +66,8 @@ enum Chore {
     GuardBench(guard_bench::GuardBenchOptions),
     /// Many sessions opened and left, and many children: nothing may be left behind.
     Soak(soak::SoakOptions),
-    /// The program for Windows and macOS: compiled, not run.
-    Systems,
+    /// The program for Windows and macOS: compiled; with `--run`, unit tests for Windows under Wine.
+    Systems(systems::SystemsOptions),
     /// Breaks the rules of proto and model on purpose; every break has to be noticed; writes docs/mutants.md.
     Mutants(mutants::MutantsOptions),
     /// Builds the documentation site into target/site and checks its links.
@@ -112,7 +114,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bench(options) => bench::run(&options),
         Chore::GuardBench(options) => guard_bench::run(&options),
         Chore::Soak(options) => soak::run(&options),
-        Chore::Systems => systems::part().into_result(),
+        Chore::Systems(options) => systems::run(&options),
         Chore::Mutants(options) => mutants::run(&options),
         Chore::Docs => docs::run(),
         Chore::Crates(options) => crates::run(&options),

@@ -1,8 +1,14 @@
-//! The program for other systems: compiled but not linked, so that no code of theirs is broken unnoticed.
+//! The program for other systems: compiled but not linked, so that no code of theirs is broken unnoticed. The unit tests
+//! for Windows also run, under Wine, if that is asked for.
+
+mod wine;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::process::Command;
+
+use anyhow::Result;
+use clap::Args;
 
 use crate::cargo;
 use crate::report::PartOutcome;
@@ -11,6 +17,20 @@ use crate::tools::PythonTools;
 /// Targets that are checked if rustup has installed their standard library. macOS on Intel differs from this one in no
 /// line of ours.
 const TARGETS: [&str; 2] = ["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
+
+/// Options of `cargo xtask systems`.
+#[derive(Debug, Args)]
+pub(crate) struct SystemsOptions {
+    /// Also runs the unit tests for Windows under Wine. They are built first, which takes minutes.
+    #[arg(long)]
+    run: bool,
+}
+
+/// Runs `cargo xtask systems`.
+pub(crate) fn run(options: &SystemsOptions) -> Result<()> {
+    part().into_result()?;
+    if options.run { wine::part().into_result() } else { Ok(()) }
+}
 
 /// Checks the program for each target that is installed.
 pub(crate) fn part() -> PartOutcome {

@@ -6,7 +6,7 @@
 
 mod lazy_store;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -313,11 +313,8 @@ impl CredentialFiles {
         // Not the token file itself, which is replaced at every write.
         let mut name = self.sealed.as_os_str().to_owned();
         name.push(".key.lock");
-        let mut options = OpenOptions::new();
         // Never truncated or removed, because another process may hold the lock on it.
-        options.write(true).create(true).truncate(false);
-        crate::platform::make_private(&mut options);
-        let locked = options.open(name).and_then(|file| file.lock().map(|()| file));
+        let locked = hospes_fs::open_private(Path::new(&name)).and_then(|file| file.lock().map(|()| file));
         locked.map_err(|error| {
             CliError::usage(format!("cannot lock {}", paths::display_path(&self.sealed))).with_cause(&error)
         })

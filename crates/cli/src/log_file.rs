@@ -54,7 +54,7 @@ pub(crate) struct LogFileLayer {
 impl LogFileLayer {
     /// Creates the file of this host, and removes those of hosts that ended long ago.
     pub(crate) fn create(folder: &Path) -> std::io::Result<Self> {
-        paths::create_private_folder(folder)?;
+        hospes_fs::create_private_folder(folder)?;
         remove_old_files(folder);
         let begun = Timestamp::now().strftime("%Y%m%dT%H%M%S");
         let path = folder.join(format!("{begun}-{}.{ENDING}", std::process::id()));
@@ -150,7 +150,7 @@ impl RotatedFile {
     fn append(&mut self, line: &[u8]) -> std::io::Result<()> {
         let length = line.len() as u64;
         if self.written > 0 && self.written + length > self.max_bytes {
-            fs::rename(&self.path, self.path.with_extension(OLDER_ENDING))?;
+            hospes_fs::rename(&self.path, &self.path.with_extension(OLDER_ENDING))?;
             self.file = paths::create_private_file(&self.path)?;
             self.written = 0;
         }

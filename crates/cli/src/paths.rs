@@ -116,6 +116,22 @@ pub(crate) fn absolute_path(file: &Path) -> PathBuf {
     absolute.canonicalize().ok().or_else(in_folder).unwrap_or(absolute)
 }
 
+/// Returns the file that is locked while a server is added, updated or removed.
+pub(crate) fn server_lock(server: &str) -> Option<PathBuf> {
+    let name = safe_name(server);
+    Some(folder(FolderKind::State)?.join("servers").join(format!("{name}.lock")))
+}
+
+/// Returns the note about the last automatic updates.
+pub(crate) fn auto_update_note() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("auto-update"))
+}
+
+/// Returns the note that says when secrets of servers that were not added have to be removed.
+pub(crate) fn pending_secrets() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("pending-secrets"))
+}
+
 /// Returns a text of others as a name of a file that leads to no other folder.
 fn safe_name(text: &str) -> String {
     let text = text.trim_start_matches('.');
@@ -253,15 +269,7 @@ pub(crate) fn socket_beside(note: &Path) -> PathBuf {
 /// Creates the folder of running hosts, readable by its owner alone.
 pub(crate) fn create_runtime_folder() -> std::io::Result<()> {
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
-    create_private_folder(&folder)
-}
-
-/// Creates a folder, and those above it, accessible to their owner alone.
-pub(crate) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    platform::make_folder_private(&mut builder);
-    builder.create(folder)
+    hospes_fs::create_private_folder(&folder)
 }
 
 /// Writes a page beside the notes that redirects to an address, readable by its owner alone. Opening the page does not
@@ -316,11 +324,8 @@ pub(crate) fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> 
 pub(crate) fn create_private_file(file: &Path) -> std::io::Result<fs::File> {
     // An existing file might belong to another user.
     let _gone = fs::remove_file(file);
-    let mut options = fs::OpenOptions::new();
-    // `create_new` follows no link that was created after the removal.
-    options.write(true).create_new(true);
-    platform::make_private(&mut options);
-    options.open(file)
+    // It follows no link that was created after the removal.
+    hospes_fs::create_private(file)
 }
 
 /// Returns the notes of hosts, newest first. A note may have outlived its host.

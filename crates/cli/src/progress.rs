@@ -1,5 +1,7 @@
 //! Progress bars for long work, on a terminal: of calls, and of steps such as a download.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::model::ProgressParams;
@@ -14,6 +16,8 @@ const SHOW_DELAY: Duration = Duration::from_millis(400);
 const TICK: Duration = Duration::from_millis(100);
 /// Maximum length of the text of a step, in characters.
 const MAX_STEP_TEXT: usize = 40;
+/// Maximum length of the details of a step that a listener is told, in characters.
+const MAX_DETAIL_TEXT: usize = 120;
 /// Number of steps of a full bar.
 const STEPS: u64 = 10_000;
 
@@ -84,11 +88,54 @@ impl CallProgressBar {
 ///
 /// It is drawn on standard error and removed on drop. Nothing is drawn without a terminal, or if messages are
 /// suppressed.
+///
+/// Within [`StepListener::listen`], the steps are reported to the listener instead.
 #[derive(Debug)]
-#[allow(dead_code, reason = "used by commands that download")]
-pub(crate) struct StepBar(Option<ProgressBar>);
+pub(crate) struct StepBar(StepOutput);
 
-#[allow(dead_code, reason = "used by commands that download")]
+#[derive(Debug)]
+enum StepOutput {
+    None,
+    Bar(ProgressBar),
+    Listener { listener: StepListener, total: Option<u64>, text: String },
+}
+
+/// Receiver of the steps of a task that has no terminal.
+#[derive(Clone)]
+pub(crate) struct StepListener(Arc<dyn Fn(StepReport<'_>) + Send + Sync>);
+
+/// A step, as a listener is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepReport<'a> {
+    /// What is done now.
+    Text(&'a str),
+    /// Bytes that are done, and all of them if that is known.
+    Bytes(u64, Option<u64>),
+}
+
+tokio::task_local! {
+    // In place of a parameter of every function that installs or downloads: a bar is global to the terminal, too.
+    static LISTENER: StepListener;
+}
+
+impl StepListener {
+    /// Creates a listener.
+    pub(crate) fn new(listener: impl Fn(StepReport<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(listener))
+    }
+
+    /// Runs `work`, whose steps are reported to this listener.
+    pub(crate) async fn listen<T>(self, work: impl Future<Output = T>) -> T {
+        LISTENER.scope(self, work).await
+    }
+}
+
+impl fmt::Debug for StepListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepListener").finish_non_exhaustive()
+    }
+}
+
 impl StepBar {
     /// Creates a spinner with a text, for a step of unknown length.
     pub(crate) fn spinner(text: &str, output: CliOutput) -> Self {
@@ -104,35 +151,47 @@ impl StepBar {
     }
 
     fn show(text: &str, output: CliOutput, new: impl FnOnce() -> (ProgressBar, ProgressStyle)) -> Self {
+        if let Ok(listener) = LISTENER.try_with(StepListener::clone) {
+            (listener.0)(StepReport::Text(text));
+            let total = new().0.length();
+            return Self(StepOutput::Listener { listener, total, text: text.to_owned() });
+        }
         if output.quiet || output.json || !output::is_screen_for_messages() {
-            return Self(None);
+            return Self(StepOutput::None);
         }
         let (bar, style) = new();
         bar.set_style(style);
         bar.set_message(output::first_line(text, MAX_STEP_TEXT));
         bar.enable_steady_tick(TICK);
         *ACTIVE_BAR.lock() = Some(bar.clone());
-        Self(Some(bar))
+        Self(StepOutput::Bar(bar))
     }
 
     /// Sets the text.
     pub(crate) fn set_text(&self, text: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(output::first_line(text, MAX_STEP_TEXT));
+        match &self.0 {
+            StepOutput::None => {}
+            StepOutput::Bar(bar) => bar.set_message(output::first_line(text, MAX_STEP_TEXT)),
+            StepOutput::Listener { listener, text: step, .. } => {
+                let text = format!("{step}: {}", output::first_line(text, MAX_DETAIL_TEXT));
+                (listener.0)(StepReport::Text(&text));
+            }
         }
     }
 
     /// Sets the number of bytes that are done. More than the total is drawn as the total.
     pub(crate) fn set_bytes(&self, done: u64) {
-        if let Some(bar) = &self.0 {
-            bar.set_position(bar.length().map_or(done, |total| done.min(total)));
+        match &self.0 {
+            StepOutput::None => {}
+            StepOutput::Bar(bar) => bar.set_position(bar.length().map_or(done, |total| done.min(total))),
+            StepOutput::Listener { listener, total, .. } => (listener.0)(StepReport::Bytes(done, *total)),
         }
     }
 }
 
 impl Drop for StepBar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
+        if let StepOutput::Bar(bar) = &self.0 {
             bar.finish_and_clear();
         }
     }
@@ -167,6 +226,25 @@ mod tests {
         let bar = StepBar::bytes("archive", Some(10), output);
         bar.set_text("more");
         bar.set_bytes(20);
-        assert!(bar.0.is_none());
+        assert!(matches!(bar.0, StepOutput::None));
+    }
+
+    #[tokio::test]
+    async fn a_listener_is_told_of_steps_and_bytes() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let listener = StepListener::new({
+            let heard = Arc::clone(&heard);
+            move |report| heard.lock().push(format!("{report:?}"))
+        });
+        let output = CliOutput { json: true, quiet: true };
+        let work = async {
+            let bar = StepBar::bytes("archive", Some(10), output);
+            bar.set_bytes(4);
+            bar.set_text("more");
+        };
+        listener.listen(work).await;
+        drop(StepBar::spinner("later", output));
+        let expected = ["Text(\"archive\")", "Bytes(4, Some(10))", "Text(\"archive: more\")"];
+        assert_eq!(*heard.lock(), expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hospes_registry::{DEFAULT_REGISTRY, PackageRegistries, RegistryClient, RegistryError};
+use hospes_registry::{ArtifactError, DEFAULT_REGISTRY, PackageRegistries, RegistryClient, RegistryError};
 
 use crate::args::RegistryOptions;
 use crate::exit::{CliError, CliResult, FailureCode};
@@ -53,6 +53,21 @@ impl From<RegistryError> for CliError {
         match (&error, text.rsplit_once("; ")) {
             (RegistryError::BaseUrl { .. }, _) | (_, None) => Self::new(code, text),
             (_, Some((message, advice))) => Self::new(code, message).hint(advice),
+        }
+    }
+}
+
+impl From<ArtifactError> for CliError {
+    fn from(error: ArtifactError) -> Self {
+        let code = match &error {
+            ArtifactError::Entry(_) | ArtifactError::Write { .. } => FailureCode::Usage,
+            _ => FailureCode::Unreachable,
+        };
+        let text = printable(&error.to_string());
+        // The advice of an error gets a line of its own.
+        match text.rsplit_once("; ") {
+            Some((message, advice)) => Self::new(code, message).hint(advice),
+            None => Self::new(code, text),
         }
     }
 }

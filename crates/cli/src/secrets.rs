@@ -1,6 +1,8 @@
 //! Sealed secrets: named values in the encrypted store that also holds the tokens. Configuration files refer to them
 //! as `${secret:NAME}`.
 
+pub(crate) mod pending;
+
 use std::sync::{Arc, OnceLock};
 
 use hospes_host::config::{import::MAX_SECRET_VALUE, is_secret_reference};

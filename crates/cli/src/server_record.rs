@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ServerConfig, server_toml};
+use hospes_registry::ServerEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::exit::{CliError, CliResult};
+use crate::packages::name::PackageName;
 use crate::paths;
 
 /// Maximum size of a record, in bytes: two entries of a registry, and their answers.
 const MAX_RECORD: u64 = 4 * 1024 * 1024;
+/// Maximum number of records that are read to find the folders in use.
+pub(crate) const MAX_RECORDS: usize = 1000;
 
-/// Data from which a server of the registry is planned: its entry, and the answers of the person.
+/// Data from which a server of a registry or a package is planned: its entry, and the answers of the person.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LaunchRecipe {
-    /// Entry of the registry.
+    /// Entry of the registry, or one that was made for the package.
     pub(crate) entry: Value,
     /// Kind of package, or `remote`.
     pub(crate) kind: String,
@@ -33,6 +37,9 @@ pub(crate) struct LaunchRecipe {
     /// Warnings about its start, as they were shown.
     #[serde(default)]
     pub(crate) warnings: Vec<String>,
+    /// Account that published the package, if its index names it.
+    #[serde(default)]
+    pub(crate) publisher: Option<String>,
 }
 
 /// A version of a server that was added.
@@ -66,7 +73,7 @@ pub(crate) struct ServerRecord {
     /// Configuration file that has the server: its absolute path. Records of the default file may have none.
     #[serde(default)]
     pub(crate) config: Option<PathBuf>,
-    /// Base URL of the registry that it comes from.
+    /// Base URL of the registry that it comes from. Packages are looked up at their own indexes.
     pub(crate) registry: String,
     pub(crate) current: RecordedVersion,
     /// Version before the last update.
@@ -102,7 +109,7 @@ impl ServerRecord {
         serde_json::from_slice(&std::fs::read(file).ok()?).ok()
     }
 
-    /// Returns all records that can be read.
+    /// Returns the records that can be read, at most [`MAX_RECORDS`].
     pub(crate) fn all() -> Vec<Self> {
         let Some(folder) = paths::server_records() else { return Vec::new() };
         let entries = |folder: &Path| -> Vec<PathBuf> {
@@ -112,12 +119,19 @@ impl ServerRecord {
         let (folders, mut files): (Vec<_>, Vec<_>) =
             entries(&folder).into_iter().partition(|path| path.is_dir());
         files.extend(folders.iter().flat_map(|folder| entries(folder)));
-        files.iter().filter_map(|file| Self::read_file(file)).collect()
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        files.iter().filter_map(|file| Self::read_file(file)).take(MAX_RECORDS).collect()
     }
 
-    /// Returns true if the record is about this server, and not about one that was there under its name before.
+    /// Returns true if the record is about this server or package, and not about one that was there under its name before.
     pub(crate) fn is_of(&self, server: &ServerConfig) -> bool {
-        self.current.recipe.entry["name"].as_str() == server.origin.registry.as_deref()
+        let entry = &self.current.recipe.entry;
+        let Some(origin) = &server.origin.registry else { return false };
+        match PackageName::read(origin) {
+            Some(name) => ServerEntry::from_value(entry.clone())
+                .is_ok_and(|entry| PackageName::of_entry(&entry).as_ref() == Some(&name)),
+            None => entry["name"].as_str() == Some(origin),
+        }
     }
 
     /// Returns the folders of its versions.
@@ -140,7 +154,7 @@ impl ServerRecord {
         })?;
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
         let folder = file.parent().unwrap_or(&file);
-        paths::create_private_folder(folder).map_err(|error| failed(&error))?;
+        hospes_fs::create_private_folder(folder).map_err(|error| failed(&error))?;
         paths::write_private(&file, &text).map_err(|error| failed(&error))
     }
 

@@ -16,7 +16,7 @@ use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::CliOutput;
 use crate::settings::{check_folders, launch_helper, load};
-use crate::{builtins, output, prompt};
+use crate::{builtins, output, profiles, prompt};
 
 /// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
@@ -31,6 +31,8 @@ pub(crate) struct ServerTarget {
     pub(crate) roots: Vec<PathBuf>,
     /// Client registered with the server's authorization server, from the configuration.
     pub(crate) client: Option<PreregisteredOAuthClient>,
+    /// Scopes to request at a sign-in, from the configuration.
+    pub(crate) scopes: Vec<String>,
 }
 
 /// Resolves the server named on the command line. A word that matches nothing is an error; nothing is guessed.
@@ -40,7 +42,8 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         EraArg::Legacy => Some(Era::Legacy),
         EraArg::Modern => Some(Era::Modern),
     };
-    let found = |target| Ok(ServerTarget { target, era, roots: Vec::new(), client: None });
+    let found =
+        |target| Ok(ServerTarget { target, era, roots: Vec::new(), client: None, scopes: Vec::new() });
     if let Some((first, rest)) = program.split_first() {
         let command = Target::command(first).args(rest);
         return found(apply_flags(command.into(), reach)?);
@@ -91,21 +94,41 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     Err(failure)
 }
 
+/// Resolves a server of the configuration that has the secrets of a profile.
+pub(crate) fn find_of_profile(name: &str, profile: &str, reach: &ConnectArgs) -> CliResult<ServerTarget> {
+    let loaded = load(&reach.files)?;
+    profiles::find(profile, &loaded.config.profiles)?;
+    let mut own = loaded.config.profile_servers.iter();
+    let is_own = |server: &&ServerConfig| server.name == name && server.profile.as_deref() == Some(profile);
+    let Some(server) = own.find(is_own) else {
+        let problem = format!("the profile `{profile}` replaces no secret of a server `{name}`");
+        return Err(CliError::usage(problem).hint(
+            "without secrets of its own, a profile uses the account of everybody: leave out `--profile`",
+        ));
+    };
+    let found = entry_target(server)?;
+    Ok(ServerTarget { target: apply_flags(found.target, reach)?, ..found })
+}
+
 /// Returns the target of an entry of the configuration.
 pub(crate) fn entry_target(server: &ServerConfig) -> CliResult<ServerTarget> {
     let client = match &server.transport {
         ServerTransport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
         _ => None,
     };
+    let scopes = match &server.transport {
+        ServerTransport::Http(http) => http.scopes.clone(),
+        _ => Vec::new(),
+    };
     let roots = server.roots.clone().unwrap_or_default();
-    Ok(ServerTarget { target: entry(server)?, era: server.era.map(EraChoice::era), roots, client })
+    Ok(ServerTarget { target: entry(server)?, era: server.era.map(EraChoice::era), roots, client, scopes })
 }
 
 /// Returns the target of a URL.
 pub(crate) fn url_target(url: &str) -> CliResult<ServerTarget> {
     match Target::parse(url) {
         Target::Invalid { why, .. } => Err(CliError::usage(format!("`{url}` is not valid: {why}"))),
-        target => Ok(ServerTarget { target, era: None, roots: Vec::new(), client: None }),
+        target => Ok(ServerTarget { target, era: None, roots: Vec::new(), client: None, scopes: Vec::new() }),
     }
 }
 

@@ -1,10 +1,15 @@
-// How servers and applications are added: what the host knows of them, and the commands that add them.
+// How servers and applications are added.
 
-import { get } from "./api.js";
-import { h } from "./dom.js";
+import { get, query } from "./api.js";
+import { added, addition, begin, cancel, leave } from "./addition.js";
+import { h, visible } from "./dom.js";
 import { many } from "./format.js";
 import { application, command } from "./connections.js";
 import { head, inside } from "./parts.js";
+import { lookUp, otherWays, registrySearch } from "./registry.js";
+
+/** The server in the address. */
+const wanted = () => new URLSearchParams(location.search).get("server");
 
 export const add = {
   name: "Add a server",
@@ -13,22 +18,44 @@ export const add = {
   parent: "/",
   topics: ["servers"],
   match: (at) => (at === "/add" ? {} : null),
-  load: (_, signal) => get("servers", signal),
-  view: ({ servers }) => [
-    h("p", { class: "crumb", key: "crumb" }, inside("/", null, "Home")),
-    head("Add a server", servers.length > 0 && inside("/servers", { class: "soft small" }, many(servers.length, "server"))),
-    h("section", { class: "card", key: "registry" }, h("h2", null, "From the registry"),
-      h("p", null, "Downloads it, starts it in quarantine, shows what it offers and what it may touch, and asks before anything is written."),
-      command("hospes add NAME")),
-    h("section", { class: "card", key: "own" }, h("h2", null, "One that you know"),
-      h("p", null, "A program or an address in the configuration file. Look at what it offers first, without adding it:"),
-      command("hospes list https://server.example/mcp"), command("hospes list -- program argument")),
-    h("section", { class: "card", key: "import", id: "import" }, h("h2", null, "What other applications know"),
-      h("p", null, "Finds the servers of your applications and shows what would be imported. Nothing is changed without a yes."),
-      command("hospes import"), h("p", null, inside("/welcome?step=1", {}, "Import on a page"))),
-    h("p", { class: "soft small", key: "after" }, "The pages here show a new server as soon as the host knows it. ", inside("/servers", {}, "Servers")),
-  ],
-  keys: (_, __, app) => [{ keys: ["Escape"], show: "Esc", does: "back to Home", run: () => app.go("/") }],
+  title: () => (wanted() ? `Add ${visible(wanted())}` : "Add a server"),
+  async load(_, signal) {
+    const [{ servers }, { canAdd }] = await Promise.all([get("servers", signal), get("setup", signal)]);
+    return { servers, canAdd };
+  },
+  /** Another address, or another page: an addition does not go on unseen. */
+  leave: () => cancel(),
+  view({ servers, canAdd }, _, app) {
+    const server = wanted();
+    if (added() !== undefined && added() !== server) cancel();
+    if (canAdd && !server) lookUp(app);
+    const choose = (name) => {
+      app.go(`/add${query({ server: name })}`);
+      begin(name, app);
+    };
+    if (canAdd && server) {
+      return [
+        h("p", { class: "crumb", key: "crumb" }, inside("/", null, "Home"), " / ", h("a", { href: "/add", "data-back": true, onclick: (event) => { event.preventDefault(); leave(app); } }, "Add a server")),
+        head(server.split("/").at(-1)),
+        h("p", { class: "target addition-name", key: "name" }, server),
+        added() === server ? addition(servers, app)
+          // A link from elsewhere must not make the host download anything.
+          : h("section", { class: "card", key: "ask" }, h("p", null, "Hospes asks the registry about this server, and shows who published it and what would be run. Nothing is started before you say so."),
+            h("div", { class: "buttons" }, h("button", { type: "button", class: "yes", "data-begin": true, onclick: () => begin(server, app) }, "Look at this server"), inside("/add", { class: "button-link" }, "Search instead"))),
+      ];
+    }
+    return [
+      h("p", { class: "crumb", key: "crumb" }, inside("/", null, "Home")),
+      head("Add a server", servers.length > 0 && inside("/servers", { class: "soft small" }, many(servers.length, "server"))),
+      canAdd ? registrySearch(choose, app)
+        : h("section", { class: "card", key: "registry" }, h("h2", null, "From the registry"),
+          h("p", null, "Installs it, starts it in quarantine, shows what it offers, and asks before anything is written."), command("hospes add NAME")),
+      otherWays(),
+    ];
+  },
+  keys: (_, __, app) => [wanted() && added()
+    ? { keys: ["Escape"], show: "Esc", does: "cancel, and back to the search", run: () => leave(app) }
+    : { keys: ["Escape"], show: "Esc", does: "back to Home", run: () => app.go("/") }],
 };
 
 export const connect = {

@@ -18,14 +18,14 @@ export class Refused extends Error {
   }
 }
 
-/** Asks the host; what it answers, or throws `Refused`. */
-export async function request(method, path, body, signal) {
+/** Asks the host; what it answers, or throws `Refused`. With `keepalive` it is also sent if the page goes away. */
+export async function request(method, path, body, signal, keepalive = false) {
   const headers = { "x-hospes-key": localStorage.getItem(KEY) ?? "" };
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
     response = await fetch(`/api/${path}`, {
-      method, headers, signal, body: body === undefined ? undefined : stringify(body), redirect: "error",
+      method, headers, signal, keepalive, body: body === undefined ? undefined : stringify(body), redirect: "error",
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -74,6 +74,9 @@ export function query(wanted) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
+/** Milliseconds after which the focus is reported again; the host forgets a window that is silent for three of them. */
+const FOCUS_AGAIN = 20_000;
+
 const TOPICS = ["hello", "servers", "activity", "sessions", "approvals", "definitions", "grants", "models", "calls"];
 
 /** Tells the host whether this window has the focus, so that nobody is notified of what they see. */
@@ -85,11 +88,12 @@ export function reportFocus() {
     if (focused === told && !again) return;
     told = focused;
     // Without the host there is nobody to notify; with the next stream it is told again.
-    post("focus", { window: name, focused }).catch(() => {});
+    request("POST", "focus", { window: name, focused }, undefined, true).catch(() => {});
   };
   for (const event of ["focus", "blur", "pageshow"]) addEventListener(event, () => tell(false));
   addEventListener("pagehide", () => tell(false, true));
   document.addEventListener("visibilitychange", () => tell(false));
+  setInterval(() => told && tell(true), FOCUS_AGAIN);
   return () => tell(true);
 }
 

@@ -57,6 +57,7 @@ function go(path, isBack = false) {
   if (!isBack && path !== location.pathname + location.search) history.pushState(null, "", path);
   const next = every.find((one) => one.match(location.pathname)) ?? pages[0];
   const isOther = next !== page || JSON.stringify(next.match(location.pathname)) !== JSON.stringify(found);
+  if (isOther) page?.leave?.();
   page = next;
   found = next.match(location.pathname) ?? {};
   if (isOther) {

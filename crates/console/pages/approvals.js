@@ -93,7 +93,7 @@ function take(all) {
 }
 
 /** The call that a card belongs to: its result and what its server asks for are further steps of it. */
-const callOf = ({ server, application, card }) => JSON.stringify([server, application ?? null, card.cause ?? card.name ?? null]);
+const callOf = ({ server, profile, application, card }) => JSON.stringify([server, profile ?? null, application ?? null, card.cause ?? card.name ?? null]);
 
 /** The card that is shown: the one of the address, the next step of the call that was decided last, the one that was shown already, its neighbour, else the oldest. */
 function chosen(data, { id }) {

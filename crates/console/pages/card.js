@@ -8,13 +8,16 @@ import { isEqual, objectDiff } from "./diff.js";
 import { dataFlow, findings } from "./first_look.js";
 import { fields } from "./schema.js";
 import { plan } from "./plan.js";
+import { serverLabel } from "./sentence.js";
 import { effects } from "./servers.js";
 import { edit, shown, shownJson, view } from "./values.js";
 
 const WHAT = { tool: "to call the tool", prompt: "to fetch the prompt", resource: "to read" };
 
 /** What a card is about: who wants what, in a few words. */
-export function title({ server, card }) {
+export function title(matter) {
+  const { card } = matter;
+  const server = serverLabel(matter);
   switch (card.kind) {
     case "call": return [card.name, server];
     case "result": return [`Result of ${card.name}`, server];
@@ -80,10 +83,11 @@ export function body(matter, draft, change) {
   return make ? make(matter.card, matter, draft, change) : h("pre", { class: "code whole" }, stringify(matter.card, 2));
 }
 
-function facts({ principal, application, server }, ...more) {
+function facts(matter, ...more) {
+  const { principal, application } = matter;
   return h("dl", { class: "facts" },
     fact("Asked by", application ?? "an unnamed application", h("span", { class: "soft" }, application ? " (name not verified)" : "")),
-    principal && fact("Signed in", principal), fact("Server", server), more);
+    principal && fact("Signed in", principal), fact("Server", serverLabel(matter)), more);
 }
 
 function call(card, matter, draft, change) {
@@ -115,7 +119,7 @@ function values(name, schema, base, draft, change, last, marks, matter) {
   return h("section", { class: "values", key: "values", "data-see": isLoading(matter, draft) ? null : draft.region },
     h("div", { class: "bar" },
       h("div", { class: "tabs", role: "group", "aria-label": name }, tabs.map(([one, words]) => h("button", {
-        type: "button", key: one, "aria-pressed": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
+        type: "button", key: one, "data-folds": one === "form" && tab === "diff", "aria-pressed": String(one === tab), class: one === tab ? "here" : "", onclick: () => change({ tab: one }),
       }, words))),
       isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
       draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? clone(base) }) }) },
@@ -139,9 +143,10 @@ function rawEditor(now, draft, change) {
 }
 
 function content(block) {
-  if (block?.type === "text") return h("p", { class: "words said" }, block.text);
+  if (block?.type === "text") return [h("p", { class: "words said" }, block.text), beside(block, ["type", "text"])];
   if (block?.type === "image" || block?.type === "audio") {
-    return h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "Audio"}, ${block.mimeType ?? "of unknown type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`);
+    const { data: _data, ...others } = block;
+    return [h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "Audio"}, ${block.mimeType ?? "of unknown type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`), beside(others, ["type", "mimeType"])];
   }
   return h("pre", { class: "code whole" }, stringify(block, 2));
 }
@@ -164,10 +169,10 @@ function editBar(name, draft, change, base) {
     h("button", { type: "button", class: "quiet", "aria-pressed": String(draft.tab === "raw"), onclick: () => change({ tab: draft.tab === "raw" ? "form" : "raw" }) }, "JSON"));
 }
 
-/** What a result has beside its blocks: it goes along, so it is shown. */
-function beside(now) {
-  const { content: _content, ...others } = now;
-  return Object.keys(others).length > 0 && h("pre", { class: "code", key: "beside" }, stringify(others, 2));
+/** What is sent along beside these members, which are shown by themselves. */
+function beside(now, names, key) {
+  const others = Object.fromEntries(Object.entries(now).filter(([name]) => !names.includes(name)));
+  return Object.keys(others).length > 0 && h("pre", { class: "code whole", key }, stringify(others, 2));
 }
 
 function result(card, matter, draft, change) {
@@ -181,7 +186,7 @@ function result(card, matter, draft, change) {
     facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
     h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("To be sent to the application", draft, change, card.result),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
-        : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now)]
+        : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now, ["content"], "beside")]
           : h("pre", { class: "code whole" }, stringify(now, 2))),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "Arguments sent"), view(null, card.arguments ?? {})),
   ];
@@ -207,9 +212,11 @@ function samplingRequest(card, matter, draft, change) {
         (system || draft.isEditing) && h("div", { class: "message", key: "system" }, h("p", { class: "soft small" }, "system prompt"),
           draft.isEditing ? h("textarea", { class: "wide-field", rows: 3, "aria-label": "System prompt", value: escapeHidden(system ?? ""), oninput: (event) => put({ systemPrompt: unescapeHidden(event.target.value) }) }) : h("p", { class: "words said" }, system)),
         (now.messages ?? []).map((message, at) => h("div", { class: "message", key: at }, h("p", { class: "soft small" }, message.role),
-          textBlocks(message.content, draft, (index, block) => put({ messages: now.messages.map((one, other) => (other === at ? { ...one, content: replaced(one.content, index, block) } : one)) })))),
+          textBlocks(message.content, draft, (index, block) => put({ messages: now.messages.map((one, other) => (other === at ? { ...one, content: replaced(one.content, index, block) } : one)) })), beside(message, ["role", "content"]))),
         card.context && h("div", { class: "message", key: "context" }, h("p", { class: "soft small" }, "added context"), h("p", { class: "words said" }, card.context)),
         now.tools?.length > 0 && h("p", { class: "soft", key: "tools" }, `Tools that the model may call: ${now.tools.map((one) => one.name).join(", ")}`),
+        // The preferences have chosen the model, and are not sent to it.
+        beside(now, ["messages", "systemPrompt", "maxTokens", "model", "modelPreferences"], "beside"),
       ]),
   ];
 }
@@ -222,7 +229,7 @@ function samplingResult(card, matter, draft, change) {
       card.usage && fact("Size", `${many(card.usage[0], "token")} sent, ${count(card.usage[1])} back`), card.cost !== undefined && fact("Cost", `${card.cost}, in the currency of your prices`)),
     h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("To be sent to the server", draft, change, card.result),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
-        : textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } }))),
+        : [textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } })), beside(now, ["role", "content", "model"], "beside")]),
     h("details", { key: "sent" }, h("summary", { class: "soft" }, "Request sent"), (card.request.messages ?? []).map((message) => [h("p", { class: "soft small" }, message.role), blocks(message.content)])),
   ];
 }
@@ -241,7 +248,7 @@ function url(card, matter, draft) {
   return [
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Host", card.host ? h("strong", { class: "mono" }, card.host) : "none")),
     h("section", { class: "values", key: "values", "data-see": draft.region }, h("p", { class: "words said" }, card.message),
-      h("p", { class: "code" }, at < 0 ? card.url : [card.url.slice(0, at), h("strong", null, card.host), card.url.slice(at + card.host.length)]),
+      h("p", { class: "code whole" }, at < 0 ? card.url : [card.url.slice(0, at), h("strong", null, card.host), card.url.slice(at + card.host.length)]),
       h("p", { class: "soft small" }, "This URL was not fetched. If you allow it, the application reports that you opened it; open it only if you know this host."),
       /^https?:\/\//.test(card.url) && h("p", null, h("a", { href: card.url, target: "_blank", rel: "noopener noreferrer" }, "Open it in a new tab"))),
   ];

@@ -14,16 +14,17 @@ async function act(one, action, app) {
   const put = (more) => { known.set(one.id, { ...of(one.id), ...more }); app.render(); };
   put({ isBusy: true, problem: undefined });
   try {
-    const answer = await post(`setup/connections/${path(one.id)}/${action}`);
+    const answer = await post(`setup/connections/${path(one.id)}/${action}`, action === "connect" ? { digest: of(one.id).digest } : {});
     if (action === "preview") {
-      put({ isBusy: false, diff: answer.diff ?? "", takesEffect: answer.takesEffect });
+      put({ isBusy: false, diff: answer.diff ?? "", digest: answer.digest, takesEffect: answer.takesEffect });
       return;
     }
     put({ isBusy: false, diff: undefined, takesEffect: answer.takesEffect ?? of(one.id).takesEffect, isChanged: action === "connect" });
     announce(action === "connect" ? `${one.name} is connected.` : `${one.name} is disconnected; its file is as it was before.`);
     app.refresh();
   } catch (error) {
-    put({ isBusy: false, problem: error.message });
+    // The file may have changed since its change was shown, so that is shown anew.
+    put({ isBusy: false, problem: error.message, diff: undefined });
   }
 }
 

@@ -35,17 +35,21 @@ const rest = (schema, value, names, marks) => {
 /** The content of a call, or nothing where its arguments say it best. `marks` are the values to be marked. */
 export function contentView(matter, value, schema, draft, change, marks = []) {
   const make = { write, message, command }[matter.content?.kind];
-  return make ? make(matter.content, value, { schema, draft, change, marks, texts: marks.map((one) => one.value) }) : null;
+  return make ? make(matter.content, value, { schema, draft, change, marks, texts: marks.map((one) => one.value), asked: matter.card.arguments }) : null;
 }
 
-function write(content, value, { schema, draft, change, marks, texts }) {
-  const [text, file] = [value[content.text], draft.file];
+function write(content, value, { schema, draft, change, marks, texts, asked }) {
+  const text = value[content.text];
+  // The file that was read is the one of the call as it came.
+  const file = value[content.path] === asked?.[content.path] ? draft.file : { state: "unreadable", reason: "its path was edited" };
   if (typeof text !== "string") return null;
   const size = `${many(linesOf(text).length, "line")}, ${bytes(new TextEncoder().encode(text).length)}`;
   const facts = (...said) => h("p", { class: "small content-facts", key: "facts" }, h("span", { class: "mono" }, content.text), h("span", { class: "soft" }, ": ", said));
   const others = rest(schema, value, [content.path, content.text], marks);
   // The heading names the file as well, unless its path was changed here.
-  const of = draft.value !== undefined && h("p", { class: "target", key: "path" }, highlighted(String(value[content.path]), texts));
+  const of = [
+    draft.value !== undefined && h("p", { class: "target", key: "path" }, highlighted(String(value[content.path]), texts)),
+    file?.path !== undefined && file.path !== value[content.path] && h("p", { class: "small", key: "real" }, h("span", { class: "soft" }, "On disk: "), h("span", { class: "mono", "data-real-path": true }, file.path))];
   if (file?.state === "text") {
     if (file.text === text) return [of, facts("the file already says exactly this."), others];
     const { node, added, removed } = fileDiff(file.text, text);
@@ -63,7 +67,7 @@ function body(text, draft, change, texts) {
   const isWhole = mustShow || draft.isWhole;
   return [
     h("pre", { class: "code whole", key: "text" }, text === "" ? h("span", { class: "soft" }, "empty text") : highlighted(isWhole ? text : lines.slice(0, FIRST).join("\n"), texts)),
-    !mustShow && h("button", { type: "button", class: "quiet", key: "whole", "data-whole": true, "aria-expanded": String(Boolean(isWhole)), onclick: () => change({ isWhole: !draft.isWhole }) },
+    !mustShow && h("button", { type: "button", class: "quiet", key: "whole", "data-whole": true, "data-folds": !isWhole, "aria-expanded": String(Boolean(isWhole)), onclick: () => change({ isWhole: !draft.isWhole }) },
       isWhole ? "Show only the first lines" : `Show all ${many(lines.length, "line")}`)];
 }
 

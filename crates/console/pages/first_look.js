@@ -3,6 +3,7 @@
 
 import { h } from "./dom.js";
 import { time } from "./format.js";
+import { serverLabel } from "./sentence.js";
 
 /** How many values are shown with their source before the rest of the card. */
 const MAX_SOURCES = 2;
@@ -45,7 +46,8 @@ export function callHeading({ card }) {
 }
 
 /** What is unusual, with the sources of the values that are, and why it is asked. `signs` are what earlier calls show. */
-export function firstLook({ card, server, application }, signs = []) {
+export function firstLook(matter, signs = []) {
+  const { card, application } = matter;
   const values = card.guard?.values ?? [];
   const withSource = values.filter((one) => one.source);
   const shown = withSource.slice(0, MAX_SOURCES);
@@ -56,7 +58,7 @@ export function firstLook({ card, server, application }, signs = []) {
     signs.length > 0 && h("ul", { class: "signs", key: "signs", "data-signs": true }, signs.map((sign) => h("li", { key: sign }, sign))),
     shown.map((one) => source(one)),
     h("p", { class: "because", key: "because" }, h("span", { class: "soft" }, "Asked because: "), card.because),
-    h("p", { class: "soft small by", key: "by" }, h("code", null, card.name), ` of ${server}, asked by ${application ?? "an unnamed application"}`, application && " (name not verified)",
+    h("p", { class: "soft small by", key: "by" }, h("code", null, card.name), ` of ${serverLabel(matter)}, asked by ${application ?? "an unnamed application"}`, application && " (name not verified)",
       more > 0 && `. ${more} more ${more === 1 ? "value" : "values"} below.`));
 }
 

@@ -31,11 +31,15 @@ async function run(app) {
   problem = undefined;
   app.render();
   try {
-    imported = await post("setup/import", { servers: [...chosen] });
+    // What was shown is what is imported.
+    const servers = found.servers.filter((one) => chosen.has(nameOf(one))).map((one) => ({ name: nameOf(one), digest: one.digest }));
+    imported = await post("setup/import", { servers });
     announce(`${many(chosen.size, "server")} imported.`);
     found = undefined;
   } catch (error) {
     problem = error.message;
+    // A server may have changed since it was shown.
+    await look(app);
   }
   isBusy = false;
   app.render();

@@ -74,6 +74,9 @@ export function firstSeen(pinned) {
   return { found, words: `New: accepted as it was first seen ${ago(fromMicros(pinned.decidedAt))}, with ${many(tools, "tool")} and ${found > 0 ? many(found, "warning") : "no warnings"}.` };
 }
 
+/** What is pinned of a server. One that runs for a profile alone is pinned under the name that it has in the configuration. */
+export const pinnedOf = (all, { name }) => all.get(name) ?? all.get(name.replace(/ \(profile [a-z0-9_-]+\)$/, ""));
+
 /** What waits for a person about a server, in few words; nothing where nothing does. */
 export function waits(pinned) {
   if (!pinned || pinned.isBuiltin) return null;

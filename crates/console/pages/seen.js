@@ -1,4 +1,5 @@
-// Which parts of the page have been in view. A region counts as seen once its first and its last line were both in view.
+// Which parts of the page have been in view. A region counts as seen once its first and its last line were both in view,
+// the last one while no part of the region was hidden: folded, or scrolled out of a box of its own.
 
 const starts = new Set();
 const ends = new Set();
@@ -27,6 +28,12 @@ function floor() {
   return Math.min(innerHeight, ...bars);
 }
 
+/** What still hides a part of a region, if anything does: a control that unfolds it, or a box that is not at its end. */
+function hiding(node) {
+  const isCut = (one) => one.scrollTop + one.clientHeight < one.scrollHeight - 8 && getComputedStyle(one).overflowY !== "visible";
+  return [...node.querySelectorAll("[data-folds], .code, pre, textarea")].find((one) => one.dataset.folds !== undefined || isCut(one));
+}
+
 function measure() {
   isPlanned = false;
   if (document.visibilityState !== "visible" || document.querySelector("dialog[open]")) return;
@@ -39,7 +46,7 @@ function measure() {
     const box = node.getBoundingClientRect();
     // Half a line of tolerance: a fraction of a pixel must not make a region unreachable.
     if (box.top >= -8 && box.top < bottom) starts.add(key);
-    if (box.bottom > 0 && box.bottom <= bottom + 8) ends.add(key);
+    if (box.bottom > 0 && box.bottom <= bottom + 8 && !hiding(node)) ends.add(key);
     isNew ||= isSeen(key) || isBegun(key) !== wasBegun;
   }
   if (isNew) for (const listener of listeners) listener();
@@ -59,6 +66,14 @@ export function showNext(keys) {
   if (!node) return;
   const box = node.getBoundingClientRect();
   const bottom = floor();
+  // All of it is in view but for what it hides.
+  const hides = starts.has(next) && box.bottom <= bottom + 8 && hiding(node);
+  if (hides) {
+    if (hides.dataset.folds !== undefined) hides.click();
+    else hides.scrollBy({ top: Math.max(16, hides.clientHeight * 0.8) });
+    lookSoon();
+    return;
+  }
   // A region that begins in view or above goes on by a page; any other is brought to the top.
   if (starts.has(next) && box.top < bottom / 2 && box.bottom > bottom) scrollBy({ top: Math.min(box.bottom - bottom + 16, bottom * 0.8) });
   else scrollBy({ top: box.top - 16 });

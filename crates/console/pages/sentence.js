@@ -12,6 +12,9 @@ export function sentenceHeading({ sentence: said }) {
     said.amount && h("span", { class: "amount" }, `: ${said.amount}`)];
 }
 
+/** The server of an approval as a person knows it, which tells its account: `git`, or `git (profile work)`. */
+export const serverLabel = ({ server, profile }) => (profile === undefined ? server : `${server} (profile ${profile})`);
+
 /** The last part of a path or URL, and any other text as it is. */
 function lastPart(target) {
   if (!/^[/~]|:\/\//.test(target)) return target;

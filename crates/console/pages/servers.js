@@ -6,7 +6,7 @@ import { stringify } from "./json.js";
 import { head, inside, recordProblem } from "./parts.js";
 import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
-import { firstSeen, stand, trust, waits } from "./pins.js";
+import { firstSeen, pinnedOf, stand, trust, waits } from "./pins.js";
 import { fields } from "./schema.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
@@ -67,7 +67,7 @@ function all(status, app) {
     h("p", { class: "lead", key: "lead" },
       `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,
       ill === 0 ? "Every server is ready." : `${many(ill, "server")} not ready.`),
-    h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, status.pinned.get(server.name), app))),
+    h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, pinnedOf(status.pinned, server), app))),
     shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server has this name." : "No servers are configured."),
     (status.leftOut?.length ?? 0) > 0 && h("section", { key: "left" }, h("h2", null, "Not started"),
       h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, name), h("dd", null, why))))),
@@ -123,7 +123,7 @@ function trouble(server, pinned) {
 }
 
 function one({ status, offers, pinned: all }, app) {
-  const pinned = all.get(status.name);
+  const pinned = pinnedOf(all, status);
   const tabs = [
     ["tools", "Tools", offers?.tools ?? [], tool], ["prompts", "Prompts", offers?.prompts ?? [], prompt],
     ["resources", "Resources", [...(offers?.resources ?? []), ...(offers?.templates ?? [])], resource],

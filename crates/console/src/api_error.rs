@@ -11,6 +11,8 @@ use hospes_store::StoreError;
 use http::StatusCode;
 use serde::Serialize;
 
+use crate::additions::BeginAdditionError;
+
 /// Result of an API request with a JSON response.
 pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
@@ -49,6 +51,10 @@ pub(crate) enum ApiError {
     RuleFile(String),
     #[error("{0}")]
     Setup(String),
+    #[error(transparent)]
+    Addition(#[from] BeginAdditionError),
+    #[error("this is not asked now; the addition has gone on, or has ended")]
+    NotAsked,
     #[error("{0}")]
     PerUser(String),
     #[error("the request timed out")]
@@ -86,6 +92,11 @@ impl ApiError {
             Self::Profile(_) => (StatusCode::BAD_REQUEST, "profile"),
             Self::RuleFile(_) => (StatusCode::CONFLICT, "rule-file"),
             Self::Setup(_) => (StatusCode::CONFLICT, "setup"),
+            Self::Addition(BeginAdditionError::OtherRunning) => (StatusCode::CONFLICT, "adding"),
+            Self::Addition(BeginAdditionError::TooMany) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "too-many-additions")
+            }
+            Self::NotAsked => (StatusCode::CONFLICT, "not-asked"),
             Self::PerUser(_) => (StatusCode::CONFLICT, "per-user"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Self::Undecided(why) => match why {

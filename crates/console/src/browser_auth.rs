@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use hospes_host::approvals::DecisionAuthor;
 use hospes_host::callers::{CallerLookupError, LocalCaller as Known};
 use hospes_host::deciders::Decider;
 use hospes_proto::http::AllowedHosts;
@@ -120,8 +121,22 @@ impl FromRequestParts<Console> for AuthorizedDecider {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, ApiError> {
+        let AuthorizedAuthor(author) = AuthorizedAuthor::from_request_parts(parts, console).await?;
+        Ok(Self(author.into_description()))
+    }
+}
+
+/// Author of a decision about an approval. Extracting it rejects requests of callers that may not decide.
+pub(crate) struct AuthorizedAuthor(pub(crate) DecisionAuthor);
+
+impl FromRequestParts<Console> for AuthorizedAuthor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<ConsoleCaller>().ok_or(ApiError::NoSession)?;
-        let ConsoleCaller::Program(decider) = caller else { return Ok(Self(caller.describe())) };
+        let ConsoleCaller::Program(decider) = caller else {
+            return Ok(Self(DecisionAuthor::person(caller.describe())));
+        };
         let deciders = console.deciders();
         // An invalid token is refused even if the caller could decide without one.
         let token = match (bearer_token(&parts.headers)?, &deciders.tokens) {
@@ -131,7 +146,7 @@ impl FromRequestParts<Console> for AuthorizedDecider {
         };
         let allowed = decider.check(deciders.from, token.as_deref());
         allowed.inspect_err(|why| tracing::warn!(who = decider.describe(None), %why, "decision refused"))?;
-        Ok(Self(decider.describe(token.as_deref())))
+        Ok(Self(decider.author(token.as_deref())))
     }
 }
 

@@ -10,6 +10,7 @@ use hospes_host::{ApprovalQueue, Host, HostServers, PinManager, PolicyEnforcer, 
 use hospes_store::AuditLog;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
+use crate::additions::RunningAdditions;
 use crate::environment::ConsoleEnvironment;
 use crate::events::ConsoleEvents;
 use crate::rule_undo::RuleUndo;
@@ -62,6 +63,7 @@ struct ConsoleInner {
     environment: ConsoleEnvironment,
     person_calls: Arc<Semaphore>,
     rule_undo: Mutex<Option<RuleUndo>>,
+    additions: RunningAdditions,
     /// Address of the listener, once it is listening.
     address: OnceLock<SocketAddr>,
 }
@@ -100,6 +102,7 @@ impl Console {
             environment,
             person_calls: Arc::new(Semaphore::new(MAX_PERSON_CALLS)),
             rule_undo: Mutex::default(),
+            additions: RunningAdditions::default(),
             address: OnceLock::new(),
         }))
     }
@@ -159,6 +162,11 @@ impl Console {
     /// Returns the rule that was saved last, to undo it.
     pub(crate) fn rule_undo(&self) -> &Mutex<Option<RuleUndo>> {
         &self.0.rule_undo
+    }
+
+    /// Returns the servers that are being added.
+    pub(crate) fn additions(&self) -> &RunningAdditions {
+        &self.0.additions
     }
 
     /// Reserves a place for one tool call of a person. Returns `None` if all of them are in use.

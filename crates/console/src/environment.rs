@@ -8,6 +8,7 @@ use hospes_host::config::MAX_FILE;
 use hospes_policy::PolicyEnvironment;
 use serde::Serialize;
 
+use crate::additions::ServerAdder;
 use crate::edited_file::{EditedFile, FileReplacer};
 use crate::setup::{OnboardingFile, SetupCommands};
 
@@ -72,6 +73,7 @@ pub struct ConsoleEnvironment {
     pub(crate) applications: Option<ApplicationFinder>,
     pub(crate) private_folders: Vec<PathBuf>,
     pub(crate) setup: Option<Arc<dyn SetupCommands>>,
+    pub(crate) adder: Option<Arc<dyn ServerAdder>>,
     pub(crate) onboarding: Option<OnboardingFile>,
 }
 
@@ -108,6 +110,13 @@ impl ConsoleEnvironment {
     #[must_use]
     pub fn setup(mut self, commands: Arc<dyn SetupCommands>) -> Self {
         self.setup = Some(commands);
+        self
+    }
+
+    /// Sets what adds servers of a registry. Without it, pages show the command to type.
+    #[must_use]
+    pub fn adder(mut self, adder: Arc<dyn ServerAdder>) -> Self {
+        self.adder = Some(adder);
         self
     }
 

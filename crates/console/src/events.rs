@@ -1,14 +1,20 @@
 //! Notifications that something has changed, without the change itself.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Maximum number of windows whose focus is remembered.
 const MAX_WINDOWS: usize = 64;
+
+/// Time for which a report of the focus counts. Pages repeat it every 20 seconds, so that a window that ended without a
+/// word is forgotten.
+const FOCUS_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Subject of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +61,8 @@ pub(crate) struct PageFocus {
 
 #[derive(Debug, Default)]
 struct FocusedPages {
-    windows: HashSet<String>,
+    /// Windows with the focus, and the time of their last report.
+    windows: HashMap<String, Instant>,
     /// Number of open streams of browsers.
     streams: usize,
 }
@@ -72,10 +79,19 @@ impl PageFocus {
         let mut pages = self.pages.lock();
         if !is_focused {
             pages.windows.remove(&window);
-        } else if pages.streams > 0 && pages.windows.len() < MAX_WINDOWS {
+        } else if pages.streams > 0
+            && (pages.windows.len() < MAX_WINDOWS || pages.windows.contains_key(&window))
+        {
             // Without a stream nobody would notice that the window is gone.
-            pages.windows.insert(window);
+            pages.windows.insert(window, Instant::now());
         }
+        self.publish(&pages);
+    }
+
+    /// Forgets the windows that have not reported for [`FOCUS_LIFETIME`]. Each stream calls it once a second.
+    pub(crate) fn forget_silent(&self) {
+        let mut pages = self.pages.lock();
+        pages.windows.retain(|_, reported_at| reported_at.elapsed() < FOCUS_LIFETIME);
         self.publish(&pages);
     }
 
@@ -151,6 +167,27 @@ impl Drop for StreamPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_window_that_ends_without_a_word_is_forgotten() {
+        let events = ConsoleEvents::default();
+        let seen = events.is_focused();
+        let _stream_of_both = events.focus().open_stream();
+        let wait = async |seconds| {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            events.focus().forget_silent();
+            *seen.borrow()
+        };
+        events.focus().set("crashed".to_owned(), true);
+        events.focus().set("alive".to_owned(), true);
+        for _ in 0..5 {
+            assert!(wait(20).await, "the window that reports has it");
+            events.focus().set("alive".to_owned(), true);
+        }
+        assert_eq!(events.focus().pages.lock().windows.len(), 1);
+        assert!(wait(59).await);
+        assert!(!wait(1).await, "nobody looks");
+    }
 
     #[test]
     fn the_focus_of_pages_ends_with_their_windows_and_with_their_stream() {

@@ -19,10 +19,10 @@ const MAX_FILE: u64 = 256 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum FileOnDisk {
-    /// A text file.
-    Text { text: String },
+    /// A text file, with its real path.
+    Text { path: String, text: String },
     /// There is no such file in the folders of the server.
-    Absent,
+    Absent { path: String },
     /// A file that is not shown.
     Unreadable { reason: String },
 }
@@ -51,36 +51,47 @@ impl FileReader {
         if self.folders.reachable.is_empty() {
             return FileOnDisk::unreadable("the folders of this server are not known");
         }
-        let path = Path::new(path);
-        if path.components().any(|part| part == Component::ParentDir) {
+        if path.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
+            return FileOnDisk::unreadable("its path is a URI");
+        }
+        let given = Path::new(path);
+        if given.components().any(|part| part == Component::ParentDir) {
             return FileOnDisk::unreadable("its path has a part `..`");
         }
-        let mut is_below = false;
+        let path = match (given.is_absolute(), &self.folders.base) {
+            (true, _) => given.to_owned(),
+            (false, Some(base)) => base.join(given),
+            (false, None) => {
+                return FileOnDisk::unreadable(
+                    "its path is relative, and where the server looks for it is not known",
+                );
+            }
+        };
+        let mut absent = None;
         for folder in &self.folders.reachable {
             // A path that leads nowhere is the common case: the file is new.
             let Ok(folder) = fs::canonicalize(folder) else { continue };
-            let Some(below) = self.below(&folder, path) else { continue };
-            is_below = true;
-            if self.is_private(&folder.join(&below)) {
+            let Some(below) = self.below(&folder, &path) else { continue };
+            let whole = folder.join(&below);
+            if self.is_private(&whole) {
                 return FileOnDisk::unreadable("it is in a folder that is never shown");
             }
-            match platform::open_below(&folder, &below).and_then(|file| self.read_opened(file)) {
+            match platform::open_below(&folder, &below).and_then(|file| self.read_opened(file, &whole)) {
                 Ok(found) => return found,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    absent.get_or_insert_with(|| whole.display().to_string());
+                }
                 Err(error) => return FileOnDisk::unreadable(describe(&error)),
             }
         }
-        match is_below {
-            true => FileOnDisk::Absent,
-            false => FileOnDisk::unreadable("it is outside the known folders of this server"),
+        match absent {
+            Some(path) => FileOnDisk::Absent { path },
+            None => FileOnDisk::unreadable("it is outside the known folders of this server"),
         }
     }
 
-    /// Returns the path relative to a folder, or `None` if it is not below it.
+    /// Returns an absolute path relative to a folder, or `None` if it is not below it.
     fn below(&self, folder: &Path, path: &Path) -> Option<PathBuf> {
-        if !path.is_absolute() {
-            return Some(path.to_owned());
-        }
         let below = |folder: &Path| path.strip_prefix(folder).ok().map(Path::to_owned);
         // The folder may be named by a link, in the configuration and by the application.
         below(folder).or_else(|| {
@@ -100,7 +111,7 @@ impl FileReader {
         self.folders.except.iter().chain(&self.private).any(is_under)
     }
 
-    fn read_opened(&self, file: File) -> io::Result<FileOnDisk> {
+    fn read_opened(&self, file: File, path: &Path) -> io::Result<FileOnDisk> {
         let about = file.metadata()?;
         if !about.is_file() {
             return Ok(FileOnDisk::unreadable("it is not a regular file"));
@@ -111,7 +122,10 @@ impl FileReader {
             return Ok(FileOnDisk::unreadable(format!("it is larger than {} KiB", MAX_FILE >> 10)));
         }
         Ok(match String::from_utf8(bytes) {
-            Ok(text) if !text.contains('\0') => FileOnDisk::Text { text },
+            Ok(text) if !text.contains('\0') => {
+                let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+                FileOnDisk::Text { path: path.display().to_string(), text }
+            }
             _ => FileOnDisk::unreadable("it is not a text"),
         })
     }
@@ -170,13 +184,34 @@ mod tests {
     #[test]
     fn a_file_in_a_folder_of_the_server_is_read_by_any_of_its_names() {
         let disk = disk();
-        let text = FileOnDisk::Text { text: "the text of open/notes.md".into() };
+        let real = |name: &str| disk.folder.path().canonicalize().unwrap().join(name).display().to_string();
+        let text = FileOnDisk::Text { path: real("open/notes.md"), text: "the text of open/notes.md".into() };
         assert_eq!(disk.read("open/notes.md"), text);
-        assert_eq!(disk.reader.read("notes.md"), text);
         symlink("notes.md", disk.folder.path().join("open/link.md")).unwrap();
         assert_eq!(disk.read("open/link.md"), text, "a link within the folder");
-        assert_eq!(disk.read("open/new.md"), FileOnDisk::Absent);
-        assert_eq!(disk.reader.read("new/folder/x.md"), FileOnDisk::Absent);
+        assert_eq!(disk.read("open/new.md"), FileOnDisk::Absent { path: real("open/new.md") });
+        let uri = format!("file://{}", real("open/notes.md"));
+        assert!(matches!(disk.reader.read(&uri), FileOnDisk::Unreadable { .. }));
+    }
+
+    /// A file of the same name in another folder is not the one that is written.
+    #[test]
+    fn a_relative_path_is_followed_only_where_the_server_follows_it() {
+        let Disk { folder, mut reader } = disk();
+        let folder = folder.path().canonicalize().unwrap();
+        let at = |name: &str| folder.join(name);
+        reader.folders.reachable = vec![at("open"), at("closed")];
+        fs::write(at("closed/notes.md"), "the file that is written").unwrap();
+        for path in ["notes.md", "./notes.md", "new/folder/x.md"] {
+            let FileOnDisk::Unreadable { reason } = reader.read(path) else { panic!("{path} was compared") };
+            assert!(reason.contains("relative"), "{reason}");
+        }
+        reader.folders.base = Some(at("closed"));
+        let path = at("closed/notes.md").display().to_string();
+        let text = "the file that is written".to_owned();
+        assert_eq!(reader.read("notes.md"), FileOnDisk::Text { path, text });
+        let path = at("closed/new/x.md").display().to_string();
+        assert_eq!(reader.read("new/x.md"), FileOnDisk::Absent { path });
     }
 
     #[test]

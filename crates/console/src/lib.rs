@@ -27,12 +27,14 @@
 //! | `edited_file` | the files that the console changes: the policy file and Hospes' own configuration file |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
 //! | `file_on_disk` | the file that a call would replace, as far as its server can reach it |
+//! | `additions` | servers of a registry that are being added: the interface of the program, one for each session |
 //! | `setup` | the onboarding: commands that the program carries out, and its progress |
 //! | `events` | notifications that something has changed |
 //! | `pages` | the pages, which are part of the program |
 //! | `client` | a program that asks a console over its socket |
 #![doc = include_str!("api.md")]
 
+mod additions;
 mod api;
 mod api_error;
 mod browser_auth;
@@ -52,10 +54,15 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
+pub use additions::{
+    AddedServer, AdditionAnswers, AdditionFailure, AdditionOffer, AdditionOutcome, AdditionPerson,
+    AdditionPlan, AdditionQuestion, AdditionQuestions, AdditionRow, AdditionScreen, OfferedItem, ServerAdder,
+    WantedServer,
+};
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};
 pub use edited_file::FileReplacer;
 pub use environment::{ApplicationFinder, ConfigFile, ConnectedApplication, ConsoleEnvironment, PolicyFile};
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
-pub use setup::{SetupCommand, SetupCommands, SetupOutcome};
+pub use setup::{SeenServer, SetupCommand, SetupCommands, SetupOutcome};

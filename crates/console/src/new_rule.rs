@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hospes_policy::Policy;
 use serde::{Deserialize, Serialize};
+use toml_edit::Document;
 
 /// A rule as the editor has it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -122,6 +124,28 @@ impl NewRule {
         text
     }
 
+    /// Returns true if `after` has the rules of `before` and, in this place, this rule. `alone` has only this rule.
+    pub(crate) fn is_inserted(
+        place: RulePlace,
+        before: Option<&Policy>,
+        alone: &Policy,
+        after: &Policy,
+    ) -> bool {
+        let told = |policy: &Policy| -> Vec<_> {
+            let rules = policy.rules().iter();
+            rules.map(|rule| (rule.name().map(str::to_owned), rule.decision(), rule.conditions())).collect()
+        };
+        let (mut expected, new) = (before.map(told).unwrap_or_default(), told(alone));
+        expected.splice(
+            match place {
+                RulePlace::First => 0..0,
+                RulePlace::Last => expected.len()..expected.len(),
+            },
+            new,
+        );
+        told(after) == expected
+    }
+
     /// Returns the text of the file with the rule. Everything else stays byte for byte. A new file begins with the preset
     /// that applies without it.
     pub(crate) fn insert(&self, before: &str, place: RulePlace, preset: Option<&str>) -> String {
@@ -146,46 +170,35 @@ impl NewRule {
 
 /// Returns the text of the file with this preset. Everything else stays byte for byte.
 pub(crate) fn set_preset(before: &str, preset: &str) -> String {
-    let mut at = 0;
-    for line in before.split_inclusive('\n') {
-        let trimmed = line.trim_start();
-        // Keys before the first table are those of the file itself.
-        if trimmed.starts_with('[') {
-            break;
-        }
-        if let Some(rest) = trimmed.strip_prefix("preset")
-            && let Some(value) = rest.trim_start().strip_prefix('=')
-        {
-            let value = value.trim_start();
-            let start = at + line.len() - value.len();
-            let length = match value.chars().next() {
-                Some(quote @ ('"' | '\'')) => value[1..].find(quote).map(|end| end + 2),
-                _ => None,
-            };
-            // What is no simple text is left to the person: the result is read again and differs.
-            let Some(length) = length else { return before.to_owned() };
-            return format!("{}{}{}", &before[..start], toml_text(preset), &before[start + length..]);
-        }
-        at += line.len();
+    // What cannot be read is left to the person: the result is read again.
+    let Ok(file) = Document::parse(before) else { return before.to_owned() };
+    if let Some(item) = file.get("preset") {
+        // So is what is no text.
+        let Some(at) = item.as_str().and(item.span()) else { return before.to_owned() };
+        return format!("{}{}{}", &before[..at.start], toml_text(preset), &before[at.end..]);
     }
     let newline = if before.contains("\r\n") { "\r\n" } else { "\n" };
     let gap = if before.trim().is_empty() { "" } else { newline };
     format!("preset = {}{newline}{gap}{before}", toml_text(preset))
 }
 
-/// Returns the position of the first rule, with the comment directly above it. A position within a text of several lines
-/// is noticed, because the file is read again with the rule before it is written.
+/// Returns the position of the first rule, with the comment directly above it. `None` if there is none, or if the file
+/// cannot be read.
 fn first_rule(text: &str) -> Option<usize> {
-    let (mut at, mut comment) = (0, None);
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim();
-        if trimmed.starts_with("[[rule]]") {
-            return Some(comment.unwrap_or(at));
+    let file = Document::parse(text).ok()?;
+    let rule = file.get("rule")?.as_array_of_tables()?.get(0)?;
+    let header = rule.span()?.start;
+    let mut at = text[..header].rfind('\n').map_or(0, |end| end + 1);
+    // Only comments are between the header and what comes before it, however that looks.
+    let above = rule.decor().prefix().and_then(|prefix| prefix.span()).map_or(header, |prefix| prefix.start);
+    while let Some(rest) = text[..at].strip_suffix('\n') {
+        let line = rest.rfind('\n').map_or(0, |end| end + 1);
+        if line < above || !rest[line..].trim_start().starts_with('#') {
+            break;
         }
-        comment = if trimmed.starts_with('#') { comment.or(Some(at)) } else { None };
-        at += line.len();
+        at = line;
     }
-    None
+    Some(at)
 }
 
 /// Writes a text as a basic string of TOML. What is not visible is escaped, so that a person sees it in the file.
@@ -210,7 +223,7 @@ fn toml_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hospes_policy::{Policy, PolicyEnvironment};
+    use hospes_policy::PolicyEnvironment;
 
     use super::*;
 
@@ -244,9 +257,58 @@ mod tests {
             ("trusted = []\r\n", "preset = \"open\"\r\n\r\ntrusted = []\r\n"),
             ("[x]\npreset = 'balanced'\n", "preset = \"open\"\n\n[x]\npreset = 'balanced'\n"),
             ("preset = 7\n", "preset = 7\n"),
+            ("'preset'='balanced'\n", "'preset'=\"open\"\n"),
+            ("a = '''\npreset = 'x'\n'''\n", "preset = \"open\"\n\na = '''\npreset = 'x'\n'''\n"),
         ] {
             assert_eq!(set_preset(before, "open"), after);
         }
+    }
+
+    /// A header may be written in other ways, and a text of several lines may have a line like one.
+    #[test]
+    fn a_first_rule_comes_before_all_others_however_they_are_written() {
+        let read = |text: &str| Policy::read(text, &PolicyEnvironment::default()).unwrap();
+        let new = rule(serde_json::json!({ "decide": "deny", "tool": "x" }));
+        let alone = read(&new.to_toml());
+        for before in [
+            "[[ rule ]]\ndecide = 'ask'\n",
+            "  [[\trule]] # mine\ndecide = 'ask'\n\n[[rule]]\ndecide = 'allow'\n",
+            "[['rule']]\ndecide = 'ask'\n",
+            "[[\"rule\"]]\ndecide = 'ask'\nreason = \"\"\"\n[[rule]]\n\"\"\"\n",
+            "# of a\n\n# of b\n# too\n[[rule]]\nreason = '''\n[[rule]]\n'''\ndecide = 'ask'",
+            "trusted = ['''\n[[rule]]\n# x''']\n[[rule]]\ndecide = 'ask'\n",
+            "trusted = ['a']\r\n# mine\r\n[[rule]]\r\ndecide = 'ask'\r\n",
+            "trusted = ['a']\n",
+        ] {
+            for place in [RulePlace::First, RulePlace::Last] {
+                let after = new.insert(before, place, None);
+                let is_inserted = NewRule::is_inserted(place, Some(&read(before)), &alone, &read(&after));
+                assert!(is_inserted, "{place:?}: {after}");
+                // Everything else stays.
+                let added = after.len() - before.len();
+                let at = (0..=before.len()).find(|at| {
+                    before.is_char_boundary(*at)
+                        && before[..*at] == after[..*at]
+                        && before[*at..] == after[*at + added..]
+                });
+                assert!(at.is_some(), "{after}");
+            }
+        }
+        let commented = new.insert("a = 1\n# not of it\n\n# of b\n# too\n[[rule]]\n", RulePlace::First, None);
+        assert!(commented.ends_with("\n\n# of b\n# too\n[[rule]]\n"), "{commented}");
+        assert!(commented.starts_with("a = 1\n# not of it\n\n[[rule]]\n"), "{commented}");
+    }
+
+    #[test]
+    fn a_rule_in_another_place_is_noticed() {
+        let read = |text: &str| Policy::read(text, &PolicyEnvironment::default()).unwrap();
+        let alone = read("[[rule]]\ndecide = 'deny'\n");
+        let before = read("[[rule]]\ndecide = 'ask'\n");
+        let after = read("[[rule]]\ndecide = 'ask'\n[[rule]]\ndecide = 'deny'\n");
+        assert!(NewRule::is_inserted(RulePlace::Last, Some(&before), &alone, &after));
+        assert!(!NewRule::is_inserted(RulePlace::First, Some(&before), &alone, &after));
+        assert!(!NewRule::is_inserted(RulePlace::Last, Some(&before), &alone, &before));
+        assert!(NewRule::is_inserted(RulePlace::First, None, &alone, &alone));
     }
 
     #[test]

@@ -225,7 +225,7 @@ fn hash_secret(secret: &str) -> SecretHash {
 }
 
 /// Returns 256 random bits as 43 characters.
-fn random_text() -> String {
+pub(crate) fn random_text() -> String {
     let mut bytes = [0; 32];
     // Without random bytes there are no secrets, so the program cannot continue.
     getrandom::fill(&mut bytes).expect("the operating system has randomness");

@@ -24,17 +24,33 @@ pub enum SetupCommand {
     /// Finds the servers of the user's applications and changes nothing. The result is that of
     /// `hospes import --dry-run --json`.
     FindServers,
-    /// Adds these servers to the configuration, each as `NAME` or `APP:NAME`. The result is that of
-    /// `hospes import --yes --json`.
-    ImportServers(Vec<String>),
+    /// Adds these servers to the configuration. The result is that of `hospes import --yes --json`. Fails if one of them has
+    /// changed since it was seen.
+    ImportServers(Vec<SeenServer>),
     /// Computes the change of an application's file. The result is that of `hospes connect APP --dry-run --json`.
     PreviewConnection(String),
     /// Changes the application's file. The result is that of `hospes connect APP --json`.
-    Connect(String),
+    Connect {
+        /// The application.
+        application: String,
+        /// Digest of the change that was seen. Fails if the change would be another one.
+        digest: String,
+    },
     /// Undoes the change. The result is that of `hospes disconnect APP --json`.
     Disconnect(String),
     /// Shows a notification on the desktop. The result is an empty object.
     TestNotification,
+}
+
+/// A server of an application, as a person saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "the body of a request")]
+pub struct SeenServer {
+    /// `NAME` or `APP:NAME`.
+    pub name: String,
+    /// Digest of what was shown, from the result of [`SetupCommand::FindServers`].
+    pub digest: String,
 }
 
 /// Outcome of a command: its JSON, or the reason that it failed with what to do.
@@ -79,7 +95,8 @@ impl OnboardingFile {
         let mut file = fs::File::create(&new)?;
         serde_json::to_writer(&mut file, &progress)?;
         file.flush()?;
-        fs::rename(new, &self.0)
+        drop(file);
+        hospes_fs::rename(&new, &self.0)
     }
 }
 

@@ -46,9 +46,18 @@ const ROUND_TRIP_ALLOWANCE: Duration = Duration::from_secs(60);
 #[non_exhaustive]
 pub struct RequestStateConfig {
     /// With which keys: the same after a restart.
-    pub keys: StateKeyRing,
+    keys: StateKeyRing,
     /// Lifetime of the state: one hour, or longer if a person has longer to decide.
     pub lifetime: Duration,
+}
+
+impl RequestStateConfig {
+    /// Returns the keys for an endpoint of this gateway. State that the endpoint of one profile or server has sealed is
+    /// refused by the others, because the same call may use another account there.
+    #[must_use]
+    pub fn keys_for(&self, gateway: &Gateway) -> StateKeyRing {
+        self.keys.clone().for_audience(&gateway.state_audience())
+    }
 }
 
 /// Finds a server that is part of the program, by its name and arguments.

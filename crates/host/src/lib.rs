@@ -35,7 +35,7 @@ pub mod sampling;
 pub mod server;
 pub mod upstream;
 
-pub use accounts::{AccountLimits, UpstreamAccounts};
+pub use accounts::{AccountLimits, UpstreamAccounts, profile_account};
 pub use approvals::{ApprovalQueue, LocalLinks};
 pub use checks::CheckSettings;
 pub use config::{

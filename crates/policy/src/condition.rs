@@ -409,6 +409,49 @@ mod tests {
         }
     }
 
+    /// The disguises of a path on Windows.
+    #[test]
+    fn a_path_of_windows_in_disguise_gets_no_permission_and_no_escape() {
+        let within = r"{ under = 'C:\Users\me\work' }";
+        let outside = r"{ under = 'C:\Users\me\.ssh' }";
+        for path in [
+            r"C:\Users\me\work\a b.txt",
+            "c:/Users/me/work",
+            "file:///C:/Users/me/work/a",
+            r"C:\Users\me\work\COM",
+        ] {
+            assert!(fits(within, &json!(path), AmbiguityBias::Refuses), "{path:?}");
+            assert!(!fits(outside, &json!(path), AmbiguityBias::Counts), "{path:?}");
+        }
+        for (path, meant) in [
+            (r"C:\Users\me\work\..\.ssh\id", true),
+            (r"c:\users\ME\.SSH\id", true),
+            (r"\\?\C:\Users\me\.ssh\id", true),
+            (r"\\.\C:\Users\me\.ssh\id", true),
+            (r"\\?\UNC\localhost\C$\Users\me\.ssh\id", true),
+            (r"\\127.0.0.1\c$\Users\me\.ssh\id", true),
+            (r"\\?\Volume{4c1b02c1-d990-11dc-99ae-806e6f6e6963}\Users\me\.ssh\id", true),
+            (r"\\?\GLOBALROOT\Device\HarddiskVolume3\Users\me\.ssh\id", true),
+            (r"\Users\me\.ssh\id", true),
+            (r"C:Users\me\.ssh\id", true),
+            (r"C:.ssh\id", true),
+            (r"C:\Users\me\.ssh.\id", true),
+            (r"C:\Users\me\.ssh \id", true),
+            (r"C:\Users\me\.ssh::$INDEX_ALLOCATION\id", true),
+            (r"C:\Users\me\.ssh\id::$DATA", true),
+            ("file:///c:/Users/me/.ssh/id", true),
+            (r"\\host\share\work\a", false),
+            (r"C:\Users\me\work\NUL", false),
+            (r"C:\Users\me\work\com1.txt", false),
+            (r"C:\Users\me\work \a", false),
+            (r"C:\Users\me\workshop", false),
+            (r"D:\Users\me\work", false),
+        ] {
+            assert!(!fits(within, &json!(path), AmbiguityBias::Refuses), "{path:?}");
+            assert_eq!(fits(outside, &json!(path), AmbiguityBias::Counts), meant, "{path:?}");
+        }
+    }
+
     #[test]
     fn a_condition_that_cannot_be_meant_is_refused() {
         for (written, why) in [

@@ -59,7 +59,7 @@ impl FolderSet {
         if !paths::is_absolute(&whole) || !paths::is_plain(&whole) {
             return Err(format!("`{text}` is not an absolute path in plain form"));
         }
-        Ok(paths::resolved(&whole.replace('\\', "/")))
+        Ok(paths::with_upper_drive(paths::resolved(&whole.replace('\\', "/"))))
     }
 
     /// Replaces a leading `~` by the home folder. Returns `None` if the home folder is needed but unknown.
@@ -91,10 +91,17 @@ impl FolderSet {
     /// Returns true if a path is inside one of the folders for every reader. Symbolic links, quotes, escapes, braces
     /// and wildcards are taken into account.
     pub(crate) fn permit(&self, path: &str) -> bool {
+        // The path of a `file` URL has a slash before the drive.
+        let path = path.strip_prefix('/').filter(|rest| paths::is_drive_path(rest)).unwrap_or(path);
+        // After a drive, a backslash separates. A shell that drops it is left with a name that leads nowhere.
+        let path = &if paths::is_drive_path(path) { path.replace('\\', "/") } else { path.to_owned() };
         let (spellings, complete) = readings::spellings(path);
+        // The colon of a drive separates nothing.
+        let (drive, rest) = path.split_at(if paths::is_drive_path(path) { 2 } else { 0 });
         complete
+            && (drive.is_empty() || !rest.split('/').any(paths::is_windows_device))
             // Shells and lists treat text after a blank or a separator as a path of its own.
-            && !path.split(SEPARATORS).skip(1).any(may_leave_folder)
+            && !rest.split(SEPARATORS).skip(1).any(may_leave_folder)
             && spellings.iter().all(|path| self.permit_one(path))
     }
 
@@ -111,7 +118,7 @@ impl FolderSet {
         {
             return false;
         }
-        let resolved = paths::resolved(&turned);
+        let resolved = paths::with_upper_drive(paths::resolved(&turned));
         let spanned = readings::spanned(&resolved);
         if spanned.split('/').any(readings::may_be_parent) {
             return false;
@@ -172,7 +179,13 @@ impl FolderSet {
 
     fn may_hold_resolved(&self, path: &str) -> bool {
         if paths::is_absolute(path) {
-            return self.lowered().any(|folder| readings::may_be_under(path, folder));
+            // On Windows, a path without a drive is on the drive of the working folder.
+            let is_any_drive = path.starts_with('/');
+            let on_any_drive = |folder| paths::without_drive(folder).filter(|_| is_any_drive);
+            return self.lowered().any(|folder| {
+                readings::may_be_under(path, folder)
+                    || on_any_drive(folder).is_some_and(|folder| readings::may_be_under(path, folder))
+            });
         }
         if path.starts_with(ANY_TEXT) && self.lowered().any(|folder| readings::may_be_under(path, folder)) {
             return true;

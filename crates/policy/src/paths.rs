@@ -61,8 +61,12 @@ pub(crate) fn strip_windows_prefix(path: &str) -> &str {
 
 /// Returns true for `/…`, `C:\\…` and `C:/…`.
 pub(crate) fn is_absolute(text: &str) -> bool {
-    let drive = matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
-    drive || text.starts_with('/')
+    is_drive_path(text) || text.starts_with('/')
+}
+
+/// Returns true for `C:\\…` and `C:/…`.
+pub(crate) fn is_drive_path(text: &str) -> bool {
+    matches!(text.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic())
 }
 
 /// Returns true if a text begins with a drive letter: `C:/`.
@@ -168,18 +172,68 @@ pub(crate) fn strip_process_view(path: &str) -> String {
     path
 }
 
-/// Returns the paths that file systems resolve a path in lower case to: as written, trimmed as on Windows, and without
-/// process views.
+/// Returns the paths that file systems resolve a path in lower case to: as written, trimmed as on Windows, without
+/// process views, and without the forms of Windows that name a drive otherwise.
 pub(crate) fn file_system_readings(path: &str) -> Vec<String> {
     let path = strip_windows_prefix(without_scheme(path));
     let mut all = vec![resolved(path)];
-    for other in [trim_windows_endings(path), strip_process_view(path)] {
+    let others = [trim_windows_endings(path), strip_process_view(path)];
+    for other in others.into_iter().chain(windows_drive_reading(path)) {
         let other = resolved(&other);
         if !all.contains(&other) {
             all.push(other);
         }
     }
     all
+}
+
+/// Returns the path that a path in lower case may mean on Windows besides its text. Shares of administrators are drives:
+/// `//host/c$/x`. Volumes and devices may be any drive, so that only the rest counts. `c:x` starts at the working folder of
+/// the drive.
+fn windows_drive_reading(path: &str) -> Option<String> {
+    // With one slash as well, because resolved paths have no other.
+    let network = ["//", "/", "unc/"].into_iter().find_map(|start| path.strip_prefix(start));
+    if let Some((_host, rest)) = network.and_then(|rest| rest.split_once('/')) {
+        let (share, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_share = matches!(share.as_bytes(), [letter, b'$'] if letter.is_ascii_alphabetic());
+        return is_share.then(|| trim_windows_endings(&format!("{}:/{rest}", &share[..1])));
+    }
+    // `globalroot/device/harddiskvolume3/x` and `volume{…}/x`.
+    let device = path.strip_prefix("globalroot/device/").or_else(|| path.strip_prefix("globalroot/"));
+    let volume = device.or_else(|| path.starts_with("volume{").then_some(path));
+    if let Some((_volume, rest)) = volume.and_then(|volume| volume.split_once('/')) {
+        return Some(trim_windows_endings(&format!("/{rest}")));
+    }
+    match path.as_bytes() {
+        [letter, b':', next, ..] if letter.is_ascii_alphabetic() && *next != b'/' => {
+            Some(trim_windows_endings(&path[2..]))
+        }
+        _ => None,
+    }
+}
+
+/// Returns a path without its drive. `None` if it has none.
+pub(crate) fn without_drive(path: &str) -> Option<&str> {
+    starts_with_drive(path).then(|| &path[2..])
+}
+
+/// Returns a path with its drive letter in upper case: `c:/a` and `C:/a` are the same.
+pub(crate) fn with_upper_drive(mut path: String) -> String {
+    if starts_with_drive(&path) || is_drive(&path) {
+        path[..1].make_ascii_uppercase();
+    }
+    path
+}
+
+/// Returns true if a part of a path is the name of a device of Windows, which every folder seems to contain.
+pub(crate) fn is_windows_device(part: &str) -> bool {
+    let stem = part.split(['.', ':']).next().unwrap_or(part).trim_end().to_lowercase();
+    let port = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"));
+    let is_port = port.is_some_and(|rest| {
+        let mut digits = rest.chars();
+        matches!((digits.next(), digits.next()), (Some('0'..='9' | '¹' | '²' | '³'), None))
+    });
+    is_port || matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$")
 }
 
 /// Removes the dots, blanks and stream names that Windows drops at the end of each part.
@@ -347,6 +401,22 @@ mod tests {
     fn a_drive_is_the_top() {
         assert_eq!(resolved("C:/../Windows"), "C:/Windows");
         assert_eq!(TextReadings::new("\\\\?\\C:\\..\\WINDOWS").paths()[0], "c:/windows");
+    }
+
+    #[test]
+    fn other_names_of_a_drive_are_among_the_readings() {
+        for (path, meant) in [
+            ("//localhost/c$/users/me/.ssh/id", "c:/users/me/.ssh/id"),
+            ("//?/unc/localhost/c$/users/me/.ssh./id", "c:/users/me/.ssh/id"),
+            ("//?/volume{4c1b}/users/me/.ssh/id", "/users/me/.ssh/id"),
+            ("//./globalroot/device/harddiskvolume3/users/me/.ssh/id::$data", "/users/me/.ssh/id"),
+            ("c:users/me/.ssh/id", "users/me/.ssh/id"),
+            ("c:/users/me/.ssh::$index_allocation/id", "c:/users/me/.ssh/id"),
+        ] {
+            let all = file_system_readings(path);
+            assert!(all.iter().any(|reading| reading == meant), "{path}: {all:?}");
+        }
+        assert_eq!(file_system_readings("//host/share/x"), ["/host/share/x"]);
     }
 
     #[test]

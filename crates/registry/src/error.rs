@@ -2,6 +2,8 @@
 
 use hospes_http_client::FetchError;
 
+use crate::fetch::{fetch_advice, fetch_reason, status_advice};
+
 /// Reasons a registry gave no usable answer. Each message says what happened and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,7 +19,7 @@ pub enum RegistryError {
         what: String,
     },
     /// The registry was not reached, and the cache has no answer.
-    #[error("{host} could not be reached: {source}; check the network and try again")]
+    #[error("{host} could not be reached: {}; {}", fetch_reason(.source), fetch_advice(.source))]
     Offline {
         /// Host of the registry.
         host: String,
@@ -51,7 +53,7 @@ pub enum RegistryError {
         to: String,
     },
     /// The registry refuses the request, or fails.
-    #[error("{host} answered {status}: {message}; try again later")]
+    #[error("{host} answered {status}: {message}; {}", status_advice(*.status))]
     Status {
         /// Host of the registry.
         host: String,

@@ -131,6 +131,45 @@ impl JsonResponse {
     }
 }
 
+/// Returns why a host that is named before was not reached.
+pub(crate) fn fetch_reason(error: &FetchError) -> String {
+    match error {
+        FetchError::Unreachable => "no connection was opened".to_owned(),
+        FetchError::Timeout => "it did not answer in time".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns what a person can do about a host that was not reached.
+pub(crate) fn fetch_advice(error: &FetchError) -> &'static str {
+    match error {
+        FetchError::Unreachable => {
+            "check the network: no proxy is used, and this machine must trust the certificate of the host"
+        }
+        FetchError::Timeout => "check the network and try again",
+        FetchError::Forbidden(_) => {
+            "only hosts that you configured may be on this machine or a private network"
+        }
+        FetchError::TooLarge { .. } => "tell its operator: smaller answers are read",
+        FetchError::Trust(_) => "correct the file of certificates",
+        _ => "try again: if it stays, something between this machine and the host cuts the answer",
+    }
+}
+
+/// Returns what a person can do about a status that is no success.
+pub(crate) fn status_advice(status: u16) -> &'static str {
+    match status {
+        401 | 403 | 407 => "it demands a sign-in, or refuses this network",
+        429 => "there were too many requests: try again in some minutes",
+        500..=599 => "it has a problem of its own: try again later",
+        _ => "check its URL",
+    }
+}
+
+/// Description of a page of HTML in the place of JSON.
+pub(crate) const HTML_PAGE: &str =
+    "it sent a page of HTML, which may be the sign-in page of a network or a proxy";
+
 /// Formats a URL for logs and errors, without its query.
 pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();

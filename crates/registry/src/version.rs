@@ -14,9 +14,9 @@ pub fn compare_versions(left: &str, right: &str) -> Ordering {
         let order = match (left.next(), right.next()) {
             (None, None) => break,
             // `1.0` and `1.0.0` are the same version.
-            (Some(part), None) => compare_parts(part, "0"),
-            (None, Some(part)) => compare_parts("0", part),
-            (Some(left), Some(right)) => compare_parts(left, right),
+            (Some(part), None) => compare_numbers(part, "0"),
+            (None, Some(part)) => compare_numbers("0", part),
+            (Some(left), Some(right)) => compare_numbers(left, right),
         };
         if order.is_ne() {
             return order;
@@ -110,13 +110,57 @@ fn normal_pypi(version: &str) -> String {
     normal
 }
 
+/// Returns true for a version before a release, such as `1.0.0-beta`, or `1.0rc1` of PyPI.
+#[must_use]
+pub fn is_prerelease(version: &str) -> bool {
+    split(version).1.is_some()
+}
+
+/// Returns true if `newer` only corrects `older`: both are releases of three numbers, of which only the last one is larger.
+#[must_use]
+pub fn is_patch(older: &str, newer: &str) -> bool {
+    let numbers = |version: &str| -> Option<[u64; 3]> {
+        let (numbers, pre) = split(version);
+        let parts = numbers.split('.').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+        pre.is_none().then_some(parts)?.try_into().ok()
+    };
+    match (numbers(older), numbers(newer)) {
+        (Some(older), Some(newer)) => older[..2] == newer[..2] && older[2] < newer[2],
+        _ => false,
+    }
+}
+
+/// Splits a version into its numbers and the name of a pre-release.
 fn split(version: &str) -> (&str, Option<&str>) {
     let version = version.strip_prefix('v').unwrap_or(version);
     // Build metadata does not count.
     let version = version.split('+').next().unwrap_or(version);
-    match version.split_once('-') {
-        Some((numbers, pre)) => (numbers, Some(pre)),
-        None => (version, None),
+    if let Some((numbers, pre)) = version.split_once('-') {
+        return (numbers, Some(pre));
+    }
+    // PyPI writes `1.0rc1`, `1.0a2` and `1.0.dev3`. `1.0.post1` comes after `1.0`.
+    let letters = version.find(|letter: char| letter.is_ascii_alphabetic());
+    match letters.map(|at| version.split_at(at)) {
+        Some((numbers, pre)) if ["a", "b", "c", "rc", "dev"].iter().any(|kind| is_kind(pre, kind)) => {
+            (numbers.trim_end_matches('.'), Some(pre))
+        }
+        _ => (version, None),
+    }
+}
+
+/// Returns true if a text is a kind of pre-release with its number.
+fn is_kind(text: &str, kind: &str) -> bool {
+    text.strip_prefix(kind).is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
+}
+
+/// Compares two parts of a release. `post1` of PyPI is between 0 and 1.
+fn compare_numbers(left: &str, right: &str) -> Ordering {
+    let is_some = |part: &str| part.parse::<u64>().is_ok_and(|number| number > 0);
+    let is_text = |part: &str| part.parse::<u64>().is_err();
+    match (is_some(left) && is_text(right), is_some(right) && is_text(left)) {
+        (true, _) => Ordering::Greater,
+        (_, true) => Ordering::Less,
+        _ => compare_parts(left, right),
     }
 }
 
@@ -142,6 +186,31 @@ mod tests {
             assert_eq!(compare_versions(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
         }
         assert_eq!(compare_versions("v1.0", "1.0.0+5"), Ordering::Equal);
+        let python = ["1.0a1", "1.0rc1", "1.0", "1.0.post1", "1.0.1rc1", "1.0.1"];
+        for pair in python.windows(2) {
+            assert_eq!(compare_versions(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_patch_is_a_larger_third_number_of_a_release() {
+        for (older, newer) in [("1.2.3", "1.2.4"), ("v0.0.9", "v0.0.10"), ("1.2.3", "1.2.4+build")] {
+            assert!(is_patch(older, newer), "{older} {newer}");
+        }
+        for (older, newer) in [
+            ("1.2.3", "1.3.0"),
+            ("1.2.3", "1.2.3"),
+            ("1.2.4", "1.2.3"),
+            ("1.2.3", "1.2.4-rc.1"),
+            ("1.2.3-rc.1", "1.2.3"),
+            ("1.2.3rc1", "1.2.4"),
+            ("1.2", "1.2.1"),
+            ("1.2.3", "1.2.3.1"),
+            ("1.2.3", "1.2.x"),
+            ("latest", "1.2.3"),
+        ] {
+            assert!(!is_patch(older, newer), "{older} {newer}");
+        }
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod launch;
 mod loader_variables;
 mod profile;
 mod resolve;
+mod search_path;
 
 #[cfg(target_os = "linux")]
 mod available;
@@ -58,6 +59,7 @@ pub use profile::{Confinement, SandboxFiles, SandboxKind, SandboxMechanism, Sand
 pub use resolve::{ProgramNotFound, resolve};
 #[cfg(target_os = "linux")]
 pub use run::entry;
+pub use search_path::search_path;
 
 /// Prefix of the server's variables in the environment of the helper. It keeps a variable such as `LD_PRELOAD` for the
 /// server from affecting the helper, which is not confined.

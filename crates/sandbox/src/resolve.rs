@@ -184,3 +184,61 @@ mod tests {
         assert_eq!(find("nothing", None), None);
     }
 }
+
+#[cfg(test)]
+#[cfg(windows)]
+mod batch_file_tests {
+    use std::fs;
+    use std::process::{Command, Output};
+
+    use super::*;
+
+    /// Starts a batch file in a folder whose name has a blank and an ampersand, as installers of npm packages make them. It
+    /// prints its arguments with their quotes.
+    fn run(arguments: &[&str]) -> std::io::Result<Output> {
+        let folder = tempfile::tempdir()?;
+        let folder = folder.path().join("a & b");
+        fs::create_dir(&folder)?;
+        fs::write(folder.join("show it.cmd"), "@echo off\r\necho (%1)(%2)\r\n")?;
+        let program = resolve(OsStr::new("show it"), Some(folder.as_os_str()), &folder).unwrap();
+        Command::new(program).args(arguments).output()
+    }
+
+    #[test]
+    fn arguments_of_batch_files_arrive_whole() {
+        for (argument, shown) in
+            [("plain", "plain"), ("two words", "two words"), ("a&b", "a&b"), ("a^b", "a^b")]
+        {
+            let output = run(&[argument, "second"]).unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).replace('"', "");
+            assert_eq!(text.trim_end(), format!("({shown})(second)"), "{argument}");
+        }
+    }
+
+    /// What `cmd.exe` would run as a command of its own arrives as text, or is refused. Whether `%NAME%` stays is not tested:
+    /// the `cmd.exe` of Wine expands what the standard library protects from that of Windows.
+    #[test]
+    fn arguments_of_batch_files_run_nothing() {
+        for argument in [
+            "&echo INJECTED",
+            "\"&echo INJECTED&\"",
+            "x\" & echo INJECTED & rem \"",
+            "^&echo INJECTED",
+            "|echo INJECTED",
+            "%CMDCMDLINE:~-1%&echo INJECTED",
+            "a\r\necho INJECTED",
+            "\\\"&echo INJECTED",
+        ] {
+            let output = match run(&[argument, "second"]) {
+                Ok(output) => output,
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => continue,
+                Err(error) => panic!("{argument:?}: {error}"),
+            };
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(
+                !text.lines().any(|line| line.trim_start().starts_with("INJECTED")),
+                "{argument:?}: {text}"
+            );
+        }
+    }
+}

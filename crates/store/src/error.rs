@@ -41,7 +41,10 @@ pub enum StoreError {
     #[error("{} is not a key file: expected {} bytes in hexadecimal", .0.display(), KEY_BYTES)]
     NotAKey(PathBuf),
     /// A private file is accessible to other users, or is a symbolic link.
-    #[error("{} must be a regular file that only its owner can read and write; run `chmod 600` on it", .0.display())]
+    #[error(
+        "{} must be a regular file that only its owner can read and write; run `{}`",
+        .0.display(), hospes_fs::protection_hint(.0)
+    )]
     Exposed(PathBuf),
     /// The audit log has entries, but its key file is missing.
     #[error(

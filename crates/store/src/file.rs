@@ -1,6 +1,7 @@
 //! Opening SQLite files.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,47 +14,24 @@ use crate::error::StoreError;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the database and migrates it to the newest of the `steps`. A missing file is created, accessible to its owner
-/// alone.
+/// alone. Permissions of other users, which a backup or a copy may have added, are removed.
 pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    let failed = |source| StoreError::File { file: file.to_owned(), source };
     // Created here and not by SQLite, which would use the mode from the umask.
-    private(OpenOptions::new().create(true).append(true))
-        .open(file)
-        .and_then(|opened| tighten(&opened, file))
-        .map_err(|source| StoreError::File { file: file.to_owned(), source })?;
+    hospes_fs::open_private(file).map_err(failed)?;
+    if hospes_fs::restrict(file).map_err(failed)? {
+        tracing::warn!(file = %file.display(), "file was accessible by other users; restricted it to the owner");
+        hospes_fs::restrict_database_files(file).map_err(failed)?;
+    }
     let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
     let mut connection = Connection::open(file).map_err(database)?;
     match prepare(&mut connection, steps) {
-        Ok(true) => Ok(connection),
-        Ok(false) => Err(StoreError::Newer(file.to_owned())),
-        Err(source) => Err(database(source)),
+        Ok(true) => {}
+        Ok(false) => return Err(StoreError::Newer(file.to_owned())),
+        Err(source) => return Err(database(source)),
     }
-}
-
-/// Removes permissions of other users on the file, if there are any. A backup or a copy may have added them. SQLite
-/// gives its other files the mode of this one, including existing ones.
-#[cfg(unix)]
-fn tighten(opened: &std::fs::File, file: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let found = opened.metadata()?;
-    if !found.is_file() || is_private(&found) {
-        return Ok(());
-    }
-    tracing::warn!(file = %file.display(), "file was accessible by other users; restricted it to the owner");
-    opened.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    for ending in ["-wal", "-shm"] {
-        let mut beside = file.as_os_str().to_owned();
-        beside.push(ending);
-        // A missing file will be created with the mode of this one.
-        if let Ok(beside) = OpenOptions::new().read(true).open(beside) {
-            beside.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn tighten(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
-    Ok(())
+    hospes_fs::restrict_database_files(file).map_err(failed)?;
+    Ok(connection)
 }
 
 /// Opens an existing database for reading.
@@ -101,29 +79,13 @@ fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool
     Ok(true)
 }
 
-/// Sets the mode of a file for its owner alone. SQLite gives its other files the mode of the first.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options
+/// Returns true if it is a file, not a link, that only its owner can read or write.
+pub(crate) fn is_private(file: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(file)?.is_file() && !hospes_fs::is_open_to_others(file)?)
 }
 
-/// Returns true if it is a file that only its owner can read or write.
+#[cfg(test)]
 #[cfg(unix)]
-pub(crate) fn is_private(found: &Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    found.is_file() && found.permissions().mode() & 0o077 == 0
-}
-
-#[cfg(not(unix))]
-pub(crate) fn is_private(found: &Metadata) -> bool {
-    found.is_file()
-}
-
-#[cfg(all(test, unix))]
 mod tests {
     use std::fs::{Permissions, metadata, set_permissions};
     use std::os::unix::fs::PermissionsExt as _;

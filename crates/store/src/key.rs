@@ -1,7 +1,7 @@
 //! Keys in separate files, which bind and encrypt entries.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use aws_lc_rs::{hkdf, hmac, rand};
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
-use crate::file::{is_private, private};
+use crate::file::is_private;
 use crate::hex::{KEY_BYTES, from_hex, to_hex};
 
 /// Length of a nonce, in bytes. It precedes the encrypted data.
@@ -104,9 +104,9 @@ pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Z
 pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; KEY_BYTES]>, StoreError> {
     let failed = |source| StoreError::File { file: file.to_owned(), source };
     // A link is not followed and counts as accessible to others: it could lead to a file that others can write.
-    match fs::symlink_metadata(file) {
-        Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
-        Ok(_) => (),
+    match is_private(file) {
+        Ok(false) => return Err(StoreError::Exposed(file.to_owned())),
+        Ok(true) => (),
         // Read back below even if it was just created: if another process was first, its key counts.
         Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => make(file).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -131,8 +131,9 @@ fn make(file: &Path) -> io::Result<()> {
     let text = Zeroizing::new(to_hex(&*bytes) + "\n");
     // One name for each process, so that two processes do not write to the same file.
     let beside = file.with_extension(format!("{}.new", std::process::id()));
-    let written = private(OpenOptions::new().write(true).create(true).truncate(true))
-        .open(&beside)
+    // A process of the same id may have left one when it was killed.
+    let _gone = fs::remove_file(&beside);
+    let written = hospes_fs::create_private(&beside)
         .and_then(|mut made| made.write_all(text.as_bytes()).and_then(|()| made.sync_all()));
     // Unlike a rename, a link never replaces the key that another process has created.
     let linked = written.and_then(|()| match fs::hard_link(&beside, file) {

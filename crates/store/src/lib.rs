@@ -41,8 +41,8 @@ mod state;
 
 pub use audit::{
     AFTER_UNTRUSTED, AuditDigest, AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition,
-    AuditQuery, DEFAULT_QUEUE_CAPACITY, GatheredEntry, ParsePositionError, PassedCalls, PendingWrite,
-    RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
+    AuditQuery, DEFAULT_QUEUE_CAPACITY, DecisionBasis, GatheredEntry, ParsePositionError, PassedCalls,
+    PendingWrite, RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
 };
 pub use error::StoreError;
 pub use state::{StateStore, approvals, budgets, grants, pins, tasks};

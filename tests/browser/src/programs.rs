@@ -92,6 +92,7 @@ impl Drop for OpenIdProvider {
 pub struct HospesProgram {
     program: String,
     folder: TempDir,
+    variables: Vec<(String, String)>,
 }
 
 /// Result of a finished run.
@@ -114,7 +115,13 @@ impl HospesProgram {
         Some(Self {
             program: program_from_env("HOSPES_PROGRAM")?,
             folder: tempfile::tempdir().expect("a folder"),
+            variables: Vec::new(),
         })
+    }
+
+    /// Sets variables of the environment of all its runs.
+    pub fn set_variables(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        self.variables.extend(variables);
     }
 
     /// Starts `hospes up` with this `[auth]` and a server called `time`.
@@ -254,6 +261,8 @@ impl HospesProgram {
             command.env(name, self.path(folder));
         }
         command.env_remove("HOSPES_LOG").env_remove("HOSPES_CONFIG").env("NO_COLOR", "1");
+        command.env_remove("HOSPES_REGISTRY").env_remove("XDG_DATA_HOME").env_remove("XDG_CACHE_HOME");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // The person's own keyring is none of the tests' business.
         command.env_remove("DBUS_SESSION_BUS_ADDRESS").env("HOSPES_CREDENTIALS_STORE", "file");
         command
@@ -283,6 +292,12 @@ impl RunningHospes {
     #[must_use]
     pub fn origin(&self) -> &str {
         self.url.trim_end_matches("/mcp")
+    }
+
+    /// Returns the lines on standard error that were not taken yet.
+    #[must_use]
+    pub fn said_so_far(&self) -> String {
+        self.lines.try_iter().collect()
     }
 
     /// Waits for a line that `wanted` makes something of.

@@ -4,16 +4,18 @@
 //! - API v0.1 of a registry, with pages, `search`, `updated_since`, `ETag` and deletions;
 //! - a registry of npm and an index of PyPI with small MCP servers as packages, which real `npx` and `uvx` can run;
 //! - a registry of images, with anonymous tokens;
+//! - a proxy of Go with a small server as a module, which real `go install` builds;
 //! - files, such as bundles.
 
 mod archives;
 mod crates;
 mod http;
+mod modules;
 mod packages;
 mod registry;
 mod server;
 
-pub use self::packages::{BUNDLE_MANIFEST, CLOCK_VERSIONS, sha256_hex};
+pub use self::packages::{BUNDLE_MANIFEST, CLOCK_PATCH, CLOCK_VERSIONS, sha256_hex};
 pub use self::server::{RegistryFault, RegistryServer};
 
 use serde_json::Value;

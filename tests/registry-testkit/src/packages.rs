@@ -9,11 +9,19 @@ use crate::archives::{tar_gz, zip};
 
 /// Versions of the packages `loopback-clock` of npm and PyPI. The second has one more tool.
 pub const CLOCK_VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
+/// Version that corrects the second one, and offers the same. See
+/// [`RegistryServer::publish_patch`](crate::RegistryServer::publish_patch).
+pub const CLOCK_PATCH: &str = "1.1.1";
 
-/// The server for Node. It has no dependencies. `CLOCK_TOKEN` is shown by the tool `token_length` as its length only.
+/// The server for Node. It has no dependencies. `CLOCK_TOKEN` is shown by the tool `token_length` as its length only; with
+/// one that begins with `refused`, the server prints it and does not start.
 const NODE_SERVER: &str = r##"#!/usr/bin/env node
 "use strict";
 const version = "@VERSION@";
+if ((process.env.CLOCK_TOKEN || "").startsWith("refused")) {
+  console.error(`the token ${process.env.CLOCK_TOKEN} is refused`);
+  process.exit(3);
+}
 const tools = [
   { name: "now", description: "Returns the current time.", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } },
   { name: "token_length", description: "Returns the length of the token.", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } },
@@ -126,19 +134,23 @@ pub(crate) fn npm_archive(version: &str) -> Vec<u8> {
 }
 
 /// Document of the package at a registry of npm, whose base URL is given.
-pub(crate) fn npm_document(base: &str) -> Value {
+/// `publisher` is the account of the patch, which is listed only if it is named.
+pub(crate) fn npm_document(base: &str, publisher: Option<&str>) -> Value {
     let mut versions = serde_json::Map::new();
-    for version in CLOCK_VERSIONS {
+    for version in CLOCK_VERSIONS.into_iter().chain(publisher.map(|_| CLOCK_PATCH)) {
+        let publisher = publisher.filter(|_| version == CLOCK_PATCH).unwrap_or("clockmaker");
         let archive = npm_archive(version);
         let integrity = format!("sha512-{}", STANDARD.encode(Sha512::digest(&archive)));
         let tarball = format!("{base}/loopback-clock/-/loopback-clock-{version}.tgz");
         let dist = json!({ "tarball": tarball, "integrity": integrity, "unpackedSize": archive.len() });
         let document = json!({
-            "name": "loopback-clock", "version": version, "bin": { "loopback-clock": "index.js" }, "dist": dist
+            "name": "loopback-clock", "version": version, "bin": { "loopback-clock": "index.js" }, "dist": dist,
+            "_npmUser": { "name": publisher }
         });
         versions.insert(version.to_owned(), document);
     }
-    json!({ "name": "loopback-clock", "dist-tags": { "latest": CLOCK_VERSIONS[1] }, "versions": versions })
+    let latest = if publisher.is_some() { CLOCK_PATCH } else { CLOCK_VERSIONS[1] };
+    json!({ "name": "loopback-clock", "dist-tags": { "latest": latest }, "versions": versions })
 }
 
 /// Name of the wheel of a version.

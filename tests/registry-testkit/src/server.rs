@@ -18,7 +18,8 @@ use tokio::sync::oneshot;
 
 use crate::http::{TestRequest, TestResponse, json as json_response, not_found, respond, with_header};
 use crate::packages::{
-    CLOCK_VERSIONS, bundle, clock_entries, npm_archive, npm_document, sha256_hex, wheel, wheel_name,
+    CLOCK_PATCH, CLOCK_VERSIONS, bundle, clock_entries, npm_archive, npm_document, sha256_hex, wheel,
+    wheel_name,
 };
 use crate::registry::{ListedVersion, Listing};
 
@@ -63,6 +64,10 @@ struct ServerState {
     files: HashMap<String, Bytes>,
     /// The archives of npm are not those that its documents describe.
     has_other_archives: bool,
+    /// The fault is one of the indexes of packages, too.
+    has_index_fault: bool,
+    /// Account that published the patch of the package of npm, if there is one.
+    patch_by: Option<String>,
 }
 
 impl RegistryServer {
@@ -97,6 +102,8 @@ impl RegistryServer {
             not_modified: 0,
             files,
             has_other_archives: false,
+            patch_by: None,
+            has_index_fault: false,
         };
         let state = Arc::new(Mutex::new(state));
         let (stop, stopped) = oneshot::channel();
@@ -186,9 +193,43 @@ impl RegistryServer {
         crate::crates::write_home(folder).expect("the folder can be written")
     }
 
+    /// Publishes a correction of the second version of the package of npm, by this account. Those before are by
+    /// `clockmaker`.
+    pub fn publish_patch(&self, account: &str) {
+        self.state.lock().patch_by = Some(account.to_owned());
+    }
+
+    /// Serves the module `example.com/loopback/clock` of Go in these versions. Its program is the package
+    /// `cmd/loopback-clock`.
+    pub fn serve_module(&self, versions: &[&str]) {
+        self.state.lock().files.extend(crate::modules::proxy_files(versions));
+    }
+
+    /// Returns the environment with which `go` uses the proxy, and folders below a folder. There is no checksum database.
+    #[must_use]
+    pub fn go_environment(&self, folder: &std::path::Path) -> Vec<(String, String)> {
+        let below = |name: &str| folder.join(name).display().to_string();
+        [
+            ("GOPROXY", format!("{}/go", self.url())),
+            ("GOSUMDB", "off".to_owned()),
+            ("GOPATH", below("go")),
+            ("GOCACHE", below("go-build")),
+            // Otherwise the files cannot be removed.
+            ("GOFLAGS", "-modcacherw".to_owned()),
+            ("GOTOOLCHAIN", "local".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
     /// Serves other archives of npm than those that the documents describe.
     pub fn exchange_npm_archives(&self) {
         self.state.lock().has_other_archives = true;
+    }
+
+    /// Serves the archives of npm that the documents describe again.
+    pub fn restore_npm_archives(&self) {
+        self.state.lock().has_other_archives = false;
     }
 
     /// Publishes an entry now. It becomes the newest version of its server.
@@ -233,6 +274,13 @@ impl RegistryServer {
     /// Lets the registry fail, or work again.
     pub fn set_fault(&self, fault: Option<RegistryFault>) {
         self.state.lock().fault = fault;
+    }
+
+    /// Lets the registry and the indexes of packages fail, or work again.
+    pub fn set_index_fault(&self, fault: Option<RegistryFault>) {
+        let mut state = self.state.lock();
+        state.has_index_fault = fault.is_some();
+        state.fault = fault;
     }
 
     /// Serves a file below `/files`, and returns its URL.
@@ -330,7 +378,12 @@ fn respond_to(state: &ServerState, request: &TestRequest) -> (TestResponse, Opti
             Some(fault) => fail(fault, request),
             None => state.listing.answer(request),
         },
-        ["npm", rest @ ..] => npm(&state.base, rest, state.has_other_archives),
+        ["npm" | "pypi", ..] if state.has_index_fault && state.fault.is_some() => match &state.fault {
+            Some(RegistryFault::Slow(time)) => return (not_found("Path"), Some(*time)),
+            Some(fault) => fail(fault, request),
+            None => not_found("Path"),
+        },
+        ["npm", rest @ ..] => npm(&state.base, rest, state.has_other_archives, state.patch_by.as_deref()),
         ["pypi", rest @ ..] => pypi(&state.base, rest),
         ["v2", rest @ ..] => images(&state.base, rest, request),
         ["token"] => json_response(200, &json!({ "token": "anonymous-pull" })),
@@ -369,13 +422,13 @@ fn fail(fault: &RegistryFault, request: &TestRequest) -> TestResponse {
     }
 }
 
-fn npm(base: &str, path: &[&str], has_other_archives: bool) -> TestResponse {
+fn npm(base: &str, path: &[&str], has_other_archives: bool, patch_by: Option<&str>) -> TestResponse {
     let registry = format!("{base}/npm");
     match path {
-        ["loopback-clock"] => json_response(200, &npm_document(&registry)),
+        ["loopback-clock"] => json_response(200, &npm_document(&registry, patch_by)),
         ["loopback-clock", "-", file] => {
             let is_file = |version: &&&str| *file == format!("loopback-clock-{version}.tgz");
-            match CLOCK_VERSIONS.iter().find(is_file) {
+            match CLOCK_VERSIONS.iter().chain(&[CLOCK_PATCH]).find(is_file) {
                 Some(_) if has_other_archives => {
                     respond(200, "application/octet-stream", npm_archive("9.9.9"))
                 }
@@ -384,7 +437,7 @@ fn npm(base: &str, path: &[&str], has_other_archives: bool) -> TestResponse {
             }
         }
         ["loopback-clock", version] => {
-            let package = npm_document(&registry);
+            let package = npm_document(&registry, patch_by);
             let version =
                 package["dist-tags"].get(*version).and_then(|tagged| tagged.as_str()).unwrap_or(version);
             match package["versions"].get(version) {

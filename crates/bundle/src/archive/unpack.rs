@@ -45,7 +45,7 @@ impl Bundle {
         if folder.symlink_metadata().is_ok() {
             return Err(exists());
         }
-        fs::rename(&root, folder).map_err(BundleError::io(format!("create {}", folder.display())))
+        hospes_fs::rename(&root, folder).map_err(BundleError::io(format!("create {}", folder.display())))
     }
 
     /// Returns the name of the bundle's program, if it has one.

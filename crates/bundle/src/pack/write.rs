@@ -42,7 +42,7 @@ pub(super) fn write(files: &CollectedFiles, output: &Path) -> Result<Written, Pa
     temporary.as_file().sync_all().map_err(PackError::io(action()))?;
     let bundle = Bundle::open(temporary.path())?;
     let written = Written { size: bundle.size(), sha256: bundle.sha256()? };
-    temporary.persist(output).map_err(|error| PackError::Io { action: action(), source: error.error })?;
+    hospes_fs::persist(temporary, output).map_err(PackError::io(action()))?;
     Ok(written)
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn title(approval: &Approval) -> (String, String) {
         ApprovalCard::Plan(card) => card.heading.clone(),
         _ => "unknown request".to_owned(),
     };
-    (what, text::line(&approval.server, 120))
+    (what, text::line(&approval.server_label(), 120))
 }
 
 /// Returns the whole card in lines no wider than `width` columns.
@@ -199,7 +199,7 @@ impl CardPage {
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.heading("return the answer of the model to", &approval.server);
+        self.heading("return the answer of the model to", &approval.server_label());
         card.findings.iter().for_each(|found| self.alarm(found));
         self.cause(card.cause.as_deref());
         self.who(approval, pins);
@@ -226,7 +226,7 @@ impl CardPage {
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.heading("fill in a form of", &approval.server);
+        self.heading("fill in a form of", &approval.server_label());
         if !card.secrets.is_empty() {
             // Servers must not ask for secrets in a form (ELIC-08).
             let names = card.secrets.join(", ");
@@ -256,7 +256,7 @@ impl CardPage {
     }
 
     fn url(&mut self, card: &UrlCard, approval: &Approval, pins: Option<&[PinnedServer]>) {
-        self.heading("open a URL for", &approval.server);
+        self.heading("open a URL for", &approval.server_label());
         card.warnings.iter().for_each(|warning| self.alarm(warning));
         self.cause(card.cause.as_deref());
         self.who(approval, pins);

@@ -44,11 +44,8 @@ fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String>
 }
 
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    // `create_new` never follows a link or writes into a file that another program has created.
-    options.write(true).create_new(true);
-    crate::platform::make_private(&mut options);
-    options.open(file)?.write_all(text.as_bytes())
+    // It never follows a link or writes into a file that another program has created.
+    hospes_fs::create_private(file)?.write_all(text.as_bytes())
 }
 
 /// Reads the edited text from the editor's file or from a file named by the user.

@@ -86,18 +86,21 @@ A running host uses it at once.
 #[command(after_help = UPDATE_HELP)]
 pub(crate) struct UpdateArgs {
     /// Server to update
-    #[arg(value_name = "SERVER", add = completion::servers(), required_unless_present_any = ["all", "check"])]
+    #[arg(value_name = "SERVER", add = completion::servers(), required_unless_present_any = ["all", "check", "auto"])]
     pub(crate) server: Option<String>,
-    /// Update all servers that were added from the registry, one after the other
+    /// Update all servers that were added from a registry or an index of packages, one after the other
     #[arg(long, conflicts_with = "server")]
     pub(crate) all: bool,
     /// List what could be updated, and change nothing. Exits with 6 if something could be
     #[arg(long)]
     pub(crate) check: bool,
+    /// Make the updates that `auto_update` allows in the configuration, without a question. Exits with 6 if others wait
+    #[arg(long, conflicts_with_all = ["server", "all", "check", "rollback", "version", "package", "no_install", "set", "secret", "yes"])]
+    pub(crate) auto: bool,
     /// Go back to the version before the last update
     #[arg(long, conflicts_with_all = ["all", "check", "version", "package", "set", "secret"], requires = "server")]
     pub(crate) rollback: bool,
-    /// Version of the registry entry [default: the latest]
+    /// Version of the registry entry or package [default: the latest]
     #[arg(long, value_name = "VERSION", conflicts_with = "all")]
     pub(crate) version: Option<String>,
     /// Way to run it from now on [default: as before]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::client::{ConnectArgs, EraArg};
 use super::host::ConfigFileArgs;
-use super::values::some_seconds;
+use super::values::{profile_name, some_seconds};
 use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -30,6 +30,9 @@ pub(crate) struct SignInServerArgs {
     /// The server: a URL, or an entry of the configuration that has one
     #[arg(add = completion::servers())]
     pub(crate) target: String,
+    /// Profile whose secrets the server has: its account is another than the one of everybody
+    #[arg(long, value_name = "NAME", value_parser = profile_name, add = completion::profiles())]
+    pub(crate) profile: Option<String>,
     #[command(flatten)]
     pub(crate) files: ConfigFileArgs,
     /// Header for every request to the server: 'Name: value'. May be repeated

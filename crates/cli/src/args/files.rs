@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use hospes_host::config::applications::APPLICATIONS;
+use hospes_host::pins::Sha256Digest;
 
 use super::values::{is_server_name, profile_name};
 use crate::credentials::{CredentialsStore, KEPT_IN};
@@ -23,6 +24,9 @@ pub(crate) struct ImportArgs {
     /// user's servers that are new]
     #[arg(short, long = "server", value_name = "NAME")]
     pub(crate) servers: Vec<String>,
+    /// Import only servers with one of these digests, which `--dry-run --json` prints. May be repeated [default: all]
+    #[arg(long, value_name = "DIGEST", requires = "servers")]
+    pub(crate) seen: Vec<Sha256Digest>,
     /// Import a server under another name: NAME=NEW, or APP:NAME=NEW. May be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
     pub(crate) rename: Vec<(String, String)>,
@@ -54,7 +58,7 @@ the configuration refers to them as ${secret:NAME}.
   hospes import --yes ./mcp.json                 a file";
 
 /// Options of `hospes connect`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = CONNECT_HELP)]
 pub(crate) struct ConnectApplicationArgs {
     /// Application to connect [default: list the applications that are found, with their state]
@@ -73,6 +77,9 @@ pub(crate) struct ConnectApplicationArgs {
     /// Print the change as a diff, and change nothing
     #[arg(long, requires = "application")]
     pub(crate) dry_run: bool,
+    /// Make only the change with this digest, which `--dry-run --json` prints
+    #[arg(long, value_name = "DIGEST", requires = "application", conflicts_with_all = ["dry_run", "project"])]
+    pub(crate) seen: Option<Sha256Digest>,
 }
 
 /// Options of `hospes disconnect`.

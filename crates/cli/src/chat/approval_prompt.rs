@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hospes::model::{ElicitAction, ElicitFormParams, ElicitResult};
 use hospes_host::approvals::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope, ApprovalState, DecideError,
-    ONE_BY_ONE_REASON,
+    DecisionAuthor, ONE_BY_ONE_REASON,
 };
 use hospes_policy::visible;
 use ratatui::style::{Color, Modifier, Style};
@@ -222,7 +222,7 @@ impl ChatApprover {
             }
             ApprovalDecision::Allow { .. } => format!("{}: {name}", done(approval)),
         };
-        match self.queue.decide(&approval.id, decision, DECIDED_BY).await {
+        match self.queue.decide(&approval.id, decision, DecisionAuthor::person(DECIDED_BY)).await {
             Ok(_) => Ok(words),
             // The approval was decided elsewhere in the meantime, which ends this question as well.
             Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),

@@ -1,40 +1,42 @@
 //! `hospes add`: adds a server, after a person has seen what is run and what it offers.
 
+mod addition;
 pub(super) mod answers;
 mod bundle;
 mod card;
+mod denied;
 pub(super) mod draft;
 mod find;
+pub(super) mod page;
+mod pending_try;
 pub(super) mod plan;
+mod reviewer;
 pub(super) mod sandbox;
 mod source;
 pub(super) mod trial;
 pub(super) mod view;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hospes_host::config::{add_servers, servers_text};
-use hospes_host::pins::PinState;
+use hospes_host::config::servers_text;
 use hospes_host::upstream::UpstreamState;
-use hospes_registry::{is_local_registry, local_name};
-use secrecy::ExposeSecret as _;
 use serde_json::json;
 
+use self::addition::{Addition, comment, not_added};
+use self::answers::Asker;
+use self::denied::DeniedAccess;
 use self::draft::ServerDraft;
-use self::find::FoundServer;
-use self::plan::{ChosenEntry, PlanRequest, PlannedServer};
+use self::pending_try::PendingTry;
+use self::plan::PlannedServer;
+use self::reviewer::Reviewer;
 use self::source::AddSource;
-use self::trial::{ServerTrial, TrialReport};
+use self::trial::TrialReport;
 use super::config_target::ConfigTarget;
-use super::{InterruptListener, file_replace, interrupted, status};
+use super::status;
 use crate::args::{AddArgs, SandboxChoice};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, one_line, paint, printable};
-use crate::progress::StepBar;
-use crate::secrets::SecretStore;
-use crate::server_record::{RecordedVersion, ServerRecord};
-use crate::{deciders, paths, registry};
+use crate::{deciders, registry, sweep};
 
 /// Maximum time that a running host may take to start the new server.
 const HOST_WAIT: Duration = Duration::from_secs(30);
@@ -46,6 +48,7 @@ const HOST_POLL: Duration = Duration::from_millis(200);
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?
         .with_options(&args)?;
+    sweep::run(jiff::Timestamp::now());
     let target = ConfigTarget::read(args.config.clone())?;
     let existing = target.servers()?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
@@ -62,38 +65,24 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     };
 
     let found = find::find(source, &args, &target, may_ask, output).await?;
-    let named = |full: &str| args.local_name.clone().unwrap_or_else(|| local_name(full, is_taken));
-    let registry_url = registry::base_url(&args.registry, target.registry().as_deref());
-    let request = PlanRequest {
+    let addition = Addition {
+        target: &target,
+        existing: &existing,
+        registry: registry::base_url(&args.registry, target.registry().as_deref()),
+        local_name: args.local_name.as_deref(),
         package: args.package.as_deref(),
         set: &args.set,
         secret: &args.secret,
         sha256: args.sha256.as_deref(),
-        known: answers::AnswerMap::new(),
         installs: !args.no_install,
-        is_registry_local: is_local_registry(&registry_url),
-        may_ask,
+        by,
+        credentials_store: args.credentials_store,
         output,
     };
-    let mut planned = match found {
-        FoundServer::Bundle(file) => bundle::plan((&file, None), None, |_| {}, &named, &request)?,
-        FoundServer::Entry { entry, registry } => {
-            let known: Vec<&str> = existing
-                .iter()
-                .map(|server| server.origin.registry.as_deref().unwrap_or(&server.name))
-                .collect();
-            let chosen = ChosenEntry { entry: &entry, registry: registry.as_deref(), known, previous: None };
-            plan::plan(&chosen, &request, &named).await?
-        }
-        FoundServer::Url(url) => card::plan(&url, &named, output).await?,
-        FoundServer::Command(words) => {
-            let program = Path::new(&words[0]);
-            let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-            let name = named(&format!("command/{}", stem.unwrap_or_default()));
-            PlannedServer::of_draft(ServerDraft::of_command(&name, &words), &name, |_| {})?
-        }
-    };
-    let mut is_confined = args.sandbox == SandboxChoice::Suggested;
+    let pending = PendingTry::new(&found, &addition.registry);
+    let asker = if may_ask { Asker::Terminal } else { Asker::Nobody };
+    let mut planned = addition.plan(found, pending.answers(may_ask), asker).await?;
+    let is_confined = args.sandbox == SandboxChoice::Suggested;
     if is_confined && planned.sandbox.is_none() {
         return Err(CliError::usage("no sandbox can be proposed for this server")
             .hint("leave --sandbox out, and write `sandbox` into the configuration"));
@@ -107,58 +96,13 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
                 .hint("add --yes to accept this, with --set and --secret for what the server asks")),
         };
     }
-    if may_ask {
-        announce(&planned.screen);
-        is_confined = ask_start(&planned, is_confined, output)?;
-    }
-    let mut ending = InterruptListener::new()?;
-    let prepared = ending.unless(planned.prepare(output)).await;
-    let notices = prepared.unwrap_or_else(|| Err(interrupted("nothing was added")))?;
-    planned.confine(is_confined);
-    let begun = Instant::now();
-    let name = planned.draft.name.clone();
-    let trial = ServerTrial::start(planned.draft.resolved()?, by.is_some())?;
-    let work = async {
-        let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
-        let report = trial.report().await;
-        drop(bar);
-        report
-    };
-    let outcome = match ending.unless(work).await {
-        None => Err(interrupted("nothing was added")),
-        Some(Err(failure)) => Err(failure),
-        Some(Ok(Err(status))) => Err(not_started(&status, &notices, is_confined, "nothing was added")),
-        Some(Ok(Ok(report))) => {
-            if !output.json {
-                output.say(view::report(&report, &notices, begun.elapsed().as_secs_f32()));
-            }
-            // In a thread, so that Ctrl-C ends the question and the server.
-            let ask = move || confirm("  Accept these definitions and keep the server?", output);
-            let answer = async { !may_ask || tokio::task::spawn_blocking(ask).await.unwrap_or(false) };
-            match ending.unless(answer).await {
-                None => Err(interrupted("nothing was added")),
-                Some(false) => Err(CliError::usage("not added; nothing was changed")),
-                Some(true) => conclude(&planned, &target, &trial, report, by.as_deref(), &args, output).await,
-            }
-        }
-    };
-    trial.end().await;
-    let report = outcome?;
-    let recipe = planned.recipe.take();
-    let folder = planned.folder.take();
-    let path = folder.as_ref().map(|folder| folder.path().to_owned());
-    if let Some(folder) = folder {
-        folder.keep();
-    }
-    if let Some(recipe) = recipe {
-        let current = RecordedVersion::new(recipe, path, &planned.draft.entry()?);
-        let record = ServerRecord::new(&target.file, &name, &registry_url, current, None);
-        // The server works without it.
-        if let Err(error) = record.write() {
-            output.warn(error);
-        }
-    }
-    let is_used = wait_for_host(&name).await;
+    let mut reviewer = Reviewer::Terminal { may_ask, ending: None };
+    let is_confined = reviewer.ask_start(&planned, is_confined, output).await?;
+    let carried = addition.carry_out(&mut planned, is_confined, &mut reviewer).await;
+    let report = carried.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;
+    pending.forget();
+    let report = report.ok_or_else(not_added)?;
+    let is_used = wait_for_host(&planned.draft.name).await;
     say_added(&planned.draft, &report, is_used, target.text.trim().is_empty(), output);
     Ok(())
 }
@@ -227,16 +171,9 @@ fn show_plan(planned: &PlannedServer, output: CliOutput) -> CliResult {
         }));
         return Ok(());
     }
-    output.say(&planned.screen);
+    output.say(planned.screen.text());
     output.result(text.trim_end());
     Ok(())
-}
-
-fn comment(draft: &ServerDraft) -> String {
-    match &draft.origin.registry {
-        Some(name) => format!("{name}, from the registry"),
-        None => "Added with `hospes add`".to_owned(),
-    }
 }
 
 /// Asks a question that Enter answers with yes.
@@ -265,42 +202,21 @@ pub(super) fn not_started(
     }
 }
 
-/// Accepts what the server offers, stores its secrets, and writes its entry.
-async fn conclude(
-    planned: &PlannedServer,
-    target: &ConfigTarget,
-    trial: &ServerTrial,
-    report: TrialReport,
-    by: Option<&str>,
-    args: &AddArgs,
-    output: CliOutput,
-) -> CliResult<TrialReport> {
-    let server = planned.draft.entry()?;
-    let entries = [(server, comment(&planned.draft))];
-    let text = add_servers(&target.file, &target.text, &entries).map_err(|error| {
-        let file = paths::display_path(&target.file);
-        CliError::usage(format!("cannot add to {file}")).with_cause(&error).hint(format!(
-            "nothing was changed; write `[servers]` as a table of its own, or add this by hand:\n{}",
-            servers_text(&entries)
-        ))
-    })?;
-    match (&report.pinned, by) {
-        (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
-        (Some(pinned), None) if pinned.state != PinState::Accepted => output.warn(format_args!(
-            "what it offers waits for a person: hospes pins accept {}",
-            printable(&planned.draft.name)
+/// Names the host without which a confined server does not start.
+fn denied_host(
+    failure: CliError,
+    status: &hospes_host::upstream::UpstreamStatus,
+    sandbox: Option<&sandbox::ProposedSandbox>,
+) -> CliError {
+    let problem = status.problem.as_deref().unwrap_or_default();
+    match sandbox.and_then(|sandbox| DeniedAccess::find(problem, sandbox)) {
+        Some(DeniedAccess::Host(host)) => failure.hint(format!(
+            "it wanted to reach {}, and its sandbox has no network. A sandbox has the network or not; to add it with the \
+             network, write the entry that `--dry-run` prints into the configuration, without `network = \"none\"`",
+            printable(&host)
         )),
-        _ => {}
+        _ => failure,
     }
-    // First the secrets: a file that refers to missing ones would be worse than secrets that nothing refers to.
-    if !planned.draft.secrets.is_empty() {
-        let store = SecretStore::open_or_create(args.credentials_store, output)?;
-        for (name, value) in &planned.draft.secrets {
-            store.write(name, value.expose_secret())?;
-        }
-    }
-    file_replace::replace(&target.file, &target.text, &text)?;
-    Ok(report)
 }
 
 /// Waits until the running host, if there is one, uses the server. Returns whether it does.

@@ -157,6 +157,7 @@ fn line(one: &RecordedEntry, times: Option<(u64, i64)>) -> String {
     rest.extend(entry.micros.map(|micros| format!("{:.1} ms", micros as f64 / 1000.0)));
     rest.extend(entry.principal.as_deref().map(printable));
     rest.extend(entry.application.as_deref().map(printable));
+    rest.extend(entry.profile.as_deref().map(|profile| format!("profile {}", printable(profile))));
     rest.extend(entry.by.as_deref().map(printable));
     rest.extend(entry.sandbox.as_deref().map(printable));
     rest.extend(entry.scope.as_deref().filter(|scope| *scope != "once").map(printable));

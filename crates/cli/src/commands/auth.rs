@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hospes::client::{Client, Target, UrlTarget};
 use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
+use hospes_host::profile_account;
 use hospes_oauth::flow::DevicePrompt;
 use hospes_oauth::{
     BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, FlowError,
@@ -17,7 +18,7 @@ use crate::args::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignIn
 use crate::credentials::{self, CredentialsStore};
 use crate::exit::{CliError, CliResult, FailureCode, error_chain};
 use crate::output::{self, BOLD, CliOutput, DIM, announce, paint, printable};
-use crate::target::find;
+use crate::target::{find, find_of_profile};
 
 /// Redirect URI for a browser on another machine. No server listens there.
 const UNREACHABLE_CALLBACK: &str = "http://127.0.0.1:6276/callback";
@@ -66,12 +67,20 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
+/// What the configuration says of the client of a server.
+struct KnownClient {
+    /// Client that is registered with the authorization server.
+    client: Option<PreregisteredOAuthClient>,
+    /// Scopes to request.
+    scopes: Vec<String>,
+}
+
 /// Creates the client that signs in to `url` interactively, in the way that `args` select, and keeps the tokens in
 /// `store`. A client given on the command line takes precedence over `known`, the one from the configuration.
 fn interactive_client(
     args: &LoginArgs,
     url: &UrlTarget,
-    known: Option<PreregisteredOAuthClient>,
+    known: KnownClient,
     store: impl FnOnce(CredentialsStore) -> CliResult<Arc<FileCredentialStore>>,
 ) -> CliResult<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
@@ -80,7 +89,11 @@ fn interactive_client(
     }
     let mut builder = builder(&url.url)?
         .store(store(args.credentials_store)?)
-        .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
+        .account(account_of(&args.site))
+        .settings(|settings| {
+            let scopes = if args.scopes.is_empty() { &known.scopes } else { &args.scopes };
+            settings.scopes = Scopes::parse(&scopes.join(" "));
+        });
     if let Some(id) = &args.client_id {
         let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
@@ -92,7 +105,7 @@ fn interactive_client(
         }
         builder = builder.client(given);
     } else if args.metadata_url.is_none() {
-        builder = known_as(builder, known);
+        builder = known_as(builder, known.client);
     }
     if let Some(id) = &args.metadata_url {
         let id = ClientId::new(id).map_err(|error| CliError::usage("--metadata-url").with_cause(&error))?;
@@ -277,7 +290,10 @@ fn status(output: CliOutput) -> CliResult {
 async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let Some(user) = &args.user else {
-        let oauth = client(&url.url, known, credentials::open_existing()?.map(|(store, _)| store as _))?;
+        let store = credentials::open_existing()?.map(|(store, _)| store as Arc<dyn CredentialStore>);
+        let builder =
+            builder(&url.url)?.store(store.unwrap_or_else(|| Arc::new(MemoryCredentialStore::new())));
+        let oauth = known_as(builder.account(account_of(&args.site)), known.client).build();
         let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
         return signed_out(&revoked, &url, None, output);
     };
@@ -288,7 +304,7 @@ async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
             let is_theirs = kept.account == *user || TokenSummary::from(&kept).user() == Some(user);
             if is_theirs && kept.is_for(&url.url) {
                 let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
-                let oauth = known_as(oauth, known.clone()).build();
+                let oauth = known_as(oauth, known.client.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
                 // In any case, because an entry that could not be revoked must not be used again.
                 kept.forget(&*store).map_err(|error| CliError::usage(error_chain(&error)))?;
@@ -332,17 +348,25 @@ fn signed_out(
     Ok(())
 }
 
-/// Returns the URL to sign in to, and the client if the configuration names one.
-fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, Option<PreregisteredOAuthClient>)> {
+/// Returns the URL to sign in to, and what the configuration says of the client.
+fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, KnownClient)> {
     let target = &site.target;
-    let found = find(Some(target), &[], &site.reach())?;
+    let found = match &site.profile {
+        Some(profile) => find_of_profile(target, profile, &site.reach())?,
+        None => find(Some(target), &[], &site.reach())?,
+    };
     match found.target {
-        Target::Url(url) => Ok((url, found.client)),
+        Target::Url(url) => Ok((url, KnownClient { client: found.client, scopes: found.scopes })),
         _ => Err(CliError::usage(format!(
             "`{target}` is a command: it takes credentials from its environment"
         ))
         .hint("sign-in is for servers with a URL only")),
     }
+}
+
+/// Returns the name under which the tokens of the operator's account are stored.
+fn account_of(site: &SignInServerArgs) -> String {
+    site.profile.as_deref().map(profile_account).unwrap_or_default()
 }
 
 fn failed(error: &FlowError) -> CliError {

@@ -1,12 +1,15 @@
 //! Hospes' own configuration file, to which servers are added.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use hospes_host::config::{ConfigLoader, HostConfig, ServerConfig};
+use hospes_host::config::{AutoUpdate, ConfigLoader, HostConfig, ServerConfig};
 
 use super::file_replace;
+use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
 use crate::paths;
+use crate::settings::load_without_secrets;
 
 /// The configuration file that servers are added to.
 pub(super) struct ConfigTarget {
@@ -43,6 +46,15 @@ impl ConfigTarget {
     /// Returns the servers that the file has, with their references.
     pub(super) fn servers(&self) -> CliResult<Vec<ServerConfig>> {
         Ok(self.config()?.servers)
+    }
+
+    /// Returns the names of the servers that are updated without a person. The defaults of the file count, which are not
+    /// applied to [`ConfigTarget::servers`].
+    pub(super) fn auto_updated(&self) -> CliResult<BTreeSet<String>> {
+        let files = ConfigFileArgs { config: vec![self.file.clone()], allow_unset: true, strict: false };
+        let servers = load_without_secrets(&files)?.config.servers.into_iter();
+        let is_meant = |server: &ServerConfig| server.auto_update != AutoUpdate::Off && !server.disabled;
+        Ok(servers.filter(is_meant).map(|server| server.name).collect())
     }
 
     fn config(&self) -> CliResult<HostConfig> {

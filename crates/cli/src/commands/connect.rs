@@ -13,7 +13,9 @@ use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
 use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState};
+use hospes_host::pins::Sha256Digest;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use self::endpoint::EndpointEntry;
 pub(crate) use self::endpoint::tokens as application_tokens;
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     }
     let file = find_file(id, args.project, output)?;
     if let Some(record) = other_profile(&file, args.profile.as_deref()) {
-        return change_profile(args, &record, output);
+        return change_profile(args, &file, &record, output);
     }
     let place = paths::display_path(&file.path);
     let is_new = !file.path.exists();
@@ -72,14 +74,10 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         Ok((splice, after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?))
     };
     let (mut splice, mut after) = insertion(&entry)?;
+    let diff = diff::unified(&place, &before, &splice);
+    check_seen(args, &place, &diff)?;
     if args.dry_run {
-        let diff = diff::unified(&place, &before, &splice);
-        report(&file, "dry-run", (Some(&diff), profile), output);
-        if !output.json {
-            output.result(diff);
-        }
-        output.say("nothing was changed");
-        return Ok(());
+        return show_change(&file, diff, profile, output);
     }
     check_owner(&file.path).map_err(&by_hand)?;
     if let Some(endpoint) = &mut endpoint {
@@ -114,17 +112,73 @@ fn other_profile(file: &ApplicationFile, profile: Option<&str>) -> Option<Connec
 }
 
 /// Connects an application that is connected for another profile: removes that entry, and adds the new one.
-fn change_profile(args: &ConnectApplicationArgs, record: &ConnectionRecord, output: CliOutput) -> CliResult {
+fn change_profile(
+    args: &ConnectApplicationArgs,
+    file: &ApplicationFile,
+    record: &ConnectionRecord,
+    output: CliOutput,
+) -> CliResult {
     let is_now = with_profile("connected", record.profile.as_deref());
-    if args.dry_run {
-        return Err(CliError::usage(format!("{} is {is_now}; a diff cannot be shown", record.application))
-            .hint(format!("`hospes disconnect {}` first", record.application)));
+    if args.dry_run || args.seen.is_some() {
+        let diff = profile_change(args, file, record)?;
+        check_seen(args, &paths::display_path(&record.file), &diff)?;
+        if args.dry_run {
+            return show_change(file, diff, args.profile.as_deref(), output);
+        }
     }
     let application = record.application.clone();
     let quiet = CliOutput { json: false, quiet: true };
     disconnect(&DisconnectArgs { application, project: args.project }, quiet)?;
     output.say(format_args!("{} was {is_now}", record.application));
-    run(args, output)
+    run(&ConnectApplicationArgs { seen: None, ..args.clone() }, output)
+}
+
+/// Returns the change from one profile to another as a diff. It is one for people, but two edits of the file.
+fn profile_change(
+    args: &ConnectApplicationArgs,
+    file: &ApplicationFile,
+    record: &ConnectionRecord,
+) -> CliResult<String> {
+    let place = paths::display_path(&record.file);
+    let text = read_text(&record.file)?;
+    let fails = |error: hospes_host::config::connect::EditEntryError| {
+        CliError::usage(format!("the entry in {place} cannot be replaced")).with_cause(&error)
+    };
+    let old = recorded_entry(file.application, &text, Some(record))?;
+    let backup = if record.is_unchanged(&text) { record.backup() } else { None };
+    let left = backup.or_else(|| old.cut(&record.file, &text, &record.splice));
+    let left = left.map_or_else(|| old.removal(&record.file, &text).map_err(fails), Ok)?;
+    let profile = args.profile.as_deref();
+    // As `run` does when the record is gone.
+    let endpoint = endpoint::wanted(args, file)?;
+    let new = entry_of(file.application, &left, profile, endpoint.as_ref())?;
+    let splice = new.insertion(&record.file, &left).map_err(fails)?;
+    let after = splice.apply(&left);
+    let after = after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?;
+    Ok(diff::unified(&place, &text, &EntrySplice::between(&text, &after)))
+}
+
+/// Checks that a change is the one that was shown, if the arguments name that.
+///
+/// # Errors
+/// If it is another one.
+fn check_seen(args: &ConnectApplicationArgs, place: &str, diff: &str) -> CliResult {
+    match args.seen {
+        Some(seen) if seen != digest(diff) => {
+            Err(CliError::usage(format!("the change of {place} is no longer the one that was shown"))
+                .hint("nothing was changed; look at the change again"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn show_change(file: &ApplicationFile, diff: String, profile: Option<&str>, output: CliOutput) -> CliResult {
+    report(file, "dry-run", (Some(&diff), profile), output);
+    if !output.json {
+        output.result(diff);
+    }
+    output.say("nothing was changed");
+    Ok(())
 }
 
 fn with_profile(state: &str, profile: Option<&str>) -> String {
@@ -233,6 +287,10 @@ fn remove_new(record: &ConnectionRecord, file: &Path) -> CliResult {
     Ok(())
 }
 
+fn digest(diff: &str) -> Sha256Digest {
+    Sha256Digest::new(Sha256::digest(diff).into())
+}
+
 fn report(
     file: &ApplicationFile,
     state: &str,
@@ -247,6 +305,7 @@ fn report(
             "state": state,
             "profile": profile,
             "diff": diff,
+            "digest": diff.map(digest),
             "takesEffect": file.application.takes_effect,
         }));
     }

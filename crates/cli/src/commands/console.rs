@@ -14,6 +14,7 @@ use hospes_host::config::ConsoleConfig;
 use hospes_host::deciders::DecisionSource;
 use serde::Deserialize;
 
+use super::add::page::RegistryAdder;
 use super::console_setup::ProgramCommands;
 use super::serve::listen_error;
 use super::{connect, file_replace};
@@ -86,6 +87,7 @@ pub(super) async fn serve(
         .endpoint(endpoint)
         .applications(Arc::new(connect::found_applications))
         .private_folders(paths::own_folders())
+        .adder(Arc::new(RegistryAdder { config: config.clone() }))
         .setup(Arc::new(ProgramCommands { config: config.clone() }));
     if let Some(file) = paths::onboarding_file() {
         environment = environment.onboarding(file);

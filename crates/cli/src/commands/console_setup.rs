@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hospes_console::{SetupCommand, SetupCommands, SetupOutcome};
+use hospes_console::{SeenServer, SetupCommand, SetupCommands, SetupOutcome};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -55,11 +55,15 @@ impl ProgramCommands {
                 words(&["import", "--json", "--dry-run"]).into_iter().chain(config()).collect()
             }
             SetupCommand::ImportServers(servers) => {
-                let servers = servers.into_iter().map(|name| format!("--server={name}"));
+                let servers = servers.into_iter().flat_map(|SeenServer { name, digest }| {
+                    [format!("--server={name}"), format!("--seen={digest}")]
+                });
                 words(&["import", "--json", "--yes"]).into_iter().chain(config()).chain(servers).collect()
             }
             SetupCommand::PreviewConnection(id) => words(&["connect", "--json", "--dry-run", "--", &id]),
-            SetupCommand::Connect(id) => words(&["connect", "--json", "--", &id]),
+            SetupCommand::Connect { application, digest } => {
+                words(&["connect", "--json", &format!("--seen={digest}"), "--", &application])
+            }
             SetupCommand::Disconnect(id) => words(&["disconnect", "--json", "--", &id]),
             _ => return None,
         })
@@ -109,12 +113,15 @@ mod tests {
         let program = ProgramCommands { config: Some("/etc/h.toml".into()) };
         let arguments = |command| program.arguments(command).unwrap();
         assert_eq!(
-            arguments(SetupCommand::Connect("--project".to_owned())),
-            ["connect", "--json", "--", "--project"]
+            arguments(SetupCommand::Connect { application: "--project".to_owned(), digest: "-p".to_owned() }),
+            ["connect", "--json", "--seen=-p", "--", "--project"]
         );
         assert_eq!(
-            arguments(SetupCommand::ImportServers(vec!["--project".to_owned()])),
-            ["import", "--json", "--yes", "--config=/etc/h.toml", "--server=--project"]
+            arguments(SetupCommand::ImportServers(vec![SeenServer {
+                name: "--project".to_owned(),
+                digest: "-p".to_owned()
+            }])),
+            ["import", "--json", "--yes", "--config=/etc/h.toml", "--server=--project", "--seen=-p"]
         );
     }
 

@@ -5,6 +5,8 @@ mod application;
 mod bundle;
 mod call;
 mod check;
+mod executable;
+mod failed_connection;
 mod fetch;
 mod host;
 mod ignored;
@@ -17,7 +19,9 @@ mod sign_in;
 mod system;
 
 use futures::future::join_all;
+use tokio::task::spawn_blocking;
 
+use self::bundle::SecretFilter;
 pub(crate) use self::check::DOCTOR_CODES;
 use self::check::DoctorChain;
 use self::ignored::IgnoredWarnings;
@@ -44,12 +48,12 @@ pub(crate) async fn run(args: DoctorArgs, output: CliOutput) -> CliResult {
         return change_ignored(&mut ignored, &args, output);
     }
     let checked = ending.unless(Box::pin(check(&args))).await;
-    let (mut chains, config) =
+    let CheckResult { mut chains, config, filter } =
         checked.unwrap_or_else(|| Err(interrupted("the checks were not completed")))?;
     ignored.apply(&mut chains);
     report::print(&chains, args.verbose_report, output);
     if let Some(file) = &args.bundle {
-        bundle::write(file.as_deref(), &chains, config.as_ref(), output).await?;
+        bundle::write(file.as_deref(), &chains, config.as_ref(), &filter, output).await?;
     }
     match report::verdict(&chains) {
         report::DoctorVerdict::Faults => Err(CliError::silent(FailureCode::Usage)),
@@ -76,14 +80,40 @@ fn change_ignored(ignored: &mut IgnoredWarnings, args: &DoctorArgs, output: CliO
     ignored.store()
 }
 
-/// Runs the checks of what was named, or all of them. Returns the configuration, too, if there is a readable one.
-async fn check(args: &DoctorArgs) -> CliResult<(Vec<DoctorChain>, Option<HostConfig>)> {
+/// Result of the checks.
+struct CheckResult {
+    chains: Vec<DoctorChain>,
+    /// Configuration of the checked servers. `None` if it was not needed or cannot be read.
+    config: Option<HostConfig>,
+    /// Filter with the secrets of the whole configuration.
+    filter: SecretFilter,
+}
+
+/// Runs the checks of what was named, or all of them.
+async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
     let word = args.target.as_deref().map(str::trim);
-    if let Some(url) = word.filter(|word| word.starts_with("http://") || word.starts_with("https://")) {
-        return Ok((vec![server::check_url(url, args).await], None));
+    let url = word.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
+    // On a thread of its own: it reads secrets, and a locked keyring may ask the person meanwhile.
+    let files = args.files.clone();
+    let has_bundle = args.bundle.is_some();
+    let load = spawn_blocking(move || {
+        let loaded = load_tolerantly(&files);
+        let filter = match (&loaded, has_bundle) {
+            (Ok(loaded), true) => SecretFilter::new(Some(&loaded.config)),
+            _ => SecretFilter::new(None),
+        };
+        (loaded, filter)
+    });
+    let load = async || load.await.map_err(|_| CliError::usage("the configuration could not be read"));
+    if let Some(url) = url {
+        let filter = match has_bundle {
+            true => load().await?.1.with_url(url),
+            false => SecretFilter::new(None),
+        };
+        return Ok(CheckResult { chains: vec![server::check_url(url, args).await], config: None, filter });
     }
     let mut chains = Vec::new();
-    let loaded = load_tolerantly(&args.files);
+    let (loaded, filter) = load().await?;
     let running = super::status::running().await.ok();
     if word.is_none() {
         let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
@@ -92,13 +122,13 @@ async fn check(args: &DoctorArgs) -> CliResult<(Vec<DoctorChain>, Option<HostCon
     if let Some(application) = word.and_then(Application::find) {
         let checked =
             application::check(application, true).unwrap_or_else(|| DoctorChain::new(application.id));
-        return Ok((vec![checked], None));
+        return Ok(CheckResult { chains: vec![checked], config: None, filter });
     }
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
             chains.push(host::unreadable_configuration(&error));
-            return Ok((chains, None));
+            return Ok(CheckResult { chains, config: None, filter });
         }
     };
     let (mut config, is_default) = (loaded.config, loaded.files.is_empty());
@@ -144,5 +174,5 @@ async fn check(args: &DoctorArgs) -> CliResult<(Vec<DoctorChain>, Option<HostCon
         });
         chains.extend(join_all(checked).await);
     }
-    Ok((chains, Some(config)))
+    Ok(CheckResult { chains, config: Some(config), filter })
 }

@@ -1,6 +1,6 @@
 //! `hospes export`: writes the configured servers in the form of an application.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -88,12 +88,8 @@ fn servers(args: &ExportArgs) -> CliResult<Vec<ServerConfig>> {
 
 /// Writes a new file. An existing one may have more than servers in it, so it is never replaced.
 fn write_new(file: &Path, exported: &ExportedServers) -> CliResult {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    if exported.has_secrets {
-        crate::platform::make_private(&mut options);
-    }
-    let written = options.open(file).and_then(|mut opened| opened.write_all(exported.text.as_bytes()));
+    let created = if exported.has_secrets { hospes_fs::create_private(file) } else { File::create_new(file) };
+    let written = created.and_then(|mut opened| opened.write_all(exported.text.as_bytes()));
     written.map_err(|error| {
         let problem =
             CliError::usage(format!("cannot write {}", paths::display_path(file))).with_cause(&error);

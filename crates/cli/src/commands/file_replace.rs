@@ -19,13 +19,24 @@ pub(super) fn read_text(file: &Path) -> CliResult<String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(error) => return Err(failed(&error)),
     };
-    let mut text = String::new();
-    let read = opened.take(MAX_FILE as u64 + 1).read_to_string(&mut text);
-    read.map_err(|error| failed(&error))?;
-    if text.len() > MAX_FILE {
-        return Err(failed(&io::ErrorKind::FileTooLarge.into()));
+    let mut bytes = Vec::new();
+    opened.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    if bytes.len() > MAX_FILE {
+        return Err(failed(&io::ErrorKind::FileTooLarge.into())
+            .hint(format!("at most {} MiB are read; make the file smaller", MAX_FILE >> 20)));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let place = paths::display_path(file);
+        // What the shell of Windows writes with `>`.
+        match error.as_bytes() {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => CliError::usage(format!("{place} is UTF-16, not UTF-8"))
+                .hint(format!(
+                    "nothing was changed; save it as UTF-8: iconv -f UTF-16 -t UTF-8 {place} > NEW"
+                )),
+            _ => CliError::usage(format!("{place} is not UTF-8 (byte {})", error.utf8_error().valid_up_to()))
+                .hint("nothing was changed; save the file as UTF-8"),
+        }
+    })
 }
 
 /// Replaces a file atomically, unless it was changed since `before` was read. A symbolic link stays, and its target is
@@ -61,8 +72,7 @@ pub(super) fn replace(file: &Path, before: &str, after: &str) -> CliResult {
         return Err(CliError::usage(format!("{} was changed in the meantime", paths::display_path(file)))
             .hint("the file was not changed; run the command again"));
     }
-    written.persist(&target).map_err(|error| failed(&error.error))?;
-    Ok(())
+    hospes_fs::persist(written, &target).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &ImportArgs, output: CliOutput) -> CliResult {
     let found = find(args, output)?;
     let existing = target.servers()?;
     let mut plan = ImportPlan::new(found, &existing, args)?;
+    plan.check_seen(&args.seen)?;
     let may_ask = output::is_interactive() && !args.yes && !args.dry_run && !output.json;
     if may_ask {
         view::show(&plan, &target.file, output);

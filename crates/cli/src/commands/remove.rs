@@ -4,22 +4,24 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::import::required_secrets;
-use hospes_host::config::{ServerConfig, nearest, remove_server};
+use hospes_host::config::{ServerConfig, ServerTransport, nearest, remove_server};
 use serde_json::json;
 
 use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
-use crate::known_configs::{KnownConfigs, is_folder_used};
+use crate::known_configs::KnownConfigs;
 use crate::output::{self, BOLD, CliOutput, DIM, GREEN, one_line, paint, printable};
-use crate::packages::remove_version;
+use crate::packages::{remove_version, removed, version_folder_of};
 use crate::paths;
 use crate::profiles;
 use crate::secrets::SecretStore;
+use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
 
 pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
+    let _lock = ServerLock::acquire(&args.server)?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     let file = paths::display_path(&target.file);
@@ -92,21 +94,38 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         output.say(paint(DIM, kept));
     }
     if let Some(folder) = folder {
-        let kept = format!("    Its files are kept in {}", paths::display_path(&folder));
+        let days = removed::KEPT_FOR.as_hours() / 24;
+        let kept = format!("    Its files are kept in {} for {days} days", paths::display_path(&folder));
         output.say(paint(DIM, kept));
     }
     Ok(())
 }
 
-/// Removes the record for updates, and with `is_purged` the folders into which the server was installed, unless something
-/// else uses them. Returns a folder that stays.
+/// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Otherwise they are
+/// marked, and removed after 30 days. Those that something else uses stay. Returns a folder that stays until then.
 fn remove_packages(server: &ServerConfig, file: &Path, is_purged: bool) -> Option<PathBuf> {
-    let record = ServerRecord::read(file, &server.name)?;
-    ServerRecord::remove(file, &server.name);
-    let (unused, used): (Vec<&Path>, Vec<&Path>) =
-        record.folders().partition(|folder| is_purged && !is_folder_used(folder, file));
-    unused.into_iter().for_each(remove_version);
-    used.first()?.parent().map(Path::to_owned)
+    let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+    if let Some(record) = ServerRecord::read(file, &server.name) {
+        ServerRecord::remove(file, &server.name);
+        folders.extend(record.folders().map(Path::to_owned));
+    }
+    // There is no record of bundles that were files. Their entries name the folder.
+    if let ServerTransport::Stdio(stdio) = &server.transport {
+        let words =
+            std::iter::once(&stdio.command).chain(&stdio.args).map(|word| PathBuf::from(word.reveal()));
+        let named = words.chain(stdio.cwd.clone()).filter_map(|path| version_folder_of(&path));
+        folders.extend(named);
+    }
+    // Other entries, also of other configuration files, may use the same folders.
+    let known = KnownConfigs::read(file);
+    folders.retain(|folder| folder.is_dir() && !known.uses_folder(folder));
+    for folder in &folders {
+        match is_purged {
+            true => remove_version(folder),
+            false => removed::mark(folder, jiff::Timestamp::now()),
+        }
+    }
+    folders.first().filter(|_| !is_purged)?.parent().map(Path::to_owned)
 }
 
 /// Returns the secrets of a server that no other server uses.

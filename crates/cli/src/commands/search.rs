@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use hospes_registry::{
     AnswerSource, EntryStatus, RefreshMode, RegistryAnswer, RegistryClient, SearchResults, ServerEntry,
+    TrustContext, trust_signs,
 };
 use jiff::Timestamp;
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::add::view;
 use super::config_target::configured_registry;
 use crate::args::SearchArgs;
 use crate::exit::CliResult;
@@ -30,7 +32,7 @@ pub(crate) async fn run(args: SearchArgs, output: CliOutput) -> CliResult {
     let query = args.words.join(" ");
     let answer = Box::pin(registry.search(&query, args.limit)).await?;
     if output.json {
-        output.value(&to_json(&registry, &answer));
+        output.value(&to_json(&registry, &answer, &[]));
         return Ok(());
     }
     if let Some(error) = &answer.offline {
@@ -169,19 +171,31 @@ fn clip(text: &str, width: usize) -> String {
     clipped
 }
 
-fn to_json(registry: &RegistryClient, answer: &RegistryAnswer<SearchResults>) -> serde_json::Value {
+/// Returns the results as JSON. `known` are the names of the servers that the person has, which others may resemble.
+pub(super) fn to_json(
+    registry: &RegistryClient,
+    answer: &RegistryAnswer<SearchResults>,
+    known: &[&str],
+) -> serde_json::Value {
     let servers: Vec<serde_json::Value> = answer
         .value
         .entries
         .iter()
         .map(|entry| {
             let official = entry.official.as_ref();
+            let mut context = TrustContext::new(registry.host(), Timestamp::now());
+            context.known_names = known.to_vec();
+            let signs = trust_signs(entry, &context);
+            let publisher = view::publisher(&signs);
             json!({
                 "name": entry.name,
                 "title": entry.title,
                 "description": entry.description,
                 "version": entry.version,
                 "kinds": entry.kinds(),
+                "publisher": publisher.as_ref().map(|(who, _)| who),
+                "isPublisherChecked": publisher.is_some_and(|(_, is_checked)| is_checked),
+                "warnings": view::trust_warnings(&signs),
                 "status": entry.status().as_str(),
                 "statusMessage": official.and_then(|official| official.status_message.as_deref()),
                 "publishedAt": entry.published_at().map(|at| at.to_string()),
@@ -191,6 +205,7 @@ fn to_json(registry: &RegistryClient, answer: &RegistryAnswer<SearchResults>) ->
         .collect();
     json!({
         "registry": registry.base_url(),
+        "registryHost": registry.host(),
         "source": if answer.source == AnswerSource::Server { "registry" } else { "cache" },
         "ageSeconds": answer.age.as_secs(),
         "offline": answer.offline.as_ref().map(ToString::to_string),

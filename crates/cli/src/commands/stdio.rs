@@ -55,9 +55,10 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
         Some(name) => host.gateway_of_profile(name),
     };
     let gateway = gateway.ok_or_else(|| CliError::usage("the host has no such profile"))?;
+    let rounds = request_state(&host)?.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
     let mut server = StdioServer::new(gateway);
-    if let Some(rounds) = request_state(&host)? {
-        server = server.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    if let Some((keys, lifetime)) = rounds {
+        server = server.state_keys(keys).state_lifetime(lifetime);
     }
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;

@@ -1,5 +1,6 @@
 //! `hospes up`: serves all servers behind one endpoint.
 
+mod auto_update;
 mod config_reload;
 mod endpoints;
 mod events;
@@ -37,6 +38,7 @@ use crate::platform::attach::{self, AttachSocket};
 use crate::readiness;
 use crate::screen_log;
 use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
+use crate::sweep;
 
 /// Default address of the endpoint.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
@@ -174,6 +176,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = waiting::report(&host, events) => match never {},
             never = new_servers::report(&host, begun, events) => match never {},
             never = policy::report(&host, output) => match never {},
+            never = sweep::repeat() => match never {},
+            never = auto_update::repeat(own_file(&args.host), events) => match never {},
             never = notifications::show(&host, notifications, console.as_ref(), screen.as_ref().map(LiveScreen::is_focused)) => match never {},
             never = act_on_screen(screen.as_ref(), &host, console.as_ref()) => match never {},
         }
@@ -320,12 +324,13 @@ fn endpoint(
     hosts: &[String],
     origins: &[String],
 ) -> Endpoint {
+    let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
     let mut endpoint = Endpoint::builder(gateway).path(path).sse(servers.is_some());
     if let Some(servers) = servers {
         endpoint = endpoint.pages(move |parts| not_found(&servers, parts));
     }
-    if let Some(rounds) = rounds {
-        endpoint = endpoint.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    if let Some((keys, lifetime)) = rounds {
+        endpoint = endpoint.state_keys(keys).state_lifetime(lifetime);
     }
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host));
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()

@@ -1,6 +1,7 @@
 //! `hospes update`: replaces servers that were added from the registry by newer versions, and goes back to the version
 //! before.
 
+pub(super) mod automatic;
 mod before;
 mod check;
 mod merge;
@@ -23,6 +24,7 @@ use self::before::{BeforeUpdate, known_answers};
 use self::check::{UpdateAvailability, UpdateCandidate};
 use self::merge::MergedServer;
 use self::page::UpdatePage;
+use super::add::answers::Asker;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
 use super::add::trial::{ServerTrial, TrialReport};
 use super::add::{confirm, not_started, view};
@@ -30,19 +32,24 @@ use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult};
-use crate::known_configs::is_folder_used;
+use crate::known_configs::KnownConfigs;
 use crate::output::{self, BOLD, CliOutput, GREEN, announce, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
+use crate::server_lock::ServerLock;
 use crate::server_record::{RecordedVersion, ServerRecord};
-use crate::{deciders, enforcement, paths};
+use crate::{deciders, paths, sweep};
 
 /// Text of an interruption, and of a failure.
 const UNCHANGED: &str = "nothing was changed";
 
 pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let args = Arc::new(args);
+    if args.auto {
+        sweep::run(jiff::Timestamp::now());
+        return automatic::run(&args, output).await;
+    }
     let mut ending = InterruptListener::new()?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
@@ -52,6 +59,7 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
             return rollback::run(name, &target, output);
         }
     }
+    sweep::run(jiff::Timestamp::now());
     let wanted = |server: &&ServerConfig| args.server.as_ref().is_none_or(|name| server.name == *name);
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;
@@ -61,10 +69,10 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     }
     let mut first_failure = None;
     for candidate in candidates {
-        let name = candidate.server.name.clone();
-        let result = update(candidate, &args, &mut ending, output).await;
+        let name = candidate.server.name;
+        let result = update(&name, &args, &mut ending, output).await;
         match result {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(error) if args.all && !ending.was_interrupted() => {
                 output.failure(&error);
                 first_failure.get_or_insert(error.code);
@@ -87,15 +95,32 @@ fn find<'s>(servers: &'s [ServerConfig], name: &str, target: &ConfigTarget) -> C
     })
 }
 
+/// Result of an update.
+enum UpdateOutcome {
+    /// There is no newer version.
+    Current,
+    Updated {
+        from: Option<String>,
+        to: String,
+    },
+}
+
 /// Updates one server, if there is a newer version.
 async fn update(
-    candidate: UpdateCandidate,
+    name: &str,
     args: &Arc<UpdateArgs>,
     ending: &mut InterruptListener,
     output: CliOutput,
-) -> CliResult {
-    let name = candidate.server.name.clone();
-    let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(&name)), output);
+) -> CliResult<UpdateOutcome> {
+    let _lock = ServerLock::acquire(name)?;
+    // Read under the lock: another update may just have ended.
+    let target = ConfigTarget::read(args.config.clone())?;
+    let servers = target.servers()?;
+    let current = find(&servers, name, &target)?;
+    let Some(candidate) = check::candidates(&[current], &target, args)?.pop() else {
+        return Ok(UpdateOutcome::Current);
+    };
+    let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(name)), output);
     let found = ending.unless(candidate.look_up(args.version.as_deref())).await;
     drop(bar);
     let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
@@ -107,15 +132,16 @@ async fn update(
         UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
             match output.json {
+                _ if args.auto => {}
                 true => output.value(&json!({ "server": name, "version": version, "updated": false })),
                 false => output.say(format_args!(
                     "  {} {} is up to date: {}",
                     paint(GREEN, "✓"),
-                    paint(BOLD, printable(&name)),
+                    paint(BOLD, printable(name)),
                     printable(&version)
                 )),
             }
-            Ok(())
+            Ok(UpdateOutcome::Current)
         }
     }
 }
@@ -129,16 +155,16 @@ struct Update {
 }
 
 impl Update {
-    async fn run(self: Arc<Self>, ending: &mut InterruptListener) -> CliResult {
+    async fn run(self: Arc<Self>, ending: &mut InterruptListener) -> CliResult<UpdateOutcome> {
         let (args, output) = (&*self.args, self.output);
         let name = self.candidate.server.name.clone();
-        let may_ask = output::is_interactive() && !args.yes && !output.json;
+        let may_ask = output::is_interactive() && !args.yes && !output.json && !args.auto;
         let by = match (may_ask, args.yes) {
+            _ if args.auto => Some(automatic::DECIDER.to_owned()),
             (true, _) => Some(deciders::decider().await?),
             (false, true) => deciders::decider().await.ok(),
             (false, false) => None,
         };
-        // The file may have been changed by an update before this one.
         let target = ConfigTarget::read(args.config.clone())?;
         let servers = target.servers()?;
         let current = find(&servers, &name, &target)?;
@@ -150,19 +176,22 @@ impl Update {
         let planned = ending.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
         let mut planned =
             planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))??;
-        if !may_ask && !args.yes {
+        if !may_ask && !args.yes && !args.auto {
             // Before anything of the new version is installed or started.
             if !output.json {
-                output.say(&planned.screen);
+                output.say(planned.screen.text());
             }
             return Err(CliError::usage("nothing was changed, because nobody can be asked")
                 .hint("add --yes to install and start this, and to accept what it offers"));
         }
+        let risks = risk::risks(&self.candidate, &planned)?;
+        if args.auto {
+            self.check_plan((&planned, &risks), current, before.is_accepted)?;
+        }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
-        let risks = risk::risks(&self.candidate, &planned)?;
         if may_ask && !risks.is_empty() {
-            announce(&planned.screen);
+            announce(planned.screen.text());
             announce(view::new_risks(&risks));
             let question = "  It asks for more than the version before, or comes from elsewhere. Start it?";
             let answer = ending.unless(spawn_blocking(move || confirm(question, output))).await;
@@ -180,12 +209,17 @@ impl Update {
         );
         let new = planned.draft.entry()?;
         let merged = MergedServer::of(written.as_ref(), current, &new, (folders.0, folders.1.as_deref()));
+        if args.auto {
+            let (old, new) =
+                (folders.0.map(Path::to_string_lossy), folders.1.as_deref().map(Path::to_string_lossy));
+            self.check_entry(&merged, current, (old.as_deref(), new.as_deref()))?;
+        }
         let text = replace_server(&target.file, &target.text, &merged.server).map_err(|error| {
             CliError::usage(format!("cannot change {}", paths::display_path(&target.file)))
                 .with_cause(&error)
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
-        let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, true)?;
+        let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, by.is_some())?;
         let outcome =
             self.review(&trial, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
         let outcome = match outcome {
@@ -204,8 +238,10 @@ impl Update {
             }
         };
         let kept = self.keep(planned, &merged.server, &target.file)?;
-        self.say(&merged.server, &report, kept.as_deref());
-        Ok(())
+        if !args.auto {
+            self.say(&merged.server, &report, kept.as_deref());
+        }
+        Ok(UpdateOutcome::Updated { from: self.candidate.version(), to: self.entry.version.clone() })
     }
 
     async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
@@ -227,14 +263,27 @@ impl Update {
             sha256: None,
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
-            is_registry_local: is_local_registry(&candidate.registry),
-            may_ask,
+            is_registry_local: candidate.registry().is_some_and(is_local_registry),
+            asker: if may_ask { Asker::Terminal } else { Asker::Nobody },
             output: self.output,
         };
         let host = candidate.host();
         let chosen =
-            ChosenEntry { entry: &self.entry, registry: Some(&host), known, previous: previous.as_ref() };
-        plan::plan(&chosen, &request, &|_: &str| name.clone()).await
+            ChosenEntry { entry: &self.entry, registry: host.as_deref(), known, previous: previous.as_ref() };
+        let mut planned = plan::plan(&chosen, &request, &|_: &str| name.clone()).await?;
+        let publishers = (
+            version.and_then(|version| version.recipe.publisher.as_deref()),
+            planned.recipe.as_ref().and_then(|recipe| recipe.publisher.as_deref()),
+        );
+        if let (Some(before), Some(now)) = publishers
+            && before != now
+        {
+            let warning = format!("published by the account {now}; the version before by {before}");
+            planned.screen.warning(&warning);
+            planned.warnings.push(warning);
+            planned.has_other_owner = true;
+        }
+        Ok(planned)
     }
 
     /// Returns the merged server as it is started for the trial, with its secrets.
@@ -289,6 +338,10 @@ impl Update {
         let Some((report, offered)) = ending.unless(work).await else { return Err(interrupted(UNCHANGED)) };
         let report =
             report?.map_err(|status| not_started(&status, notices, merged.is_confined(), UNCHANGED))?;
+        if self.args.auto {
+            self.check_definitions(before, &offered)?;
+            return Ok(report);
+        }
         let page = UpdatePage {
             candidate: &self.candidate,
             entry: &self.entry,
@@ -324,17 +377,15 @@ impl Update {
         (report, by): (&TrialReport, Option<&str>),
         text: &str,
     ) -> CliResult {
+        if self.args.auto {
+            self.record_update(planned).await?;
+        }
         match (&report.pinned, by) {
             (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
-            // Without rules, a host accepts it at its first use.
-            (Some(pinned), None)
-                if pinned.state != PinState::Accepted && enforcement::find_policy_file(None)?.is_some() =>
-            {
-                self.output.warn(format_args!(
-                    "what it offers waits for a person: hospes pins accept {}",
-                    printable(&self.candidate.server.name)
-                ));
-            }
+            (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
+                "what it offers waits for a person: hospes pins accept {}",
+                printable(&self.candidate.server.name)
+            )),
             _ => {}
         }
         if !planned.draft.secrets.is_empty() {
@@ -367,10 +418,10 @@ impl Update {
         };
         let kept = previous.as_ref().map(|previous| previous.version.clone());
         let current = RecordedVersion::new(recipe, path, written);
-        let (name, registry) = (&self.candidate.server.name, &self.candidate.registry);
+        let (name, registry) = (&self.candidate.server.name, self.candidate.registry().unwrap_or_default());
         ServerRecord::new(file, name, registry, current, previous).write()?;
         // Only now, because the record before names it.
-        let is_unused = |folder: &PathBuf| !is_folder_used(folder, file);
+        let is_unused = |folder: &PathBuf| !KnownConfigs::read(file).uses_folder(folder);
         if let Some(folder) = oldest.and_then(|oldest| oldest.folder).filter(is_unused) {
             remove_version(&folder);
         }

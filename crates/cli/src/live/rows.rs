@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use hospes_host::{CallProgress, ObservedCall, ServerCalls};
-use hospes_store::AuditOutcome;
+use hospes_store::{AuditOutcome, DecisionBasis};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier, Style};
@@ -263,10 +263,14 @@ fn decider(by: &str) -> String {
 
 /// Returns how a call is, or how it ended and who decided.
 pub(super) fn call_state(call: &ObservedCall) -> Vec<Span<'static>> {
-    let by_person = call.by.as_deref().filter(|by| by.contains("person") || by.contains("token"));
-    let by = by_person.map(|by| {
+    let by_person = match call.basis {
+        basis if basis.is_answer() => call.by.as_deref().map(decider),
+        DecisionBasis::Grant => Some("an earlier decision".to_owned()),
+        _ => None,
+    };
+    let by = by_person.as_ref().map(|by| {
         let word = if call.decision.as_deref() == Some("deny") { "denied" } else { "allowed" };
-        Span::styled(format!("  {word} by {}", decider(by)), dim())
+        Span::styled(format!("  {word} by {by}"), dim())
     });
     let took = milliseconds(call.duration);
     let mut spans = match call.outcome {
@@ -291,7 +295,7 @@ pub(super) fn call_state(call: &ObservedCall) -> Vec<Span<'static>> {
         Some(AuditOutcome::Asked) => vec![Span::styled("▲ asked", bold().fg(Color::Yellow))],
         Some(AuditOutcome::Refused) => {
             let mut spans = vec![Span::styled("✗ refused", bold().fg(Color::Red))];
-            if let (Some(by), None) = (&call.by, by_person) {
+            if let (Some(by), None) = (&call.by, &by_person) {
                 spans.push(Span::styled(format!(": {}", text::line(by, 100)), dim()));
             }
             spans

@@ -66,7 +66,7 @@ fn data() -> LiveData {
     let calls = json!({
         "running": [running, call(8, "send", &json!({ "outcome": null, "decision": "ask", "by": null }))],
         "ended": [
-            call(7, "write_file", &json!({ "by": "the person at the console" })),
+            call(7, "write_file", &json!({ "by": "the person at the console", "basis": "person" })),
             call(6, "delete", &json!({ "outcome": "refused", "decision": "deny", "by": "rule 1 (line 2)" })),
             call(5, "read", &json!({ "outcome": "tool_error" })),
         ],

@@ -30,7 +30,7 @@ pub(super) fn write_json(file: &Path, value: &impl Serialize) -> io::Result<()> 
     let written = tempfile::NamedTempFile::new_in(folder)?;
     serde_json::to_writer_pretty(written.as_file(), value)?;
     written.as_file().sync_all()?;
-    written.persist(file).map(drop).map_err(|error| error.error)
+    hospes_fs::persist(written, file)
 }
 
 /// Removes a folder with all that is in it, if it is there.

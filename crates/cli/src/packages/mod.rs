@@ -2,10 +2,12 @@
 
 pub(crate) mod cargo;
 mod files;
-mod lock;
+pub(crate) mod go;
+pub(crate) mod name;
 mod npm;
 mod process;
 mod python;
+pub(crate) mod removed;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +20,6 @@ use crate::output::{CliOutput, printable};
 use crate::paths;
 use crate::progress::StepBar;
 
-pub(crate) use self::lock::FolderLock;
 pub(crate) use self::process::find_program;
 
 /// Name of the file that is written when a package is installed completely.
@@ -38,8 +39,6 @@ pub(crate) struct PackageFolder {
     /// Registry that the package comes from, if it is another one than the launchers use.
     registry: Option<String>,
     is_temporary: bool,
-    /// Held from the installation until the folder is kept or removed.
-    lock: Option<FolderLock>,
 }
 
 /// An installed package.
@@ -89,7 +88,6 @@ impl PackageFolder {
             files: artifact.map(|artifact| artifact.files.clone()).unwrap_or_default(),
             registry: hospes_registry::other_registry(package),
             is_temporary: false,
-            lock: None,
         })
     }
 
@@ -142,12 +140,11 @@ impl PackageFolder {
     }
 
     /// Installs the package, unless the same one is there already and complete. What an interrupted run left is removed
-    /// before. Waits for another run that installs for a server of this name.
+    /// before.
     ///
     /// # Errors
     /// If the package is not installed, or is not the one of the recorded hash. The folder is gone then.
     pub(crate) async fn install(&mut self, output: CliOutput) -> CliResult<InstalledPackage> {
-        self.lock = Some(FolderLock::acquire(&self.path, output).await?);
         let record = self.path.join(RECORD_FILE);
         let known = files::read_json::<InstalledPackage>(&record);
         if let Some(installed) = known.as_ref().filter(|installed| self.is_intact(installed)) {
@@ -156,9 +153,10 @@ impl PackageFolder {
         let failed = |error: &std::io::Error| {
             CliError::usage(format!("cannot install into {}", paths::display_path(&self.path)))
                 .with_cause(error)
+                .hint("free some space, or make the folder writable")
         };
         files::remove_folder(&self.path).map_err(|error| failed(&error))?;
-        paths::create_private_folder(&self.path).map_err(|error| failed(&error))?;
+        hospes_fs::create_private_folder(&self.path).map_err(|error| failed(&error))?;
         // A complete folder may be that of a configured server, for which it is repaired.
         self.is_temporary = known.is_none();
         let name = printable(&self.package.identifier);
@@ -174,7 +172,9 @@ impl PackageFolder {
         installed.digest = digest_of_installed(&self.package.registry_type, installed.digest, &self.digest);
         installed.planned_digest.clone_from(&self.digest);
         files::write_json(&record, &installed).map_err(|error| {
-            CliError::usage(format!("cannot write {}", paths::display_path(&record))).with_cause(&error)
+            CliError::usage(format!("cannot write {}", paths::display_path(&record)))
+                .with_cause(&error)
+                .hint("free some space, or make the folder writable")
         })?;
         Ok(installed)
     }
@@ -200,6 +200,7 @@ impl PackageFolder {
     /// Keeps the folder.
     pub(crate) fn keep(mut self) {
         self.is_temporary = false;
+        removed::unmark(&self.path);
     }
 }
 
@@ -241,6 +242,17 @@ pub(crate) fn remove_version(folder: &Path) {
         // Only if no other version is in it.
         let _has_others = std::fs::remove_dir(parent);
     }
+}
+
+/// Returns the folder of the version that a path is in: of a package or a bundle.
+pub(crate) fn version_folder_of(path: &Path) -> Option<PathBuf> {
+    let parents = paths::version_folders();
+    path.ancestors()
+        .find(|folder| {
+            let above = folder.parent().and_then(Path::parent);
+            above.is_some_and(|above| parents.iter().any(|parent| parent == above))
+        })
+        .map(Path::to_owned)
 }
 
 fn text(path: &Path) -> String {

@@ -19,6 +19,35 @@ const MAX_LINE: u64 = 2000;
 /// Maximum number of lines of output that an error shows: the last ones.
 const MAX_LINES: usize = 12;
 
+/// Words in the output of installers, and what a person can do about it.
+const ADVICE: [(&[&str], &str); 5] = [
+    (&["ENOSPC", "No space left", "os error 28"], "the disk is full: free some space, and try again"),
+    (
+        &["EINTEGRITY", "hash mismatch", "Hash mismatch", "SECURITY ERROR", "checksum"],
+        "the package is not the one whose hash was named: it was changed or exchanged; ask its publisher",
+    ),
+    (
+        &["certificate", "CERT_", "SELF_SIGNED", "UNABLE_TO_VERIFY", "x509"],
+        "the certificate of the index is not trusted: a proxy may be in between; see the settings of the installer",
+    ),
+    (
+        &[
+            "ENOTFOUND",
+            "ECONNREFUSED",
+            "EAI_AGAIN",
+            "ETIMEDOUT",
+            "ENETUNREACH",
+            "dns error",
+            "error sending request",
+            "dial tcp",
+            "Could not resolve",
+            "failed to download",
+        ],
+        "the index was not reached: check the network, the proxy, and the settings of the installer",
+    ),
+    (&["EACCES", "Permission denied", "permission denied"], "make the folder writable that is named above"),
+];
+
 /// A run of a program that installs a package.
 #[derive(Debug)]
 pub(super) struct InstallerRun {
@@ -120,7 +149,13 @@ async fn follow(output: impl tokio::io::AsyncRead + Unpin, last: &mut VecDeque<S
 
 fn failed(program: &str, what: &str, last: &VecDeque<String>) -> CliError {
     let lines: String = last.iter().map(|line| format!("\n  {line}")).collect();
-    CliError::new(FailureCode::Unreachable, format!("{program} {what}{lines}"))
+    let error =
+        CliError::new(FailureCode::Unreachable, format!("{program} {what}; nothing was installed{lines}"));
+    let advice = ADVICE.iter().find(|(words, _)| words.iter().any(|word| lines.contains(word)));
+    match advice {
+        Some((_, advice)) => error.hint(*advice),
+        None => error.hint(format!("the lines above are those of {program}")),
+    }
 }
 
 /// Returns the file of an installer.
@@ -128,7 +163,7 @@ fn failed(program: &str, what: &str, last: &VecDeque<String>) -> CliError {
 /// # Errors
 /// If it is not in `PATH`. The error says how to get it.
 pub(crate) fn find_program(name: &str) -> CliResult<PathBuf> {
-    let path = std::env::var_os("PATH");
+    let path = hospes_sandbox::search_path();
     let found = hospes_sandbox::resolve(name.as_ref(), path.as_deref(), Path::new("/"));
     found.map_err(|error| {
         let problem = CliError::usage(format!("{name} is needed to install this package")).with_cause(&error);

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes_registry::{InstallStep, RegistryPackage, source_install};
+use hospes_registry::{InstallStep, RegistryPackage, RegistryType, source_install};
 
 use super::process::InstallerRun;
-use super::{InstalledPackage, PackageFolder, choose_program, no_program, text};
-use crate::exit::{CliError, CliResult};
+use super::{InstalledPackage, PackageFolder, choose_program, go, no_program, text};
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::printable;
 use crate::progress::StepBar;
 
 /// Maximum time of a compilation.
@@ -39,7 +40,24 @@ pub(super) async fn install(folder: &PackageFolder, bar: &StepBar) -> CliResult<
     run.env("CARGO_TERM_PROGRESS_WHEN", "never").run(bar).await?;
     let program =
         if expected.is_file() { expected } else { other_program(package, &folder.path.join("bin"))? };
-    Ok(InstalledPackage { command: vec![text(&program)], ..InstalledPackage::default() })
+    let digest = match package.registry_type {
+        RegistryType::Go => checked_hash(folder, &program).await?,
+        _ => None,
+    };
+    Ok(InstalledPackage { command: vec![text(&program)], digest, ..InstalledPackage::default() })
+}
+
+/// Returns the hash of the module that the program was built from. It is the one that was shown, if one was.
+async fn checked_hash(folder: &PackageFolder, program: &Path) -> CliResult<Option<String>> {
+    let built = go::module_hash(program).await;
+    match (&folder.digest, built) {
+        (Some(expected), Some(built)) if *expected != built => Err(CliError::new(
+            FailureCode::Unreachable,
+            format!("Go has built another module: its hash is {}, expected {expected}", printable(&built)),
+        )
+        .hint("the module was changed or exchanged; ask its publisher")),
+        (_, built) => Ok(built),
+    }
 }
 
 /// Returns the program of a package that is named differently.

@@ -159,7 +159,7 @@ fn a_package_without_a_version_is_the_newest() {
     }
     let unknown = house.run(&["add", "npm:loopback-nothing", "--dry-run"]);
     assert_eq!(unknown.code, Some(4), "{unknown:?}");
-    assert!(unknown.stderr.contains("the package `loopback-nothing` was not found"), "{unknown:?}");
+    assert!(unknown.stderr.contains("has no package loopback-nothing@latest"), "{unknown:?}");
 }
 
 /// Remains of an interrupted installation do not disturb the next one.
@@ -215,10 +215,10 @@ fn a_damaged_installation_is_installed_anew() {
     assert!(!left.exists(), "the folder was installed anew");
 }
 
-/// Two runs that add a server of one name install its package once.
-#[cfg(target_os = "linux")]
+/// Of two runs that add a server of one name at once, the second is refused. It uses the installation of the first later.
+#[cfg(unix)]
 #[test]
-fn a_second_run_waits_for_the_installation_of_the_first() {
+fn a_second_run_is_refused_during_the_installation_of_the_first() {
     use std::os::unix::fs::PermissionsExt as _;
     let Some(npm) = installed("npm") else { return };
     let house = AddHouse::new();
@@ -253,18 +253,14 @@ fn a_second_run_waits_for_the_installation_of_the_first() {
     };
     let first = start("one.toml");
     eventually("npm runs", || std::fs::read_to_string(&runs).is_ok());
-    let second = start("two.toml");
-    let files = format!("/proc/{}/fd", second.id());
-    let is_lock = |file: std::path::PathBuf| file.ends_with("packages/.clock-npm.lock");
-    eventually("the second run waits for the lock", || {
-        let Ok(open) = std::fs::read_dir(&files) else { return false };
-        open.flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).any(is_lock)
-    });
+    let ended = |child: std::process::Child| Ran::of(child.wait_with_output().unwrap());
+    let second = ended(start("two.toml"));
+    assert!(second.code == Some(1) && second.stderr.contains("is at work on `clock-npm`"), "{second:?}");
     std::fs::write(&go, "").unwrap();
-    for child in [first, second] {
-        let ran = Ran::of(child.wait_with_output().unwrap());
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-    }
+    let first = ended(first);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let again = ended(start("two.toml"));
+    assert_eq!(again.code, Some(0), "{again:?}");
     assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n");
 }
 
@@ -366,6 +362,42 @@ fn a_crate_is_compiled_and_started() {
     assert_eq!(called.code, Some(0), "{called:?}");
 }
 
+/// A module of Go is compiled into the data folder, from its proxy, and updated to its newest version.
+#[test]
+fn a_module_of_go_is_compiled_started_and_updated() {
+    if installed("go").is_none() {
+        return;
+    }
+    let house = AddHouse::new();
+    house.registry.serve_module(&["v1.0.0"]);
+    let run = |args: &[&str]| {
+        let mut command = house.command(args);
+        command.envs(house.registry.go_environment(&house.house.path("packages")));
+        Ran::of(command.stdin(std::process::Stdio::null()).output().unwrap())
+    };
+    let package = "go:example.com/loopback/clock/cmd/loopback-clock";
+    let added = run(&["add", "--yes", package]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let config = house.config();
+    assert!(config.contains("/packages/loopback-clock/v1.0.0-go/bin/loopback-clock\"]"), "{config}");
+    assert!(config.contains(&format!("registry = \"{package}\"")), "{config}");
+    assert!(config.contains("digest = \"h1:"), "the hash of the module is that of the program: {config}");
+    assert_eq!(house.run(&["call", "loopback-clock", "now"]).code, Some(0));
+
+    house.registry.serve_module(&["v1.0.0", "v1.1.0"]);
+    let updated = run(&["update", "loopback-clock", "--yes"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    assert!(
+        updated.stderr.contains("v1.0.0 → v1.1.0") && updated.stderr.contains("set_alarm"),
+        "{updated:?}"
+    );
+    assert!(house.config().contains("/v1.1.0-go/bin/loopback-clock"), "{}", house.config());
+    // A version that does not exist leaves nothing.
+    let missing = run(&["update", "loopback-clock", "--yes", "--version", "v9.9.9"]);
+    assert_eq!(missing.code, Some(4), "{missing:?}");
+    assert_eq!(folders(&house.house.path("data/hospes/packages/loopback-clock")).len(), 2);
+}
+
 /// A program that is missing is named before anything is done, with its source.
 #[test]
 fn a_missing_compiler_is_named_with_its_source() {
@@ -399,6 +431,132 @@ fn a_server_is_added_with_its_proposed_sandbox() {
     let none =
         house.run(&["add", "--yes", "--sandbox", "suggested", "--name", "x", "--", "sh", "-c", "true"]);
     assert!(none.code == Some(1) && none.stderr.contains("no sandbox"), "{none:?}");
+}
+
+/// A confined server that ends because of one denied file: the person grants exactly this file with a key of its own, and the
+/// server starts again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_the_sandbox_denies_is_granted_alone() {
+    let house = AddHouse::new();
+    for folder in ["needy", "home"] {
+        std::fs::create_dir(house.house.path(folder)).unwrap();
+    }
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "needy", "version": "1.0.0", "description": "Needs a file",
+        "author": { "name": "Tests" },
+        "server": {
+            "type": "binary", "entry_point": "start.sh",
+            "mcp_config": { "command": "sh", "args": ["${__dirname}/start.sh"] },
+        },
+    });
+    house.house.write("needy/manifest.json", &manifest.to_string());
+    let wanted = house.house.write("home/settings of mine", "x");
+    house.house.write("home/other", "x");
+    let script = format!(
+        r#"cat '{}' > /dev/null || exit 3
+answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*) answer '{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"needy","version":"1"}}}}';;
+    *'"method":"tools/list"'*) answer '{{"tools":[]}}';;
+    *) [ -z "$id" ] || answer '{{}}';;
+  esac
+done
+"#,
+        wanted.display()
+    );
+    // The message of `cat` has no quotes, and the name has spaces.
+    let script = script.replacen(
+        "|| exit 3",
+        &format!(
+            "2> /dev/null || {{ echo \"EACCES: permission denied, open '{}'\" >&2; exit 3; }}",
+            wanted.display()
+        ),
+        1,
+    );
+    house.house.write("needy/start.sh", &script);
+    assert_eq!(house.run(&["bundle", "needy", "--output", "needy.mcpb"]).code, Some(0));
+    let start = |answer: &str| {
+        let mut terminal = Terminal::start(&house.command(&["add", "./needy.mcpb"]), 200, 50);
+        terminal.sees("s with the sandbox");
+        terminal.type_keys("s\r");
+        terminal.sees("s without a sandbox");
+        terminal.type_keys("\r");
+        let seen = terminal.sees("g let it read this one file");
+        assert!(seen.contains(&wanted.display().to_string()), "{seen}");
+        terminal.type_keys(answer);
+        terminal
+    };
+    // Enter grants nothing.
+    let mut refused = start("\r");
+    assert_eq!(refused.wait(), 4, "{}", refused.text());
+    assert_eq!(house.config(), "");
+    let mut granted = start("g\r");
+    granted.sees("keep the server?");
+    granted.type_keys("\r");
+    assert_eq!(granted.wait(), 0, "{}", granted.text());
+    let config = house.config();
+    assert!(config.contains(&format!("\"{}\"], write = []", wanted.display())), "{config}");
+    assert!(!config.contains("home/other") && !config.contains("home\""), "{config}");
+    assert!(config.contains("settings of mine"), "{config}");
+}
+
+/// A secret that was typed for an addition that failed is used in the next try, and says so; with the server added it is gone.
+#[test]
+fn a_typed_secret_is_sealed_for_the_next_try() {
+    if installed("npm").is_none() {
+        return;
+    }
+    let house = AddHouse::new();
+    house.registry.exchange_npm_archives();
+    let add = ["add", "io.github.loopback/clock-npm", "--version", "1.0.0"];
+    let mut first = Terminal::start(&house.command(&add), 150, 60);
+    first.sees("CLOCK_TOKEN");
+    first.type_keys("a-secret-of-the-test\r");
+    first.sees("Install and start it?");
+    first.type_keys("\r");
+    assert_eq!(first.wait(), 4, "{}", first.text());
+    assert!(first.text().contains("sealed for one hour"), "{}", first.text());
+    assert!(house.house.path("state/hospes/pending-secrets").is_file());
+    let sealed = std::fs::read(house.house.path("state/hospes/credentials")).unwrap();
+    assert!(!String::from_utf8_lossy(&sealed).contains("a-secret-of-the-test"));
+    assert_eq!(house.run(&["secret", "list"]).stdout.trim(), "", "it is no secret of a server yet");
+
+    house.registry.restore_npm_archives();
+    let mut second = Terminal::start(&house.command(&add), 150, 60);
+    let seen = second.sees("Install and start it?");
+    assert!(seen.contains("as typed in the last try") && !seen.contains("a-secret-of-the-test"), "{seen}");
+    second.type_keys("\r");
+    second.sees("keep the server?");
+    second.type_keys("\r");
+    assert_eq!(second.wait(), 0, "{}", second.text());
+    let called = house.run(&["call", "clock-npm", "token_length"]);
+    assert!(called.stdout.contains("20"), "{called:?}");
+    // Nothing is left for a third try.
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes", "--purge"]).code, Some(0));
+    let mut third = Terminal::start(&house.command(&add), 150, 60);
+    third.sees("CLOCK_TOKEN");
+    third.type_keys("\u{3}");
+    third.wait();
+    // The files of a removed server that was not purged are marked.
+    let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", "s3cret\n").display());
+    assert_eq!(house.run(&[&add[..], &["--yes", "--secret", &secret]].concat()).code, Some(0));
+    let removed = house.run(&["remove", "clock-npm", "--yes"]);
+    assert!(removed.stderr.contains("for 30 days"), "{removed:?}");
+    let folder = house.house.path("data/hospes/packages/clock-npm");
+    let mark = |folder: &std::path::Path| {
+        std::fs::read_dir(folder)
+            .unwrap()
+            .flatten()
+            .find(|one| one.path().extension().is_some_and(|one| one == "removed"))
+    };
+    let marked = mark(&folder).unwrap().path();
+    // Thirty days later, as the mark says, the next command removes them.
+    std::fs::write(&marked, "2026-01-01T00:00:00Z").unwrap();
+    assert_eq!(house.run(&["add", "--dry-run", "--name", "x", "--", "true"]).code, Some(0));
+    assert!(!folder.exists());
 }
 
 /// The configuration names the registry, and the option wins.

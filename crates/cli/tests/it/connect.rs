@@ -173,7 +173,13 @@ fn files_that_must_not_be_changed_are_left_alone() {
     std::fs::write(&file, "{\"mcpServers\": []}").unwrap();
     refused("form", "add this by hand");
     std::fs::write(&file, b"\xff\xfe{\0}\0").unwrap();
-    refused("UTF-16", "cannot read");
+    refused("UTF-16", "iconv -f UTF-16 -t UTF-8");
+    std::fs::write(&file, b"{\"a\": \"\xe9\"}").unwrap();
+    refused("Latin-1", "save the file as UTF-8");
+    std::fs::write(&file, r#"{"mcpServers": {"a": {"command": "a"}}, "mcpServers": {}}"#).unwrap();
+    refused("a key twice", "mcpServers");
+    std::fs::write(&file, " ".repeat((16 << 20) + 1)).unwrap();
+    refused("too large", "at most 16 MiB");
     std::fs::write(&file, CURSOR).unwrap();
     std::fs::hard_link(&file, person.0.path("other")).unwrap();
     refused("hard link", "several hard links");
@@ -387,4 +393,101 @@ fn a_running_application_that_drops_the_entry_is_found() {
     drop(application);
     person.succeeds(&["connect", "claude-code"]);
     assert_eq!(person.state("claude-code").as_deref(), Some("connected"));
+}
+
+/// Each form of a file is connected, and gets its bytes back; or it is refused with an error that says what to do.
+#[test]
+fn every_form_of_a_file_is_undone_byte_for_byte() {
+    let large = |entry: &str, between: &str| {
+        let entries: Vec<String> =
+            (0..80_000).map(|number| entry.replace('#', &number.to_string())).collect();
+        entries.join(between)
+    };
+    let history =
+        large("\"project-#\": { \"history\": [\"a question of many words\", \"and another\"] }", ",\n    ");
+    let cursor = [
+        ("an empty file", String::new()),
+        ("blanks", " \n\n".to_owned()),
+        ("an empty object", "{}".to_owned()),
+        ("no key", "{\"theme\": \"dark\"}\n".to_owned()),
+        ("an empty key", "{\n\t\"mcpServers\": {}\n}\n".to_owned()),
+        ("null", "{\n  \"mcpServers\": null,\n  \"a\": 1\n}".to_owned()),
+        (
+            "tabs",
+            "{\n\t\"mcpServers\": {\n\t\t\"a\": {\n\t\t\t\"command\": \"a\"\n\t\t}\n\t}\n}\n".to_owned(),
+        ),
+        ("one line", "{ \"mcpServers\": { \"a\": { \"command\": \"a\" } } }".to_owned()),
+        ("a mark and CRLF", CURSOR.to_owned()),
+        ("mixed line breaks", CURSOR.replacen("\r\n", "\n", 2)),
+        (
+            "comments",
+            "{ // a\n \"mcpServers\": { // b\n  \"a\": {} // c\n  /* d */ }, // e\n}// f".to_owned(),
+        ),
+        ("a trailing comma", "{\"mcpServers\": {\"a\": {},},}\n".to_owned()),
+        ("large", format!("{{\n  \"mcpServers\": {{}},\n  \"projects\": {{\n    {history}\n  }}\n}}\n")),
+    ];
+    let codex = [
+        ("an empty file", String::new()),
+        ("CRLF and a mark", "\u{feff}model = 'x'\r\n[mcp_servers.a]\r\ncommand = 'a'\r\n".to_owned()),
+        ("no line break at the end", CODEX.to_owned()),
+        ("an inline table", "mcp_servers = { a = { command = 'a' } } # mine\n".to_owned()),
+        ("dotted keys", "mcp_servers.a.command = 'a'\n[other]\nb = 1\n".to_owned()),
+    ];
+    let goose = [
+        ("an empty file", String::new()),
+        ("CRLF", GOOSE.replace('\n', "\r\n")),
+        ("no value", "extensions:\n".to_owned()),
+        ("null", "a: 1\nextensions: null\n".to_owned()),
+        ("a flow", "extensions: {a: {name: a, type: stdio, cmd: a}} # mine\nb: 1\n".to_owned()),
+    ];
+    let person = Person::new();
+    assert!(cursor[12].1.len() > 5 << 20, "{}", cursor[12].1.len());
+    for (id, file, forms) in [
+        ("cursor", "home/.cursor/mcp.json", &cursor[..]),
+        ("codex", "home/.codex/config.toml", &codex),
+        ("goose", "config/goose/config.yaml", &goose),
+    ] {
+        for (form, text) in forms {
+            person.write(file, text);
+            let ran = person.run(&["connect", id]);
+            assert_eq!(ran.code, Some(0), "{id}, {form}: {ran:?}");
+            assert_ne!(person.0.read(file), *text, "{id}, {form}");
+            assert_eq!(person.state(id).as_deref(), Some("connected"), "{id}, {form}");
+            person.succeeds(&["disconnect", id]);
+            assert!(person.0.read(file) == *text, "{id}, {form}: {:.400}", person.0.read(file));
+        }
+        // Nothing of this is a text in which an entry could be inserted.
+        for (form, text) in [("null", "null"), ("a list", "[]"), ("a text", "\"a\"")] {
+            if id != "codex" {
+                person.write(file, text);
+                let ran = person.run(&["connect", id]);
+                let is_refused = ran.code == Some(1) && ran.stderr.contains("by hand");
+                assert!(is_refused || form == "null" && ran.code == Some(0), "{id}, {form}: {ran:?}");
+                if ran.code == Some(0) {
+                    person.succeeds(&["disconnect", id]);
+                }
+                assert_eq!(person.0.read(file), text, "{id}, {form}");
+            }
+        }
+    }
+}
+
+/// The change that is made is the one that was shown: the file may change in between.
+#[test]
+fn a_change_that_was_not_shown_is_not_made() {
+    let person = Person::new();
+    let shown = person.succeeds(&["connect", "--dry-run", "--json", "codex"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let seen = format!("--seen={}", shown["digest"].as_str().unwrap());
+    let changed = format!("{CODEX}\n[mcp_servers.b]\ncommand = \"b\"");
+    person.write("home/.codex/config.toml", &changed);
+    let refused = person.run(&["connect", "codex", &seen]);
+    assert!(
+        refused.code != Some(0) && refused.stderr.contains("no longer the one that was shown"),
+        "{refused:?}"
+    );
+    assert_eq!(person.0.read("home/.codex/config.toml"), changed);
+    person.write("home/.codex/config.toml", CODEX);
+    person.succeeds(&["connect", "codex", &seen]);
+    assert_eq!(person.state("codex").unwrap(), "connected");
 }

@@ -85,7 +85,7 @@ fn each_fault_is_found_at_its_step_with_what_mends_it() {
         ("missing", "C02", "correct the path"),
         ("launcher", "C02", "install uv"),
         ("forbidden", "C03", "chmod +x"),
-        ("interpreter", "C03", "install the interpreter"),
+        ("interpreter", "C03", "install Node.js"),
         ("folder", "C05", "mkdir -p"),
         ("unset", "C01", "hospes secret set"),
         ("noisy", "S02", "log to stderr"),
@@ -95,7 +95,7 @@ fn each_fault_is_found_at_its_step_with_what_mends_it() {
         ("dns", "N01", "correct the name"),
         ("tls", "N04", "https"),
         ("locked", "O01", "hospes secret set TOKEN"),
-        ("page", "N03", "NO_PROXY"),
+        ("page", "N03", "/mcp"),
         ("proxy", "N03", "NO_PROXY"),
         ("host-header", "N06", "allowed hosts"),
         ("path", "N05", "/mcp"),
@@ -125,13 +125,16 @@ fn the_host_and_applications_are_checked() {
         std::fs::create_dir_all(house.path(folder)).unwrap();
     }
     house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'maybe'\n");
-    house.write("config/hospes/config.toml", "[servers.time]\nbuiltin = 'time'\n");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    house.write(
+        "config/hospes/config.toml",
+        &format!("[endpoint]\nlisten = '{address}'\n[servers.time]\nbuiltin = 'time'\n"),
+    );
     script(&house, "state/hospes/audit.key", "00", 0o644);
     let entry = json!({ "command": house.path("bin/hospes"), "args": ["stdio"] });
     house.write("home/.cursor/mcp.json", &json!({ "mcpServers": { "hospes": entry } }).to_string());
     house.write("home/.codex/config.toml", "[mcp_servers\n");
-    // Taken by another program, or by this test.
-    let _taken = TcpListener::bind("127.0.0.1:7337");
     let (ran, report) = doctor(&house, &[]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let codes: Vec<&str> = report["checks"]
@@ -142,6 +145,14 @@ fn the_host_and_applications_are_checked() {
         .map(|check| check["code"].as_str().unwrap())
         .collect();
     assert_eq!(codes, ["H01", "H06", "H13"], "{report:#}");
+    let port = report["checks"].as_array().unwrap().iter().find(|check| check["code"] == "H01").unwrap();
+    assert!(port["what"].as_str().unwrap().contains(&address.to_string()), "{port:#}");
+    // An address that no other program can have.
+    drop(taken);
+    house.write("config/hospes/config.toml", "[endpoint]\nlisten = '192.0.2.1:1'\n");
+    let (_, report_of_address) = doctor(&house, &[]);
+    let (code, found) = fault(&report_of_address, "host");
+    assert!(code == "H01" && !found.contains("other program"), "{report_of_address:#}");
     assert_eq!(fault(&report, "cursor").0, "A04");
     assert_eq!(fault(&report, "codex").0, "A02");
     let (_, report) = doctor(&house, &["zed"]);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests may panic, and say what they skip")]
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
@@ -74,17 +75,26 @@ fn a_call_to_a_ready_server_goes_through_the_running_host() {
     assert!(house.read("well.log").contains("tools/call"));
 }
 
+/// Returns the names and texts of an archive. `None` without Python.
+fn content(file: &Path) -> Option<String> {
+    let script = "import sys,zipfile\nz=zipfile.ZipFile(sys.argv[1])\nfor n in z.namelist(): print('##',n); print(z.read(n).decode())";
+    let list = Command::new("python3").args(["-c", script]).arg(file).output().ok()?;
+    Some(String::from_utf8(list.stdout).unwrap())
+}
+
 #[test]
 fn a_bundle_has_what_a_report_needs_and_no_secret() {
     let house = House::new();
     let secret = "swordfish-of-the-environment";
     let mut server = house.server("one", &["look"], "");
     let script = format!(
-        "echo \"connecting with $TOKEN and sk-proj-abcdefghijklmnopqrstuvwxyz0123456789\" >&2\n{}",
+        "echo \"connecting with $TOKEN, $1 and sk-proj-abcdefghijklmnopqrstuvwxyz0123456789\" >&2\n{}",
         house.read("one.sh")
     );
     house.write("one.sh", &script);
-    server["env"] = json!({ "TOKEN": secret });
+    server["env"] = json!({ "TOKEN": secret, "LICENCE": "x" });
+    let args = server["args"].as_array_mut().unwrap();
+    args.push("${LICENCE:-licence/of+the/argument}".into());
     let web =
         json!({ "url": "http://127.0.0.1:9/mcp?key=query-secret", "headers": { "X-Key": "header-secret" } });
     let config = house.config(&[("one", server), ("web", web)]);
@@ -96,9 +106,7 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("checks.json") && ran.stderr.contains("logs/server-one.log"), "{ran:?}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let list = Command::new("python3").args(["-c", "import sys,zipfile\nz=zipfile.ZipFile(sys.argv[1])\nfor n in z.namelist(): print('##',n); print(z.read(n).decode())"]).arg(&file).output();
-    let Ok(list) = list else { return eprintln!("skipped: there is no python3") };
-    let whole = String::from_utf8(list.stdout).unwrap();
+    let Some(whole) = content(&file) else { return eprintln!("skipped: there is no python3") };
     for name in [
         "versions.json",
         "checks.json",
@@ -113,9 +121,33 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
         whole.contains("connecting with") && whole.contains("\"TOKEN\"") && whole.contains("\"X-Key\""),
         "{whole}"
     );
-    for hidden in [secret, "sk-proj-abc", "query-secret", "header-secret", &*text(&house.path("home"))] {
+    let home = text(&house.path("home"));
+    let hidden = [secret, "licence/of", "sk-proj-abc", "query-secret", "header-secret", &*home];
+    for hidden in hidden {
         assert!(!whole.contains(hidden), "{hidden}: {whole}");
     }
+    // The logs of all servers are in it, whatever is checked.
+    for target in ["web", "http://127.0.0.1:9/mcp?part=a-value+of-the-query", "cursor"] {
+        let file = house.path("other.zip");
+        let option = format!("--bundle={}", file.display());
+        house.run(&["doctor", "--config", &config, "--connect-timeout", "3", &option, target]);
+        let whole = content(&file).unwrap();
+        assert!(
+            whole.contains("logs/server-one.log") && whole.contains("connecting with"),
+            "{target}: {whole}"
+        );
+        for hidden in hidden.into_iter().chain(["a-value+of", "a-value of"]) {
+            assert!(!whole.contains(hidden), "{target}, {hidden}: {whole}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+    // Nobody can say what is secret in them.
+    house.write("broken.toml", "[servers");
+    let (file, broken) = (house.path("broken.zip"), text(&house.path("broken.toml")));
+    let option = format!("--bundle={}", file.display());
+    let ran = house.run(&["doctor", "--config", &broken, &option]);
+    assert!(ran.stderr.contains("logs are left out"), "{ran:?}");
+    assert!(!content(&file).unwrap().contains("connecting with"));
     let again = house.run(&["doctor", "--config", &config, "--connect-timeout", "3", &option]);
     assert!(again.stderr.contains("it was not changed"), "{again:?}");
     host.signal("-TERM");

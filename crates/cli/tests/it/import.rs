@@ -361,3 +361,35 @@ fn a_server_is_imported_under_another_name_if_its_own_is_taken() {
     assert_eq!(terminal.wait(), 0, "{}", terminal.text());
     assert!(house.read("config/hospes/config.toml").contains("[servers.mine]"));
 }
+
+/// What is imported is what was shown: a file may change in between.
+#[test]
+fn a_server_that_changed_since_it_was_shown_is_not_imported() {
+    let person = Person::new();
+    let found = json(&person.run(&["import", "--dry-run", "--json"]));
+    let digest_of = |found: &Value, name: &str| {
+        let servers = found["servers"].as_array().unwrap();
+        let one = servers.iter().find(|one| one["name"] == name).unwrap();
+        one["digest"].as_str().unwrap().to_owned()
+    };
+    let (mail, github) = (digest_of(&found, "mail"), digest_of(&found, "github"));
+    assert_ne!(mail, github);
+    // The digest of another server is of no use.
+    let import = |digest: &str| {
+        person.run(&["import", "--yes", "--json", "--server=mail", &format!("--seen={digest}")])
+    };
+    assert_ne!(import(&github).code, Some(0));
+    for changed in [
+        VS_CODE.replace("\"command\": \"mail\"", "\"command\": \"mallory\""),
+        VS_CODE.replace("\"KEY\":", "\"LD_PRELOAD\": \"x\", \"KEY\":"),
+    ] {
+        person.write("config/Code/User/mcp.json", &changed);
+        let refused = import(&mail);
+        assert!(refused.stderr.contains("has changed since it was shown"), "{refused:?}");
+        assert!(!person.0.path("config/hospes/config.toml").exists(), "nothing is written");
+    }
+    person.write("config/Code/User/mcp.json", VS_CODE);
+    let ran = import(&mail);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(person.config().contains("mail"), "{}", person.config());
+}

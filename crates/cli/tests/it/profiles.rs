@@ -144,6 +144,26 @@ fn each_profile_has_an_endpoint_and_follows_the_configuration() {
     );
 }
 
+#[test]
+fn the_audit_log_names_the_profile_of_a_call() {
+    let office = Office::open(WORK);
+    eventually("the servers are there", || office.tools("").len() >= 3);
+    // A call at the endpoint of all servers has none.
+    for path in ["/work", ""] {
+        succeeds(&office.house, &["call", &format!("{}{path}", office.url), "open__say"]);
+    }
+    let mut found = Vec::new();
+    eventually("both calls are recorded", || {
+        let searched = office.house.run(&["audit", "search", "--json", "--kind", "call"]);
+        let entries: Vec<Value> = serde_json::from_str(&searched.stdout).unwrap();
+        found = entries.iter().rev().map(|one| one["entry"]["profile"].clone()).collect();
+        found.len() == 2
+    });
+    assert_eq!(found, [json!("work"), Value::Null]);
+    let shown = office.house.run(&["audit", "search"]);
+    assert!(shown.stdout.contains("profile work"), "{shown:?}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn stdio_serves_a_profile_of_the_running_host() {
@@ -223,6 +243,15 @@ fn an_application_is_connected_with_a_profile() {
         doctor.stdout.lines().next().unwrap().contains("entry `hospes` of the profile `work`"),
         "{doctor:?}"
     );
+
+    // The change of a profile is shown as one change.
+    let before = house.read("home/.cursor/mcp.json");
+    let dry = succeeds(&house, &["connect", "cursor", "--dry-run", "--profile", "home"]);
+    let changed: Vec<&str> = dry.stdout.lines().filter(|line| line.starts_with(['-', '+'])).skip(2).collect();
+    assert_eq!(changed.len(), 2, "{dry:?}");
+    assert!(changed[0].starts_with('-') && changed[0].contains("work"), "{dry:?}");
+    assert!(changed[1].starts_with('+') && changed[1].contains("home"), "{dry:?}");
+    assert_eq!(house.read("home/.cursor/mcp.json"), before);
 
     // Another profile takes its place, and then none.
     succeeds(&house, &["connect", "cursor", "--profile", "home"]);

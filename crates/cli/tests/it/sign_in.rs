@@ -127,6 +127,59 @@ fn who_signs_in_is_the_client_that_the_configuration_names() {
     assert_eq!(login(&other), ("other".to_owned(), shows("other:s3cret-other")));
 }
 
+/// The account that a profile uses with its own client is another than the one of everybody.
+#[test]
+fn a_profile_with_a_client_of_its_own_is_signed_in_by_itself() {
+    let house = House::new();
+    let site = Site::open();
+    let config = format!(
+        "[servers.site]\nurl = \"{}\"\nclient_id = \"mine\"\nclient_secret = \"${{secret:site}}\"\n\
+         [profiles.work]\nsecrets = {{ site = \"site-work\" }}\n[profiles.plain]\n",
+        site.mcp()
+    );
+    let config = support::text(&house.write("hospes.toml", &config));
+    for (name, value) in [("site", "s3cret-mine"), ("site-work", "s3cret-work")] {
+        let mut set = house.command(&["secret", "set", name]);
+        let mut child =
+            set.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(value.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{name}");
+    }
+    let login = |more: &[&str]| {
+        site.script().shown.clear();
+        let ran = signed_in(&house, &[&["auth", "login", "site", "--config", &config], more].concat(), &[]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        site.script().shown.iter().find(|shown| shown.starts_with("Basic ")).cloned().unwrap()
+    };
+    let principals = || {
+        let known: Value = serde_json::from_str(&house.run(&["auth", "status", "--json"]).stdout).unwrap();
+        let mut found: Vec<String> = known["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|server| server["principal"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        found.sort();
+        found
+    };
+    let call = || house.run(&["call", "site", "greet", "--config", &config]).code;
+    let shows = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+    assert_eq!(login(&["--profile", "work"]), shows("mine:s3cret-work"));
+    assert_eq!(
+        (principals(), call()),
+        (vec!["profile work".to_owned()], Some(3)),
+        "everybody is not signed in"
+    );
+    assert_eq!(login(&[]), shows("mine:s3cret-mine"));
+    assert_eq!((principals(), call()), (vec![String::new(), "profile work".to_owned()], Some(0)));
+    let gone = house.run(&["auth", "logout", "site", "--profile", "work", "--config", &config]);
+    assert_eq!((gone.code, principals(), call()), (Some(0), vec![String::new()], Some(0)), "{gone:?}");
+    for (profile, why) in [("plain", "replaces no secret of a server `site`"), ("none", "unknown profile")] {
+        let ran = house.run(&["auth", "login", "site", "--profile", profile, "--config", &config]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(why), "{ran:?}");
+    }
+}
+
 /// The page's URL, which a stranger has a part in, is one argument of the browser's, and no shell reads it.
 ///
 /// covers: SECP-06

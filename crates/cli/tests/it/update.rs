@@ -352,6 +352,160 @@ fn a_version_that_does_not_start_is_not_used() {
     assert_eq!(house.run(&["call", "clock-npm", "now"]).code, Some(0));
 }
 
+/// A package that was added by its name stays with its index, which is asked for its newest version.
+#[test]
+fn packages_are_updated_from_their_index() {
+    let Some(house) = UpdateHouse::new() else { return };
+    for (package, version, name) in [
+        ("npm:loopback-clock", "npm:loopback-clock@1.0.0", "n"),
+        ("pypi:loopback-clock", "pypi:loopback-clock==1.0.0", "p"),
+    ] {
+        if name == "p" && installed("uv").is_none() {
+            continue;
+        }
+        let added = house.run(&["add", "--yes", "--name", name, version]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        assert!(house.config().contains(&format!("registry = \"{package}\"")), "{}", house.config());
+        let checked = house.run(&["update", name, "--check", "--json"]);
+        assert_eq!(checked.code, Some(6), "{checked:?}");
+        let rows: Value = serde_json::from_str(&checked.stdout).unwrap();
+        let row = json!({ "server": name, "registry": package, "current": "1.0.0", "latest": "1.1.0", "state": "available", "error": null });
+        assert_eq!(rows[0], row);
+        let before = house.config();
+        let shown = house.run(&["update", name]);
+        assert!(shown.code == Some(1) && shown.stderr.contains("nobody can be asked"), "{shown:?}");
+        assert_eq!(house.config(), before);
+        let updated = house.run(&["update", name, "--yes"]);
+        assert!(updated.code == Some(0) && updated.stderr.contains("tool set_alarm"), "{updated:?}");
+        assert_eq!(house.run(&["update", name, "--check"]).code, Some(0));
+        assert_eq!(house.run(&["update", name, "--rollback"]).code, Some(0));
+        assert!(house.config().contains("version = \"1.0.0\""), "{}", house.config());
+    }
+    let unknown = house.run(&["update", "n", "--yes", "--version", "9.9.9"]);
+    assert!(
+        unknown.code == Some(4) && unknown.stderr.contains("no package loopback-clock@9.9.9"),
+        "{unknown:?}"
+    );
+}
+
+/// What a program does in the person's stead: only corrections that change nothing, in the record, and others wait.
+#[test]
+fn only_a_patch_that_changes_nothing_is_updated_without_a_person() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let added = house.run(&["add", "--yes", "--name", "n", "npm:loopback-clock@1.0.0"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let auto = |expected: i32, server: &str| {
+        let ran = house.run(&["update", "--auto", "--json"]);
+        assert_eq!(ran.code, Some(expected), "{ran:?}");
+        let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+        rows.into_iter().find(|row| row["server"] == server).unwrap_or_default()
+    };
+    assert_eq!(auto(0, "n"), Value::Null, "nothing without the setting");
+    let config = format!("[defaults]\nauto_update = \"patch\"\n\n{}", house.config());
+    house.house.write("config/hospes/config.toml", &config);
+    // More than a correction waits.
+    let row = auto(6, "n");
+    assert!(
+        row["state"] == "waits" && row["why"].as_str().unwrap().contains("more than a correction"),
+        "{row}"
+    );
+    assert_eq!(house.run(&["update", "n", "--yes"]).code, Some(0));
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    assert_eq!(auto(0, "n")["state"], "current");
+
+    // Another account has published it.
+    house.registry.publish_patch("thief");
+    let row = auto(6, "n");
+    assert!(row["why"].as_str().unwrap().contains("published by somebody else"), "{row}");
+    // Its entry was changed by hand.
+    house.registry.publish_patch("clockmaker");
+    let config = house.config();
+    let edited = config.replace(
+        "node_modules/loopback-clock/index.js\"]",
+        "node_modules/loopback-clock/index.js\", \"--x\"]",
+    );
+    assert_ne!(config, edited);
+    house.house.write("config/hospes/config.toml", &edited);
+    let row = auto(6, "n");
+    assert!(row["why"].as_str().unwrap().contains("changed by hand"), "{row}");
+    house.house.write("config/hospes/config.toml", &config);
+    // The entry of a registry sets another variable.
+    let publish = |version: &str, name: &str| {
+        house.publish(version, |entry| {
+            entry["packages"][0]["version"] = "1.1.1".into();
+            let variable = json!({ "name": name, "value": "--no-warnings" });
+            entry["packages"][0]["environmentVariables"].as_array_mut().unwrap().push(variable);
+        });
+    };
+    publish("1.1.1", "CLOCK_OPTIONS");
+    assert_eq!(auto(6, "n")["state"], "updated");
+    let row = auto(6, "clock-npm");
+    assert!(row["why"].as_str().unwrap().contains("its values"), "{row}");
+    // What a person is asked about before the start is a reason, too.
+    publish("1.1.2", "NODE_OPTIONS");
+    let row = auto(6, "clock-npm");
+    assert!(row["why"].as_str().unwrap().contains("NODE_OPTIONS"), "{row}");
+
+    assert!(house.config().contains("/n/1.1.1-"), "{}", house.config());
+    assert_eq!(house.run(&["call", "n", "now"]).code, Some(0), "its definitions are still accepted");
+    let audit = house.run(&["audit", "search", "--json"]).stdout;
+    assert_eq!(audit.matches("1.1.0 to 1.1.1, hash sha512-").count(), 1, "{audit}");
+    assert!(audit.contains("automatic update"), "{audit}");
+    let back = house.run(&["update", "n", "--rollback"]);
+    assert_eq!(back.code, Some(0), "{back:?}");
+}
+
+/// A correction that offers something else is started alone, and waits.
+#[test]
+fn a_patch_with_another_definition_waits() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let config = format!("[defaults]\nauto_update = \"patch\"\n\n{}", house.config());
+    house.house.write("config/hospes/config.toml", &config);
+    // The same number but the last one, with the package that has one more tool.
+    house.publish("1.0.1", |_| {});
+    house.registry.set_status("io.github.loopback/clock-npm", "1.1.0", "deleted", None);
+    let ran = house.run(&["update", "--auto", "--json"]);
+    assert!(ran.code == Some(6) && ran.stdout.contains("what it offers changes"), "{ran:?}");
+    assert_eq!(house.config(), config);
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "clock-npm", "now"]).code, Some(0));
+}
+
+/// A running host looks at its start, once a day.
+#[test]
+fn a_running_host_makes_the_updates_that_the_configuration_allows() {
+    let Some(house) = UpdateHouse::new() else { return };
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let config = format!("[defaults]\nauto_update = \"patch\"\n\n{}", house.config());
+    house.house.write("config/hospes/config.toml", &config);
+    house.registry.publish_patch("clockmaker");
+    house.publish("1.1.1", |entry| entry["packages"][0]["version"] = "1.1.1".into());
+    let host = Running::start(house.command(&["up", "--listen", "127.0.0.1:0", "--console", "off"]));
+    let said = host.said(|line| line.contains("event=update"));
+    assert!(said.contains("state=updated") && said.contains("version=1.1.1"), "{said}");
+    assert!(house.config().contains("clock-npm/1.1.1-"), "{}", house.config());
+    drop(host);
+    // Not again on the same day.
+    house.publish("1.1.2", |entry| entry["packages"][0]["version"] = "1.1.1".into());
+    let host = Running::start(house.command(&["up", "--listen", "127.0.0.1:0", "--console", "off"]));
+    host.said(|line| line.contains("endpoint"));
+    eventually("the server runs", || house.run(&["call", "clock-npm", "now"]).code == Some(0));
+    assert!(!house.config().contains("1.1.2"), "{}", house.config());
+}
+
+/// Two updates of one server at once: one is made, and the other says that it has to wait.
+#[test]
+fn two_updates_at_once_do_not_disturb_each_other() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let start = || house.command(&["update", "clock-npm", "--yes"]).stderr(Stdio::piped()).spawn().unwrap();
+    let both = [start(), start()].map(|one| Ran::of(one.wait_with_output().unwrap()));
+    let is_rejected = |ran: &&Ran| ran.code == Some(1) && ran.stderr.contains("is at work on `clock-npm`");
+    assert_eq!(both.iter().filter(|ran| ran.code == Some(0)).count(), 1, "{both:?}");
+    assert_eq!(both.iter().filter(is_rejected).count(), 1, "{both:?}");
+    assert_eq!(house.versions(), ["1.0.0", "1.1.0"]);
+    assert_eq!(house.run(&["call", "clock-npm", "set_alarm"]).code, Some(0));
+}
+
 /// A server that is not of a registry is named.
 #[test]
 fn only_servers_of_a_registry_are_updated() {
@@ -359,7 +513,10 @@ fn only_servers_of_a_registry_are_updated() {
     std::fs::create_dir_all(house.path("config/hospes")).unwrap();
     house.write("config/hospes/config.toml", "[servers.own]\ncommand = [\"true\"]\n");
     let own = house.run(&["update", "own"]);
-    assert!(own.code == Some(1) && own.stderr.contains("not added from the registry"), "{own:?}");
+    assert!(
+        own.code == Some(1) && own.stderr.contains("not from a registry or an index of packages"),
+        "{own:?}"
+    );
     let none = house.run(&["update", "onw"]);
     assert!(none.stderr.contains("did you mean `own`"), "{none:?}");
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallContent, DecideError};
+use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallCard, CallContent, DecideError};
 use hospes_policy::visible_line;
 use hospes_store::{AuditEntryKind, AuditOutcome, AuditQuery};
 use serde::Serialize;
@@ -27,10 +27,7 @@ pub(super) struct ApprovalView {
 impl From<Approval> for ApprovalView {
     fn from(approval: Approval) -> Self {
         let content = match &approval.card {
-            ApprovalCard::Call(card) => match card.arguments.decode::<Value>() {
-                Ok(Value::Object(arguments)) => Some(CallContent::of(&arguments)),
-                _ => None,
-            },
+            ApprovalCard::Call(card) => Some(CallContent::of(card)),
             _ => None,
         };
         Self { sentence: ApprovalSentence::of(&approval), content, approval }
@@ -41,7 +38,7 @@ impl From<Approval> for ApprovalView {
 pub(super) async fn file(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<FileOnDisk> {
     let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
     let path = match &approval.card {
-        ApprovalCard::Call(card) => written_path(&card.arguments.decode::<Value>().unwrap_or_default()),
+        ApprovalCard::Call(card) => written_path(card),
         _ => None,
     };
     let path = path.ok_or_else(|| ApiError::Nothing("this call writes no file".to_owned()))?;
@@ -103,8 +100,8 @@ async fn is_first_call(console: &Console, approval: &Approval, name: &str) -> Re
 }
 
 /// Returns the path of the file whose whole text the arguments contain.
-fn written_path(arguments: &Value) -> Option<String> {
-    let arguments = arguments.as_object()?;
-    let CallContent::Write { path, .. } = CallContent::of(arguments) else { return None };
+fn written_path(card: &CallCard) -> Option<String> {
+    let CallContent::Write { path, .. } = CallContent::of(card) else { return None };
+    let arguments = card.arguments.decode::<Value>().ok()?;
     arguments.get(&path)?.as_str().map(str::to_owned)
 }

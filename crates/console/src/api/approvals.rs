@@ -4,15 +4,16 @@ use axum::Json;
 use axum::extract::{Path, State};
 use hospes_host::ApprovalQueue;
 use hospes_host::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalGrant, DecideError};
-use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, AuditQuery};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, AuditQuery, DecisionBasis};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::approval_view::ApprovalView;
 use super::body::{EmptyBody, JsonBody};
+use super::home::application_name;
 use crate::api_error::{ApiError, ApiResult};
-use crate::browser_auth::AuthorizedDecider;
+use crate::browser_auth::{AuthorizedAuthor, AuthorizedDecider};
 use crate::console::Console;
 
 /// Maximum number of closed approvals in a response.
@@ -85,22 +86,16 @@ pub(super) async fn repeated(
     let mut found = RepeatedResponse { is_exact: true, ..RepeatedResponse::default() };
     for recorded in audit.search(query).await? {
         let entry = &recorded.entry;
-        // The recorded application is its name with its version and program.
-        let is_same = match (&entry.application, &approval.application) {
-            (Some(recorded), Some(name)) => recorded.starts_with(name.as_str()),
-            (_, name) => name.is_none(),
-        };
-        if !is_same || matches!(entry.ending, None | Some(AuditOutcome::Asked)) {
+        if !is_of_application(entry, approval.application.as_deref())
+            || matches!(entry.ending, None | Some(AuditOutcome::Asked))
+        {
             continue;
         }
         found.of += 1;
         let arguments = audit.unseal(entry)?.and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let is_allowed = match &arguments {
             Some(arguments) => repeated.allows(arguments),
-            None => {
-                entry.ending != Some(AuditOutcome::Refused)
-                    && entry.by.as_deref().is_some_and(|by| by.contains("person"))
-            }
+            None => entry.ending != Some(AuditOutcome::Refused) && entry.basis == DecisionBasis::Person,
         };
         found.is_exact &= arguments.is_some();
         found.calls += u64::from(is_allowed);
@@ -108,13 +103,19 @@ pub(super) async fn repeated(
     Ok(Json(found))
 }
 
+/// Returns true if an entry is of the application that an approval is about.
+fn is_of_application(entry: &AuditEntry, application: Option<&str>) -> bool {
+    // The recorded application is its name with its version and program.
+    application.is_none_or(|name| entry.application.as_deref().map(application_name) == Some(name))
+}
+
 pub(super) async fn decide(
     State(console): State<Console>,
-    AuthorizedDecider(by): AuthorizedDecider,
+    AuthorizedAuthor(by): AuthorizedAuthor,
     Path(id): Path<String>,
     JsonBody(decision): JsonBody<ApprovalDecision>,
 ) -> ApiResult<ApprovalView> {
-    Ok(Json(require_approvals(&console)?.decide(&id, decision, &by).await?.into()))
+    Ok(Json(require_approvals(&console)?.decide(&id, decision, by).await?.into()))
 }
 
 #[derive(Serialize)]
@@ -184,4 +185,18 @@ pub(super) async fn rules(State(console): State<Console>) -> Json<RulesResponse>
         },
         None => RulesResponse { has_policy: false, rules: Vec::new(), trusted: Vec::new() },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_is_not_one_whose_name_begins_with_its_name() {
+        let mut entry = AuditEntry::new(AuditEntryKind::Call);
+        entry.application = Some("Claude Code 2.1 (node, process 7 of user 1000)".to_owned());
+        assert!(is_of_application(&entry, Some("Claude Code")));
+        assert!(!is_of_application(&entry, Some("Claude")));
+        assert!(is_of_application(&entry, None));
+    }
 }

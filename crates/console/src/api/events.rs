@@ -166,6 +166,7 @@ impl EventFollower {
                 // Until a fixed time, because other events would put it off for ever.
                 () = tokio::time::sleep_until(self.polled + POLL_INTERVAL) => {
                     self.polled = Instant::now();
+                    self.console.news().focus().forget_silent();
                     // Expiry takes effect only when the queue is read.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
                         self.poll_approvals();

@@ -219,9 +219,7 @@ fn edges(entries: &[AuditEntry]) -> Vec<HomeEdge> {
             is_refused,
         });
         edge.calls += 1;
-        // Deciders who are people have this word in their description.
-        let by_person = entry.by.as_deref().is_some_and(|by| by.contains("person"));
-        edge.asked += u64::from(by_person || is_unattended(entry));
+        edge.asked += u64::from(entry.is_asked());
         edge.failed += u64::from(is_failed(entry));
         edge.refused += u64::from(is_refused);
     }
@@ -327,12 +325,18 @@ mod tests {
         (start.kind, start.how) = (AuditEntryKind::Server, Some("no such program".to_owned()));
         let mut asked = entry("files", "Cursor 1.0", AuditOutcome::Done);
         asked.by = Some("approved by the person at the console".to_owned());
+        asked.basis = hospes_store::DecisionBasis::Person;
+        // The words of a permission name the person who has given it, who was not asked again.
+        let mut granted = entry("files", "Cursor 1.0", AuditOutcome::Done);
+        granted.by = Some("granted until the session ends by the person at the console".to_owned());
+        granted.basis = hospes_store::DecisionBasis::Grant;
         let mut missed_one = entry("files", "Cursor 1.0", AuditOutcome::Refused);
         missed_one.decision = Some("expired".to_owned());
         let denied = entry("files", "Cursor 1.0", AuditOutcome::Refused);
         let entries = [
             missed_one.clone(),
             asked,
+            granted,
             denied,
             missed_one,
             entry("files", "Cursor 1.1", AuditOutcome::Asked),
@@ -343,7 +347,7 @@ mod tests {
         let edges = edges(&entries);
         let shown: Vec<_> =
             edges.iter().map(|edge| (&*edge.application, &*edge.server, edge.calls)).collect();
-        assert_eq!(shown, [("Cursor", "files", 4), ("Codex", "time", 1)]);
+        assert_eq!(shown, [("Cursor", "files", 5), ("Codex", "time", 1)]);
         assert_eq!((edges[0].asked, edges[0].refused, edges[0].is_refused), (3, 3, true));
         let failures = failures(&entries, &[]);
         let of = |server: &str| failures.iter().find(|one| one.server == server).unwrap();

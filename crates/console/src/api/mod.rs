@@ -1,6 +1,7 @@
 //! Routes of the console: pages for browsers, JSON for browsers and programs.
 
 mod activity;
+mod additions;
 mod approval_view;
 mod approvals;
 mod body;
@@ -51,6 +52,15 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .route("/setup/connections/{application}/{action}", post(setup::connection))
         .route("/setup/notification", post(setup::test_notification))
         .route("/setup/preset", post(setup::choose_preset))
+        .route("/registry/servers", get(additions::search))
+        .route("/additions", post(additions::begin))
+        .route("/additions/end", post(additions::end))
+        .route(
+            "/additions/{id}/answers",
+            post(additions::answer).layer(DefaultBodyLimit::max(additions::MAX_ANSWER_BODY)),
+        )
+        .route("/additions/{id}/start", post(additions::start))
+        .route("/additions/{id}/accept", post(additions::accept))
         .layer(middleware::from_fn_with_state(console.clone(), browser_auth::authenticate_browser))
         // After the layer, which covers only the routes before it: a link is opened without a session.
         .route("/open", post(sessions::open));

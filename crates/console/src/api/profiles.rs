@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use hospes_host::config::{
-    ConfigLoader, ConfigSource, OwnFileError, ProfileConfig, ToolFilter, is_profile_name, nearest,
-    remove_profile, set_profile,
+    ConfigLoader, ConfigSource, OtherFileNames, OwnFileError, ProfileConfig, ToolFilter, is_profile_name,
+    nearest, remove_profile, set_profile,
 };
 use hospes_store::{AuditEntry, AuditEntryKind};
 use serde::{Deserialize, Serialize};
@@ -118,14 +118,24 @@ pub(super) async fn save(
         )));
     }
     check_servers(&console, &wanted)?;
+    check_endpoint(&console, &name)?;
+    let mut others = OtherFileNames::default();
+    // Those of this file are among them, and known there as well.
+    others.servers = server_names(&console);
+    let running = console.servers().profiles();
     let is_new = wanted.is_new;
     let profile = wanted.into_config(&name);
     let changed = move |file: &EditedFile, text: &str| {
-        let exists = names_in(file).contains(&profile.name);
+        let names = names_in(file);
+        let exists = names.contains(&profile.name);
+        // A profile that has just been taken out of this file may still run.
+        let elsewhere = running.iter().filter(|profile| profile.source.file() != file.path);
+        let elsewhere = elsewhere.map(|profile| profile.name.clone());
+        others.profiles = elsewhere.filter(|name| !names.contains(name)).collect();
         if exists && is_new {
             return Err(ApiError::Profile(format!("there is a profile `{}` already", profile.name)));
         }
-        set_profile(&file.path, text, &profile).map_err(|error| not_written(&error))
+        set_profile(&file.path, text, &profile, &others).map_err(|error| not_written(&error))
     };
     write(&console, changed).await?;
     record(&console, &name, "save", by).await?;
@@ -189,6 +199,17 @@ fn check_servers(console: &Console, wanted: &ProfileRequest) -> Result<(), ApiEr
         Some(server) => {
             Err(ApiError::Profile(format!("a filter of tools is about `{server}`, which is not shown")))
         }
+        None => Ok(()),
+    }
+}
+
+/// Returns an error if a server has the endpoint that the profile of this name would have.
+fn check_endpoint(console: &Console, name: &str) -> Result<(), ApiError> {
+    let has_endpoint = |server: &String| console.servers().label(server).as_deref() == Some(name);
+    match server_names(console).into_iter().find(has_endpoint) {
+        Some(server) => Err(ApiError::Profile(format!(
+            "the server `{server}` has the endpoint `/mcp/{name}` already; choose another name"
+        ))),
         None => Ok(()),
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet};
-use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, StoreError};
+use hospes_store::{
+    AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, DecisionBasis, StoreError,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -111,10 +113,9 @@ impl RecordedCall {
 
     /// Returns how the call ended: `allowed`, `asked, allowed`, `asked, denied`, `missed`, `denied`.
     pub(super) fn outcome(&self) -> &'static str {
-        let by_person = self.entry.by.as_deref().is_some_and(|by| by.contains("person"));
-        let is_missed = hospes_host::is_unattended(&self.entry);
+        let by_person = self.entry.basis == DecisionBasis::Person;
         match (self.entry.ending == Some(AuditOutcome::Refused), by_person) {
-            (true, _) if is_missed => "missed",
+            _ if self.entry.is_asked() && !by_person => "missed",
             (true, true) => "asked, denied",
             (true, false) => "denied",
             (false, true) => "asked, allowed",
@@ -216,22 +217,49 @@ pub(super) fn deciding_rule(
 mod tests {
     use super::*;
 
-    fn call(server: &str, tool: &str, by: &str, ending: AuditOutcome, arguments: &str) -> RecordedCall {
+    fn call(
+        server: &str,
+        tool: &str,
+        basis: DecisionBasis,
+        ending: AuditOutcome,
+        arguments: &str,
+    ) -> RecordedCall {
         let mut entry = AuditEntry::new(AuditEntryKind::Call);
         (entry.server, entry.subject) = (Some(server.to_owned()), Some(tool.to_owned()));
-        (entry.by, entry.ending) = (Some(by.to_owned()), Some(ending));
+        // Also the words of a permission and the names of rules may have this word.
+        entry.by = Some("granted until the session ends by the person at the console".to_owned());
+        (entry.basis, entry.ending) = (basis, Some(ending));
         entry.application = Some("Cursor 1.0".to_owned());
         RecordedCall { seq: 1, entry, arguments: Some(arguments.to_owned()) }
     }
 
     #[test]
+    fn only_a_call_that_a_person_answered_counts_as_asked() {
+        let outcome = |basis, ending| call("files", "write", basis, ending, "{}").outcome();
+        let (done, refused) = (AuditOutcome::Done, AuditOutcome::Refused);
+        for (basis, ending, expected) in [
+            (DecisionBasis::Person, done, "asked, allowed"),
+            (DecisionBasis::Person, refused, "asked, denied"),
+            (DecisionBasis::Unanswered, refused, "missed"),
+            (DecisionBasis::Unanswered, AuditOutcome::Cancelled, "missed"),
+            (DecisionBasis::Grant, done, "allowed"),
+            (DecisionBasis::Grant, refused, "denied"),
+            (DecisionBasis::Program, done, "allowed"),
+            (DecisionBasis::Rule, done, "allowed"),
+            (DecisionBasis::Unknown, done, "allowed"),
+        ] {
+            assert_eq!(outcome(basis, ending), expected, "{basis:?} {ending:?}");
+        }
+    }
+
+    #[test]
     fn the_effect_of_a_rule_is_counted_on_recorded_calls() {
-        let person = "approved by the person at the console";
+        let (person, rule) = (DecisionBasis::Person, DecisionBasis::Rule);
         let calls = [
             call("files", "write", person, AuditOutcome::Done, r#"{"path":"/data/a"}"#),
-            call("files", "write", "denied by the person", AuditOutcome::Refused, r#"{"path":"/data/b"}"#),
-            call("files", "write", "rule 1", AuditOutcome::Done, r#"{"path":"/etc/c"}"#),
-            call("mail", "send", "rule 2", AuditOutcome::Done, "{}"),
+            call("files", "write", person, AuditOutcome::Refused, r#"{"path":"/data/b"}"#),
+            call("files", "write", rule, AuditOutcome::Done, r#"{"path":"/etc/c"}"#),
+            call("mail", "send", rule, AuditOutcome::Done, "{}"),
         ];
         let read = |text: &str| Policy::read(text, &hospes_policy::PolicyEnvironment::default()).unwrap();
         let rule = read(

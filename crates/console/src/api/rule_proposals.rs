@@ -1,9 +1,10 @@
 //! Rules that recorded decisions suggest: they allow what a person allowed several times, and nothing wider.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use axum::Json;
 use axum::extract::State;
+use hospes_host::approvals::{LikeCallConditions, listed_parameters};
 use hospes_policy::{
     CallArguments, CallEffect, KnownLabels, Policy, PolicyAction, PolicyDecision, PolicyRequest,
 };
@@ -22,12 +23,6 @@ use crate::new_rule::{ArgumentRule, NewRule, RuleDecision, ScalarValue};
 const RANGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Maximum number of calls of the range that are looked at.
 const MAX_LOOKED_AT: usize = 2000;
-/// Number of equal answers from which on a rule is proposed.
-const MIN_ANSWERS: usize = 3;
-/// Maximum number of different values of one argument in a rule.
-const MAX_VALUES: usize = 8;
-/// Maximum length of a value, in bytes.
-const MAX_VALUE_LENGTH: usize = 200;
 /// Maximum number of proposals in a response.
 const MAX_PROPOSALS: usize = 20;
 
@@ -135,13 +130,11 @@ fn answers(calls: &[RecordedCall]) -> HashMap<CalledTool, ToolAnswers> {
     found.into_iter().filter_map(|(tool, answers)| Some((tool, answers?))).collect()
 }
 
-/// Returns the names of the parameters of a tool, or `None` if the tool is not listed or takes any argument.
+/// Returns the names of the parameters of a tool, or `None` if the tool is not listed or may take any argument.
 fn parameters(console: &Console, tool: &CalledTool) -> Option<BTreeSet<String>> {
     let listing = console.servers().listing(&tool.server).ok().flatten()?;
     let listed = listing.tools.iter().find(|listed| listed.name == tool.name)?;
-    let schema = listed.input_schema.to_value().ok()?;
-    let properties = schema.get("properties").and_then(Value::as_object);
-    Some(properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default())
+    listed_parameters(&listed.input_schema)
 }
 
 /// Returns true if a rule would spare questions: no rule allows or denies these calls, and they can be undone.
@@ -159,120 +152,39 @@ fn is_useful(policy: &Policy, tool: &CalledTool, answers: &ToolAnswers, effects:
     }
 }
 
-/// Returns the rule that allows most of the allowed calls and none of the others, and how many it allows. At most one
-/// argument has several values, so that no combination is allowed that was not. Parameters that were never given must
-/// stay absent.
+/// Returns the rule that allows most of the allowed calls and none of the others, and how many it allows.
 fn narrow_rule(
     tool: &CalledTool,
     answers: &ToolAnswers,
     parameters: &BTreeSet<String>,
 ) -> Option<(NewRule, usize)> {
-    let names: BTreeSet<&String> = answers.allowed.iter().flat_map(Map::keys).collect();
-    let mut best: Option<(BTreeMap<String, ArgumentRule>, usize)> = None;
-    // Without a varying argument first: of rules that allow as much, the narrower one stays.
-    for varying in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
-        for group in groups(&answers.allowed, varying) {
-            if group.len() < MIN_ANSWERS || best.as_ref().is_some_and(|(_, count)| *count >= group.len()) {
-                continue;
-            }
-            let Some(conditions) = conditions(&group, varying, parameters) else { continue };
-            let is_denied = answers.denied.iter().any(|denied| is_match(&conditions, denied));
-            if !is_denied {
-                best = Some((conditions, group.len()));
-            }
-        }
-    }
-    let (arguments, count) = best?;
+    let found = LikeCallConditions::find(&answers.allowed, &answers.denied, parameters, None)?;
+    let rule = |(name, condition)| Some((name, argument_rule(condition)?));
     let rule = NewRule {
         decide: RuleDecision::Allow,
         application: tool.application.clone(),
         server: tool.server.clone(),
         tool: tool.name.clone(),
-        arguments,
+        arguments: found.arguments.into_iter().map(rule).collect::<Option<_>>()?,
         ..NewRule::default()
     };
-    Some((rule, count))
+    Some((rule, found.calls))
 }
 
-/// Sorts calls into those that are equal but for one argument.
-fn groups<'a>(calls: &'a [Map<String, Value>], varying: Option<&str>) -> Vec<Vec<&'a Map<String, Value>>> {
-    let mut groups: BTreeMap<String, Vec<&Map<String, Value>>> = BTreeMap::new();
-    for call in calls {
-        let mut rest = call.clone();
-        if let Some(varying) = varying
-            && rest.remove(varying).is_none()
-        {
-            continue;
-        }
-        // Sorted, because two applications may write the same arguments in another order.
-        let rest: BTreeMap<String, Value> = rest.into_iter().collect();
-        let key = serde_json::to_string(&rest).unwrap_or_default();
-        groups.entry(key).or_default().push(call);
+/// Returns a condition as the rule editor has it.
+fn argument_rule(condition: Value) -> Option<ArgumentRule> {
+    if let Value::Array(_) = condition {
+        return serde_json::from_value(condition).ok().map(ArgumentRule::OneOf);
     }
-    groups.into_values().collect()
-}
-
-/// Returns conditions that only the calls of a group meet, or `None` if they cannot be written as a narrow rule.
-fn conditions(
-    group: &[&Map<String, Value>],
-    varying: Option<&str>,
-    parameters: &BTreeSet<String>,
-) -> Option<BTreeMap<String, ArgumentRule>> {
-    let first = group.first()?;
-    let mut conditions = BTreeMap::new();
-    for (name, value) in *first {
-        // These characters address parts of arguments.
-        if name.is_empty() || name.contains(['.', '/', '*']) {
-            return None;
-        }
-        let condition = match varying == Some(name.as_str()) {
-            true => one_of(group.iter().map(|call| &call[name]))?,
-            false => ArgumentRule::Is(scalar(value)?),
-        };
-        conditions.insert(name.clone(), condition);
+    if let Some(is) = condition.get("present") {
+        return is.as_bool().map(ArgumentRule::Present);
     }
-    for absent in parameters.iter().filter(|name| !first.contains_key(*name)) {
-        if absent.contains(['.', '/', '*']) {
-            return None;
-        }
-        conditions.insert(absent.clone(), ArgumentRule::Present(false));
-    }
-    Some(conditions)
-}
-
-fn scalar(value: &Value) -> Option<ScalarValue> {
-    match value {
-        Value::String(text) if text.len() <= MAX_VALUE_LENGTH => Some(ScalarValue::Text(text.clone())),
-        Value::Bool(is) => Some(ScalarValue::Bool(*is)),
-        Value::Number(number) => number.as_i64().map(ScalarValue::Integer),
-        _ => None,
-    }
-}
-
-fn one_of<'a>(values: impl Iterator<Item = &'a Value>) -> Option<ArgumentRule> {
-    // A list is one of patterns, so only texts without their characters mean themselves.
-    let is_plain = |text: &str| {
-        !text.is_empty()
-            && text.len() <= MAX_VALUE_LENGTH
-            && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
+    let value = match condition.get("is")? {
+        Value::String(text) => ScalarValue::Text(text.clone()),
+        Value::Bool(is) => ScalarValue::Bool(*is),
+        value => ScalarValue::Integer(value.as_i64()?),
     };
-    let texts = values.map(|value| value.as_str().filter(|text| is_plain(text)).map(str::to_owned));
-    let texts: BTreeSet<String> = texts.collect::<Option<_>>()?;
-    (texts.len() <= MAX_VALUES).then(|| ArgumentRule::OneOf(texts.into_iter().collect()))
-}
-
-fn is_match(conditions: &BTreeMap<String, ArgumentRule>, arguments: &Map<String, Value>) -> bool {
-    conditions.iter().all(|(name, condition)| {
-        let given = arguments.get(name);
-        match condition {
-            ArgumentRule::Is(value) => given.and_then(scalar).as_ref() == Some(value),
-            ArgumentRule::OneOf(texts) => {
-                given.and_then(Value::as_str).is_some_and(|text| texts.iter().any(|one| one == text))
-            }
-            ArgumentRule::Present(is) => given.is_some() == *is,
-            ArgumentRule::Under(_) | ArgumentRule::Like(_) => true,
-        }
-    })
+    Some(ArgumentRule::Is(value))
 }
 
 #[cfg(test)]

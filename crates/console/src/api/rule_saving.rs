@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::body::JsonBody;
-use super::rules::{RuleRequest, mistakes};
+use super::rules::{RuleRequest, alone, mistakes};
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
 use crate::console::Console;
 use crate::environment::PolicyFile;
+use crate::new_rule::NewRule;
 use crate::rule_undo::RuleUndo;
 
 /// A saved rule.
@@ -98,7 +99,17 @@ pub(super) fn changed_file(
     let before = file.file.read().map_err(ApiError::RuleFile)?;
     let preset = current.and_then(Policy::preset).map(|preset| preset.to_string());
     let after = wanted.rule.insert(&before, wanted.place, preset.as_deref());
-    let read = Policy::read(&after, &file.environment);
-    read.map_err(|error| ApiError::Rule(mistakes(&error).join("; ")))?;
+    let read = |text: &str| {
+        let read = Policy::read(text, &file.environment);
+        read.map_err(|error| ApiError::Rule(mistakes(&error).join("; ")))
+    };
+    let (alone, policy) = (read(&alone(&wanted.rule.to_toml(), current))?, read(&after)?);
+    // A file that does not exist yet has no rules.
+    let earlier = if before.trim().is_empty() { None } else { Some(read(&before)?) };
+    if !NewRule::is_inserted(wanted.place, earlier.as_ref(), &alone, &policy) {
+        return Err(ApiError::Rule(
+            "the place of the rule in this file was not found; add the lines to the file yourself".to_owned(),
+        ));
+    }
     Ok((before, after))
 }

@@ -16,7 +16,7 @@ use crate::browser_auth::AuthorizedDecider;
 use crate::console::Console;
 use crate::new_rule::set_preset;
 use crate::rule_undo::RuleUndo;
-use crate::setup::{OnboardingProgress, STEPS, SetupCommand};
+use crate::setup::{OnboardingProgress, STEPS, SeenServer, SetupCommand};
 
 /// Maximum number of servers that are imported at once.
 const MAX_IMPORTED: usize = 200;
@@ -29,6 +29,8 @@ pub(super) struct SetupResponse {
     progress: Option<OnboardingProgress>,
     /// True if the program offers its commands.
     has_commands: bool,
+    /// True if the program adds servers of a registry.
+    can_add: bool,
     /// Preset that applies.
     preset: Option<String>,
 }
@@ -44,6 +46,7 @@ pub(super) async fn show(State(console): State<Console>) -> Json<SetupResponse> 
     Json(SetupResponse {
         progress,
         has_commands: environment.setup.is_some(),
+        can_add: environment.adder.is_some(),
         preset: policy.and_then(|policy| policy.preset()).map(|preset| preset.to_string()),
     })
 }
@@ -81,7 +84,7 @@ pub(super) async fn find_servers(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ImportRequest {
-    servers: Vec<String>,
+    servers: Vec<SeenServer>,
 }
 
 pub(super) async fn import_servers(
@@ -94,15 +97,28 @@ pub(super) async fn import_servers(
     run(&console, SetupCommand::ImportServers(servers)).await
 }
 
+/// Body of a command about the file of an application.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConnectionRequest {
+    /// Digest of the change that was seen, which `connect` makes.
+    digest: Option<String>,
+}
+
 pub(super) async fn connection(
     State(console): State<Console>,
     Path((application, action)): Path<(String, String)>,
-    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+    JsonBody(ConnectionRequest { digest }): JsonBody<ConnectionRequest>,
 ) -> ApiResult<Value> {
-    let command = match action.as_str() {
-        "preview" => SetupCommand::PreviewConnection(application),
-        "connect" => SetupCommand::Connect(application),
-        "disconnect" => SetupCommand::Disconnect(application),
+    let command = match (action.as_str(), digest) {
+        ("preview", None) => SetupCommand::PreviewConnection(application),
+        ("connect", Some(digest)) => SetupCommand::Connect { application, digest },
+        ("disconnect", None) => SetupCommand::Disconnect(application),
+        ("preview" | "connect" | "disconnect", _) => {
+            return Err(ApiError::Misread(
+                "`connect`, and only it, has the `digest` of the preview".to_owned(),
+            ));
+        }
         _ => return Err(ApiError::Nothing("not found".to_owned())),
     };
     run(&console, command).await

@@ -145,9 +145,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
                 entry.ending,
                 Some(AuditOutcome::Done | AuditOutcome::ToolError | AuditOutcome::Failed)
             );
-        // `Decider::describe` and `ConsoleCaller::describe` use this word for deciders who are people.
-        let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
-        let micros = entry.micros.filter(|_| came_back && !was_asked);
+        let micros = entry.micros.filter(|_| came_back && !entry.basis.is_answer());
         taken.extend(micros);
         all.extend(micros);
         if let Some(server) = entry.server.as_deref()

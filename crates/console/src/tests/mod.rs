@@ -1,5 +1,6 @@
 //! The console over real sockets.
 
+mod additions;
 mod approvals;
 mod definitions;
 mod door;

@@ -19,12 +19,18 @@ struct Office {
 
 impl Office {
     async fn open() -> Self {
+        Self::open_beside("").await
+    }
+
+    /// Opens a console over a host that has also loaded another file with this text.
+    async fn open_beside(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("config.toml");
+        let (file, other) = (folder.path().join("config.toml"), folder.path().join("more.toml"));
         std::fs::write(&file, FILE).unwrap();
+        std::fs::write(&other, more).unwrap();
         let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
         let guard = PolicyEnforcer::new(None).with_audit(audit.clone());
-        let config = ConfigLoader::new().load([&file]).unwrap();
+        let config = ConfigLoader::new().load([&file, &other]).unwrap();
         let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
         let host = Host::builder(config).builtins(Arc::new(notes)).guard(Arc::new(guard)).start().unwrap();
         let replace = |file: &Path, before: &str, after: &str| {
@@ -92,13 +98,16 @@ async fn profiles_are_saved_in_the_file_and_deleted_from_it() {
 
 #[tokio::test]
 async fn wrong_profiles_change_nothing() {
-    let office = Office::open().await;
+    let office = Office::open_beside("[servers.'a.b']\nbuiltin = 'x'\n[profiles.away]\n").await;
     let browser = let_in(&office.listening).await;
     for (name, body, said) in [
         ("work", json!({ "servers": ["note"] }), "unknown server `note`; did you mean `notes`?"),
         ("work", json!({ "servers": [], "tools": { "notes": {} } }), "a filter of tools is about `notes`"),
         ("Work", json!({ "servers": [] }), "expected a name of 1 to 32"),
-        ("notes", json!({ "servers": [], "title": "x\ny" }), "expected a text of at most 128 bytes"),
+        ("work", json!({ "servers": [], "title": "x\ny" }), "expected a text of at most 128 bytes"),
+        ("notes", json!({ "servers": [] }), "the server `notes` has the endpoint `/mcp/notes` already"),
+        ("a-b", json!({ "servers": [] }), "the server `a.b` has the endpoint `/mcp/a-b` already"),
+        ("away", json!({ "servers": [] }), "the profile `away` is described in another configuration file"),
         ("work", json!({ "servers": [], "secrets": {} }), "unknown field"),
     ] {
         let answer = browser.post(&format!("/api/profiles/{name}"), body).await;

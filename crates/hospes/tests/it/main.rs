@@ -15,4 +15,5 @@ mod macros;
 mod module_order;
 mod mounted;
 mod process;
+mod stray_output;
 mod tasks;

@@ -26,6 +26,8 @@ pub(crate) struct UpstreamAccount {
     oauth: OAuthClient,
     /// Name of the server in the configuration.
     server: Arc<str>,
+    /// Profile whose secrets the server has, if it runs for one.
+    profile: Option<Box<str>>,
     /// Host at which the account exists.
     host: String,
     /// Owner of the account. `None` if it is the operator's.
@@ -44,9 +46,29 @@ pub(super) struct AccountOwner {
 }
 
 impl UpstreamAccount {
-    pub(super) fn new(
+    /// Creates the account that all users share, or that all users of a profile do.
+    pub(super) fn shared(
         oauth: OAuthClient,
         server: Arc<str>,
+        profile: Option<&str>,
+        host: String,
+    ) -> Arc<Self> {
+        Self::new(oauth, (server, profile), host, None)
+    }
+
+    /// Creates the account of one user.
+    pub(super) fn of_user(
+        oauth: OAuthClient,
+        server: Arc<str>,
+        host: String,
+        owner: AccountOwner,
+    ) -> Arc<Self> {
+        Self::new(oauth, (server, None), host, Some(owner))
+    }
+
+    fn new(
+        oauth: OAuthClient,
+        (server, profile): (Arc<str>, Option<&str>),
         host: String,
         owner: Option<AccountOwner>,
     ) -> Arc<Self> {
@@ -54,6 +76,7 @@ impl UpstreamAccount {
             this: Weak::clone(this),
             oauth,
             server,
+            profile: profile.map(Box::from),
             host,
             owner,
             changes: watch::Sender::default(),
@@ -162,6 +185,12 @@ impl UpstreamAccount {
         self.detect_identity_change(false).await;
     }
 
+    /// Returns the stored tokens, if there are some.
+    #[cfg(test)]
+    pub(super) async fn tokens(&self) -> Option<Arc<hospes_oauth::TokenSet>> {
+        self.oauth.tokens().await.unwrap()
+    }
+
     /// Returns true if the mark of the previous tokens is known.
     fn has_mark(&self) -> bool {
         self.mark.lock().is_some()
@@ -169,7 +198,9 @@ impl UpstreamAccount {
 
     async fn handle_refusal(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {
         let Some(owner) = &self.owner else {
-            let hint = || format!("sign in once for all users: hospes auth login {}", self.server);
+            let profile = self.profile.as_ref().map(|profile| format!(" --profile {profile}"));
+            let profile = profile.unwrap_or_default();
+            let hint = || format!("sign in once for all users: hospes auth login {}{profile}", self.server);
             return self.oauth.handle_rejection(refusal).await.map_err(|error| match error.sign_in {
                 None => error.hint(hint()),
                 Some(_) => error,

@@ -151,7 +151,7 @@ mod tests {
 
     fn account() -> Arc<UpstreamAccount> {
         let oauth = OAuthClient::builder("https://site.example/mcp").unwrap().build();
-        UpstreamAccount::new(oauth, "site".into(), "site.example".into(), None)
+        UpstreamAccount::shared(oauth, "site".into(), None, "site.example".into())
     }
 
     fn link() -> AccountLink {

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use hospes_auth::metadata::ClientDocument;
 use hospes_auth::{
     AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ClientId, ConnectAccountError,
-    DisconnectResult, InvalidIdentifier, RedirectUri, UnixClock,
+    DisconnectResult, InvalidIdentifier, RedirectUri, Scopes, UnixClock,
 };
 use hospes_oauth::{
     CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
@@ -152,8 +152,11 @@ impl UpstreamAccounts {
         if server.is_per_user() || has_token {
             return None;
         }
-        let oauth = self.oauth(http, "", None)?;
-        Some(UpstreamAccount::new(oauth, server.name.as_str().into(), host_of(http), None))
+        // With the secrets of a profile, a server has an account of its own, too: that of everybody is never used for it.
+        let account = server.profile.as_deref().map(profile_account).unwrap_or_default();
+        let oauth = self.oauth(http, &account, None)?;
+        let profile = server.profile.as_deref();
+        Some(UpstreamAccount::shared(oauth, server.name.as_str().into(), profile, host_of(http)))
     }
 
     /// Returns the account of one user at a server. None if users cannot sign in.
@@ -171,7 +174,7 @@ impl UpstreamAccounts {
         }
         let oauth = self.oauth(http, user, Some(place))?;
         let owner = account::AccountOwner { user: Arc::clone(user), accounts: Arc::downgrade(&self.0) };
-        let account = UpstreamAccount::new(oauth, name, host_of(http), Some(owner));
+        let account = UpstreamAccount::of_user(oauth, name, host_of(http), owner);
         open.insert(key, Arc::downgrade(&account));
         Some(account)
     }
@@ -186,6 +189,7 @@ impl UpstreamAccounts {
             .settings(|settings| {
                 settings.legacy_discovery = LegacyDiscovery::MetadataOnly;
                 settings.max_pending_sign_ins = self.0.limits.max_pending_sign_ins;
+                settings.scopes = Scopes::parse(&http.scopes.join(" "));
                 settings.metadata_url = self.0.document.clone().filter(|_| place.is_some());
             });
         let builder = match &http.client {
@@ -304,6 +308,13 @@ impl fmt::Debug for UpstreamAccounts {
     }
 }
 
+/// Returns the name under which the tokens of a server with the secrets of a profile are stored. No user has such a name,
+/// because an issuer is a URL.
+#[must_use]
+pub fn profile_account(profile: &str) -> String {
+    format!("profile {profile}")
+}
+
 /// Returns the user name at `issuer`, if this principal is a user of that issuer.
 #[must_use]
 pub fn user_of<'a>(principal: &'a str, issuer: &str) -> Option<&'a str> {
@@ -321,5 +332,44 @@ fn host_of(http: &HttpTransport) -> String {
     match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),
         (host, _) => host.unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes_auth::Scopes;
+    use hospes_oauth::MemoryCredentialStore;
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::ConfigLoader;
+
+    const URL: &str = "https://web.example/mcp";
+
+    #[tokio::test]
+    async fn a_profile_with_other_secrets_does_not_use_the_tokens_of_everybody() {
+        let text = format!(
+            "[servers.web]\nurl = '{URL}'\nclient_id = 'i'\nclient_secret = '${{secret:web}}'\n\
+             [profiles.work]\nsecrets = {{ web = 'web.work' }}\n[profiles.home]\nsecrets = {{ web = 'web.home' }}\n"
+        );
+        let secret = |name: &str| Ok(Some(format!("value of {name}")));
+        let config = ConfigLoader::new().secrets(secret).parse("h.toml", &text).unwrap();
+        let store = Arc::new(MemoryCredentialStore::new());
+        let scopes = Scopes::parse("read");
+        let tokens = json!({
+            "issuer": "https://login.example", "resource": URL, "token_endpoint": "https://login.example/token",
+            "client": { "id": "i", "method": "client_secret_basic", "secret": "value of web" },
+            "access": "s3cret", "granted": scopes, "requested": scopes, "issued_at": 1, "expires_at": null,
+        });
+        store.write(&format!("tokens {URL}"), &tokens.to_string().into()).unwrap();
+        let accounts = UpstreamAccounts::new(store);
+        let servers = config.servers.iter().chain(&config.profile_servers);
+        let mut found = Vec::new();
+        for server in servers {
+            let account = accounts.shared(server).unwrap();
+            found.push((server.label(), account.tokens().await.is_some()));
+        }
+        let expected = [("web", true), ("web (profile work)", false), ("web (profile home)", false)];
+        assert_eq!(found, expected.map(|(label, has_tokens)| (label.to_owned(), has_tokens)));
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::decision::DecisionRecord;
 use super::plan_card::PlanCard;
 use super::repeated::RepeatedAnswers;
+use crate::config::server_label;
 
 /// An action that waits for a person's decision, in the form shown to the person.
 ///
@@ -36,6 +37,9 @@ pub struct Approval {
     pub application: Option<String>,
     /// The server that it is about, by the name that the person gave it.
     pub server: String,
+    /// Profile for which the server runs, with the secrets of that profile; none for the server of everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Description of the session for which a permission is offered, with its lifetime: "node, process 4711 of user
     /// 1000, for one hour".
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +48,14 @@ pub struct Approval {
     pub offers: DecisionOptions,
     /// Content of the approval.
     pub card: ApprovalCard,
+}
+
+impl Approval {
+    /// Returns the name under which viewers show the server, which tells its account: `git`, or `git (profile work)`.
+    #[must_use]
+    pub fn server_label(&self) -> String {
+        server_label(&self.server, self.profile.as_deref())
+    }
 }
 
 /// State of a [`Approval`].

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use hospes_model::RawJson;
+use hospes_store::DecisionBasis;
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -41,9 +42,9 @@ pub enum ApprovalDecision {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ApprovalOutcome {
     /// Allowed, possibly edited, with the decider and whether the permission lasts.
-    Allowed { edited: Option<RawJson>, by: String, lasts: bool },
+    Allowed { edited: Option<RawJson>, by: String, basis: DecisionBasis, lasts: bool },
     /// Denied, with the reason and the decider.
-    Denied { reason: Option<String>, by: String },
+    Denied { reason: Option<String>, by: String, basis: DecisionBasis },
 }
 
 impl ApprovalDecision {
@@ -118,6 +119,40 @@ impl TryFrom<DecisionFields> for ApprovalDecision {
     }
 }
 
+/// Author of a decision, for the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionAuthor {
+    pub(super) by: String,
+    pub(super) basis: DecisionBasis,
+}
+
+impl DecisionAuthor {
+    /// Creates the author of a person's decision, such as "the person at the console".
+    #[must_use]
+    pub fn person(by: impl Into<String>) -> Self {
+        Self { by: by.into(), basis: DecisionBasis::Person }
+    }
+
+    /// Creates the author of a program's decision.
+    #[must_use]
+    pub fn program(by: impl Into<String>) -> Self {
+        Self { by: by.into(), basis: DecisionBasis::Program }
+    }
+
+    /// Returns the description.
+    #[must_use]
+    pub fn into_description(self) -> String {
+        self.by
+    }
+}
+
+/// A person with this description.
+impl From<&str> for DecisionAuthor {
+    fn from(by: &str) -> Self {
+        Self::person(by)
+    }
+}
+
 /// A decision with its author and time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -126,6 +161,9 @@ pub struct DecisionRecord {
     pub at: Timestamp,
     /// Decider, such as "the person at the console".
     pub by: String,
+    /// [`DecisionBasis::Person`] or [`DecisionBasis::Program`].
+    #[serde(skip_serializing_if = "DecisionBasis::is_unknown")]
+    pub basis: DecisionBasis,
     /// The decision.
     #[serde(flatten)]
     pub decision: ApprovalDecision,
@@ -136,10 +174,11 @@ impl<'de> Deserialize<'de> for DecisionRecord {
         // As for a decision: what is flattened keeps no JSON as it came.
         let mut members = BTreeMap::<String, RawJson>::deserialize(deserializer)?;
         let mut take = |name: &str| members.remove(name).unwrap_or_else(RawJson::null);
-        let (at, by) = (take("at"), take("by"));
+        let (at, by, basis) = (take("at"), take("by"), take("basis"));
         let read = || {
             let decision = serde_json::from_str(&serde_json::to_string(&members)?)?;
-            Ok(Self { at: at.decode()?, by: by.decode()?, decision })
+            let basis = basis.decode::<Option<DecisionBasis>>()?.unwrap_or_default();
+            Ok(Self { at: at.decode()?, by: by.decode()?, basis, decision })
         };
         read().map_err(|error: serde_json::Error| D::Error::custom(error))
     }

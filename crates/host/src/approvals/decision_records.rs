@@ -1,7 +1,7 @@
 //! Audit entries of decisions. They are written when the decision is made, because its result may come days later or
 //! never.
 
-use hospes_store::{AuditEntry, AuditEntryKind, AuditLog};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, DecisionBasis};
 
 use super::approval::{Approval, ApprovalCard};
 use super::decision::ApprovalDecision;
@@ -39,7 +39,7 @@ impl ApprovalQueue {
         let Some(audit) = self.0.audit.get() else { return };
         let mut entry = base_entry(approval);
         entry.decision = Some("withdrawn".to_owned());
-        entry.by = Some(by.to_owned());
+        (entry.by, entry.basis) = (Some(by.to_owned()), DecisionBasis::Unanswered);
         if audit.try_enqueue(entry).is_err() {
             tracing::error!("withdrawal not recorded: the audit queue is full");
         }
@@ -71,6 +71,7 @@ fn decision_entry(approval: &Approval) -> Option<AuditEntry> {
     entry.scope = Some(scope.to_owned());
     let changed = if is_edited { ", with edits" } else { "" };
     entry.by = Some(format!("{}{changed}", decided.by));
+    entry.basis = decided.basis;
     Some(entry)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path, PathBuf, Prefix};
 
 use hospes_policy::LinkResolver;
 
@@ -20,11 +20,18 @@ pub struct LocalLinks;
 
 impl LinkResolver for LocalLinks {
     fn follow(&self, path: &str) -> io::Result<String> {
-        let followed = follow(Path::new(path))?;
-        followed.into_os_string().into_string().map_err(|_| io::Error::other("the path is not UTF-8"))
+        check_local(Path::new(path))?;
+        let mut followed = follow(Path::new(path))?;
+        if cfg!(windows) {
+            followed = long_name(&followed)?;
+        }
+        let text = followed.into_os_string().into_string();
+        let text = text.map_err(|_| io::Error::other("the path is not UTF-8"))?;
+        Ok(if cfg!(windows) { policy_path(&text) } else { text })
     }
 
     fn list_folders_and_links(&self, folder: &str, most: usize) -> io::Result<Vec<String>> {
+        check_local(Path::new(folder))?;
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -46,6 +53,44 @@ impl LinkResolver for LocalLinks {
         }
         Ok(ways)
     }
+}
+
+/// Returns an error for the path of another machine on Windows. Looking at one would sign in there, and the path comes
+/// from a call that nobody has approved.
+fn check_local(path: &Path) -> io::Result<()> {
+    match path.components().next() {
+        Some(Component::Prefix(prefix))
+            if !matches!(prefix.kind(), Prefix::Disk(_) | Prefix::VerbatimDisk(_)) =>
+        {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "the path is not on a drive of this machine"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns a path without short names (`PROGRA~1`), in the letter case of the disk, as far as it exists.
+fn long_name(path: &Path) -> io::Result<PathBuf> {
+    for part in path.ancestors() {
+        match std::fs::canonicalize(part) {
+            // Joined part by part, because an empty rest would add a separator.
+            Ok(mut real) => {
+                real.extend(path.strip_prefix(part).into_iter().flat_map(Path::components));
+                return Ok(real);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(path.to_owned())
+}
+
+/// Returns a path of Windows as rules have it: with slashes, and without the prefix `\\?\`.
+fn policy_path(path: &str) -> String {
+    let path = match path.strip_prefix(r"\\?\UNC\") {
+        Some(rest) => format!("//{rest}"),
+        None => path.strip_prefix(r"\\?\").unwrap_or(path).to_owned(),
+    };
+    path.replace('\\', "/")
 }
 
 /// Follows part by part: the end need not exist, as of a file that is to be written, also by a link.
@@ -85,6 +130,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
                 }
                 // A relative target starts in the folder of the link; an absolute one resets the path with its root.
                 done.pop();
+                check_local(&target)?;
                 for part in parts(&target).into_iter().rev() {
                     left.push_front(part);
                 }
@@ -98,7 +144,36 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Ok(done)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+mod name_tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_windows_have_the_form_of_rules() {
+        assert_eq!(policy_path(r"\\?\C:\Users\me"), "C:/Users/me");
+        assert_eq!(policy_path(r"C:\Users"), "C:/Users");
+        assert_eq!(policy_path(r"\\?\UNC\host\share\x"), "//host/share/x");
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn a_path_is_followed_to_the_name_that_the_disk_has() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("Notes")).unwrap();
+        let text = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let found = LocalLinks.follow(&text("NOTES\\new\\a.txt")).unwrap();
+        assert!(found.ends_with("/Notes/new/a.txt") && !found.contains('\\'), "{found}");
+        assert_eq!(LocalLinks.follow(&text("notes")).unwrap(), LocalLinks.follow(&text("Notes")).unwrap());
+        for remote in [r"\\host.invalid\share\x", r"\\?\UNC\host.invalid\share", r"\\.\pipe\x"] {
+            let error = LocalLinks.follow(remote).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{remote}");
+            assert!(LocalLinks.list_folders_and_links(remote, 9).is_err(), "{remote}");
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::sync::Arc;

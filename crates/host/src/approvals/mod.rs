@@ -9,6 +9,7 @@ mod decision;
 mod decision_records;
 mod grant;
 mod grants;
+mod like_calls;
 mod limits;
 mod local_links;
 mod persistence;
@@ -35,13 +36,14 @@ pub use approval::{
 };
 pub use call_content::{CallContent, EDIT_NAMES};
 pub(crate) use decision::ApprovalOutcome;
-pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
+pub use decision::{ApprovalDecision, DecideError, DecisionAuthor, DecisionRecord, MAX_REASON_BYTES};
 pub use grant::{
     ApprovalGrant, ApprovalScope, DEFAULT_PERMISSION_LIFETIME, GrantEffect, LastingPermission,
     MAX_PERMISSION_LIFETIME,
 };
 pub(crate) use grants::GrantQuery;
 pub use grants::MAX_GRANTS;
+pub use like_calls::{LikeCallConditions, listed_parameters};
 pub(crate) use limits::ApprovalLimitExceeded;
 pub use limits::ApprovalLimits;
 pub use local_links::LocalLinks;

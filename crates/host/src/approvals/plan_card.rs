@@ -29,7 +29,7 @@ pub struct PlanGroup {
     pub first: usize,
     /// Number of calls.
     pub count: usize,
-    /// Name of the server.
+    /// Name of the server, with the profile whose account it uses: `git (profile work)`.
     pub server: String,
     /// The tool, by its server's own name.
     pub name: String,
@@ -46,7 +46,7 @@ pub struct PlanGroup {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PlannedCall {
-    /// Name of the server.
+    /// Name of the server, with the profile whose account it uses: `git (profile work)`.
     pub server: String,
     /// The tool, by its server's own name.
     pub name: String,

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::approval::{Approval, ApprovalState};
-use super::decision::{ApprovalDecision, DecideError, DecisionRecord};
+use super::decision::{ApprovalDecision, DecideError, DecisionAuthor, DecisionRecord};
 use super::grant::{ApprovalGrant, GrantEffect};
 use super::grants::{GrantQuery, GrantTable};
 use super::limits::ApprovalLimits;
@@ -164,7 +164,7 @@ impl ApprovalQueue {
         here.map(|entry| &entry.approval).or(done).cloned()
     }
 
-    /// Decides about an approval and returns its new state. `by` names the author for the audit log. An edit and a
+    /// Decides about an approval and returns its new state. `by` is the author for the audit log. An edit and a
     /// lasting permission are validated first.
     ///
     /// # Errors
@@ -173,11 +173,11 @@ impl ApprovalQueue {
         &self,
         id: &str,
         decision: ApprovalDecision,
-        by: &str,
+        by: impl Into<DecisionAuthor>,
     ) -> Result<Approval, DecideError> {
         // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
-        let (queue, id, by) = (self.clone(), id.to_owned(), by.to_owned());
-        let done = tokio::spawn(async move { queue.decide_and_record(&id, decision, &by).await });
+        let (queue, id, by) = (self.clone(), id.to_owned(), by.into());
+        let done = tokio::spawn(async move { queue.decide_and_record(&id, decision, by).await });
         done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
     }
 
@@ -185,7 +185,7 @@ impl ApprovalQueue {
         &self,
         id: &str,
         decision: ApprovalDecision,
-        by: &str,
+        DecisionAuthor { by, basis }: DecisionAuthor,
     ) -> Result<Approval, DecideError> {
         // The lock is not held while anything is written; `undecided` looks again after that.
         let (grant, is_kept) = {
@@ -193,7 +193,7 @@ impl ApprovalQueue {
             self.expire(&mut state);
             let entry = find_waiting(&mut state, id)?;
             let lasting = entry.validate_decision(&decision, self.0.checker.get())?;
-            (lasting.map(|lasting| entry.grant(lasting, by)), entry.keeping != PersistenceState::No)
+            (lasting.map(|lasting| entry.grant(lasting, &by)), entry.keeping != PersistenceState::No)
         };
         // What cannot be recorded is not decided.
         if let Some(audit) = self.0.audit.get() {
@@ -206,7 +206,7 @@ impl ApprovalQueue {
             let put = kept.insert(grant.id.clone(), body, grant.until).await;
             put.map_err(|error| DecideError::Store(error.to_string()))?;
         }
-        let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
+        let decided = DecisionRecord { at: Timestamp::now(), by, basis, decision };
         let settled = match is_kept {
             true => self.settle_persisted(id, decided, grant.clone()).await,
             false => self.settle(id, decided, grant.clone()),

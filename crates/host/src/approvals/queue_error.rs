@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use hospes_store::DecisionBasis;
+
 use super::limits::ApprovalLimitExceeded;
 
 /// Reasons an approval cannot be submitted or redeemed.
@@ -38,6 +40,16 @@ impl ApprovalQueueError {
             Self::NoId => "the system's random number generator failed".into(),
             Self::Store => {
                 "pending approvals cannot be written to the host's state at the moment (see the log)".into()
+            }
+        }
+    }
+
+    /// Returns the basis of the decision for the audit log.
+    pub(crate) fn basis(self) -> DecisionBasis {
+        match self {
+            Self::Expired => DecisionBasis::Unanswered,
+            Self::Changed | Self::ConsoleOnly | Self::TooMany(_) | Self::NoId | Self::Store => {
+                DecisionBasis::Host
             }
         }
     }

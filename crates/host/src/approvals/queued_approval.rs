@@ -163,12 +163,12 @@ impl QueuedApproval {
     }
 
     pub(super) fn settled(&self) -> Option<ApprovalOutcome> {
-        let DecisionRecord { by, decision, .. } = self.approval.decided.clone()?;
+        let DecisionRecord { by, basis, decision, .. } = self.approval.decided.clone()?;
         Some(match decision {
             ApprovalDecision::Allow { edited, scope } => {
-                ApprovalOutcome::Allowed { edited, by, lasts: !scope.is_once() }
+                ApprovalOutcome::Allowed { edited, by, basis, lasts: !scope.is_once() }
             }
-            ApprovalDecision::Deny { reason, .. } => ApprovalOutcome::Denied { reason, by },
+            ApprovalDecision::Deny { reason, .. } => ApprovalOutcome::Denied { reason, by, basis },
         })
     }
 

@@ -1,5 +1,6 @@
 //! Redemption of decisions.
 
+use hospes_store::DecisionBasis;
 use jiff::Timestamp;
 
 use super::approval::ApprovalState;
@@ -112,7 +113,9 @@ impl ApprovalQueue {
                 (Err(_), ApprovalDecision::Deny { .. }) => ApprovalDecision::deny(),
                 (Ok(_), decision) => decision,
             };
-            let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
+            // The person has answered the form of the application.
+            let basis = DecisionBasis::Person;
+            let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), basis, decision };
             let approval = entry.settle(decided);
             // The lock is held, so nothing can be waited for.
             self.try_record(&approval);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::approval::{Approval, ApprovalCallKind, ApprovalCard, CallCard};
-use super::call_content::CallContent;
+use super::call_content::{CallContent, declared_arguments};
 
 /// Names of arguments that identify the target of a call without one, with the words before it.
 const TARGET_NAMES: &[(&str, &str)] = &[
@@ -62,9 +62,10 @@ impl ApprovalSentence {
     #[must_use]
     pub fn of(approval: &Approval) -> Self {
         let who = approval.application.clone().unwrap_or_else(|| "an application".to_owned());
-        let server = || vec![approval.server.clone()];
+        let label = approval.server_label();
+        let server = || vec![label.clone()];
         let asks = |verb: &'static str| Self {
-            who: approval.server.clone(),
+            who: label.clone(),
             modal: "asks you to",
             verb: verb.into(),
             ..Self::default()
@@ -78,7 +79,7 @@ impl ApprovalSentence {
             ..Self::default()
         };
         match &approval.card {
-            ApprovalCard::Call(card) => Self::of_call(who, &approval.server, card),
+            ApprovalCard::Call(card) => Self::of_call(who, &label, card),
             ApprovalCard::Plan(card) => {
                 let targets: Vec<String> = card.groups.iter().map(|group| group.server.clone()).collect();
                 // The heading is ours: how many calls, then for how long and in which order.
@@ -88,10 +89,10 @@ impl ApprovalSentence {
             }
             ApprovalCard::Result(card) => {
                 let verb = "get the result";
-                wants("is to", verb, "of", vec![format!("{} of {}", card.name, approval.server)])
+                wants("is to", verb, "of", vec![format!("{} of {}", card.name, label)])
             }
             ApprovalCard::SamplingRequest(card) => Self {
-                who: approval.server.clone(),
+                who: label.clone(),
                 ..wants("wants to", "ask the model", "", vec![card.model.clone()])
             },
             ApprovalCard::SamplingResult(_) => {
@@ -106,14 +107,7 @@ impl ApprovalSentence {
     }
 
     fn of_call(who: String, server: &str, card: &CallCard) -> Self {
-        let arguments = match card.arguments.decode::<Value>() {
-            Ok(Value::Object(arguments)) => arguments,
-            _ => Map::new(),
-        };
-        let content = match card.what {
-            ApprovalCallKind::Tool => CallContent::of(&arguments),
-            _ => CallContent::Other,
-        };
+        let content = CallContent::of(card);
         let summary = &card.summary;
         let (mut verb, mut preposition) =
             (lower_first(&summary.verb), known_preposition(&summary.preposition));
@@ -126,7 +120,7 @@ impl ApprovalSentence {
         }
         if targets.is_empty()
             && card.what == ApprovalCallKind::Tool
-            && let Some((before, value)) = telling_argument(&arguments)
+            && let Some((before, value)) = telling_argument(&declared_arguments(card).0)
         {
             targets.push(value);
             is_guessed = true;
@@ -249,16 +243,24 @@ mod tests {
     }
 
     fn call(name: &str, summary: &Value, arguments: &Value) -> ApprovalSentence {
+        let declared: Map<String, Value> =
+            arguments.as_object().unwrap().keys().map(|name| (name.clone(), json!({}))).collect();
+        call_of(name, summary, &json!({ "properties": declared }), arguments)
+    }
+
+    fn call_of(name: &str, summary: &Value, schema: &Value, arguments: &Value) -> ApprovalSentence {
         let card = json!({ "kind": "call", "what": "tool", "name": name, "summary": summary,
-            "arguments": arguments, "because": "a rule" });
+            "input_schema": schema, "arguments": arguments, "because": "a rule" });
         sentence(Some("Cursor"), &card)
     }
 
     #[test]
     fn a_call_is_who_what_to_which_thing_and_how_much() {
-        let edit = call(
+        let edits = json!({ "items": { "properties": { "oldText": {}, "newText": {} } } });
+        let edit = call_of(
             "edit_file",
             &json!({ "verb": "Write", "preposition": "to", "targets": ["/srv/notes.md"] }),
+            &json!({ "properties": { "path": {}, "edits": edits } }),
             &json!({ "path": "/srv/notes.md", "edits": [{ "oldText": "a", "newText": "b\nc" }] }),
         );
         let text = "Cursor wants to edit /srv/notes.md: +2 −1 lines (edit_file of files)";
@@ -273,6 +275,27 @@ mod tests {
             mail.render(str::to_owned),
             "Cursor wants to send a message to a@x.example and 2 more: 5 characters (send of files)"
         );
+    }
+
+    /// The tool of a file server writes the whole file, whatever else an application sends with it.
+    #[test]
+    fn a_decoy_changes_neither_the_verb_nor_the_amount() {
+        let summary = json!({ "verb": "Write", "preposition": "to", "targets": ["/x"] });
+        let declares = |names: &[&str]| {
+            let names = names.iter().map(|name| ((*name).to_owned(), json!({})));
+            json!({ "properties": names.collect::<Map<_, _>>() })
+        };
+        let arguments = json!({ "path": "/x", "content": "a\nb", "old": "", "new": "" });
+        let said = |schema: &Value| call_of("write_file", &summary, schema, &arguments).render(str::to_owned);
+        let text = "Cursor wants to write /x: 2 lines, 3 bytes (write_file of files)";
+        assert_eq!(said(&declares(&["path", "content"])), text);
+        let unclear = "Cursor wants to write to /x (write_file of files)";
+        assert_eq!(said(&declares(&["path", "content", "old", "new"])), unclear);
+        assert_eq!(said(&json!({})), unclear);
+        let vague = json!({ "verb": "Make a change", "preposition": "at" });
+        let arguments = json!({ "uri": "a://b", "path": "/harmless" });
+        let guessed = call_of("put", &vague, &declares(&["uri"]), &arguments);
+        assert_eq!(guessed.targets, ["a://b"]);
     }
 
     #[test]

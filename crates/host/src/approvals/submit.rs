@@ -21,6 +21,8 @@ pub(crate) struct NewApproval {
     pub(crate) principal: Option<String>,
     pub(crate) application: Option<String>,
     pub(crate) server: String,
+    /// Profile for which the server runs, if it has the secrets of one.
+    pub(crate) profile: Option<String>,
     pub(crate) offers: DecisionOptions,
     pub(crate) card: ApprovalCard,
     pub(crate) timeout: Duration,
@@ -47,7 +49,7 @@ impl ApprovalQueue {
     /// Adds an approval to the queue.
     pub(crate) fn submit(&self, asking: NewApproval) -> Result<ApprovalWaiter, ApprovalQueueError> {
         let id = generate_id()?;
-        let NewApproval { principal, application, server, offers, card, .. } = asking;
+        let NewApproval { principal, application, server, profile, offers, card, .. } = asking;
         let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
         let NewApproval { session, returns, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
@@ -64,6 +66,7 @@ impl ApprovalQueue {
             principal,
             application,
             server,
+            profile,
             session: session.as_ref().filter(|_| offers.session).map(GrantSession::describe),
             offers,
             card,

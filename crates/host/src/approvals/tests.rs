@@ -8,7 +8,7 @@ use std::time::Duration;
 use hospes::Peer;
 use hospes_model::{ClientCapabilities, RawJson, Revision};
 use hospes_policy::{CallArguments, PolicyAction, PolicyRequest, ToolEffectSet};
-use hospes_store::{AuditLog, StateStore};
+use hospes_store::{AuditLog, DecisionBasis, StateStore};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -46,6 +46,7 @@ fn asking(bond: u8, asker: u8) -> NewApproval {
         principal: Some("alice".to_owned()),
         application: Some("editor".to_owned()),
         server: "files".to_owned(),
+        profile: None,
         offers: DecisionOptions {
             edit: true,
             session: true,
@@ -71,7 +72,7 @@ fn asking(bond: u8, asker: u8) -> NewApproval {
 }
 
 fn allowed(by: &str) -> ApprovalOutcome {
-    ApprovalOutcome::Allowed { edited: None, by: by.to_owned(), lasts: false }
+    ApprovalOutcome::Allowed { edited: None, by: by.to_owned(), basis: DecisionBasis::Person, lasts: false }
 }
 
 /// Returns true if a call of the tool is granted.
@@ -134,7 +135,11 @@ async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
     let id = open();
     queue.decide(&id, ApprovalDecision::deny_because("wrong folder"), CONSOLE).await.unwrap();
     assert_eq!(queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
-    let denied = ApprovalOutcome::Denied { reason: Some("wrong folder".to_owned()), by: CONSOLE.to_owned() };
+    let denied = ApprovalOutcome::Denied {
+        reason: Some("wrong folder".to_owned()),
+        by: CONSOLE.to_owned(),
+        basis: DecisionBasis::Person,
+    };
     assert_eq!(queue.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(Some(denied)));
     assert_eq!(queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
     assert_eq!(queue.decide("none", ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Unknown));
@@ -147,7 +152,11 @@ async fn a_strong_approval_is_not_an_applications_to_give() {
     let strong = || NewApproval { is_weak: false, ..asking(1, 1) };
     let id = queue.submit(strong()).unwrap().detach();
     assert_eq!(queue.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(None));
-    let denied = Ok(Some(ApprovalOutcome::Denied { reason: None, by: "app".to_owned() }));
+    let denied = Ok(Some(ApprovalOutcome::Denied {
+        reason: None,
+        by: "app".to_owned(),
+        basis: DecisionBasis::Person,
+    }));
     assert_eq!(queue.redeem(&id, &[1; 32], Some((ApprovalDecision::deny(), "app"))).await, denied);
     let id = queue.submit(asking(1, 1)).unwrap().detach();
     assert_eq!(
@@ -535,8 +544,12 @@ fn matters_and_decisions_come_through_json_as_they_were() {
         edited: Some(edited),
         scope: ApprovalScope::Always(LastingPermission::default()),
     };
-    approval.decided =
-        Some(DecisionRecord { at: approval.asked_at, by: CONSOLE.to_owned(), decision: decision.clone() });
+    approval.decided = Some(DecisionRecord {
+        at: approval.asked_at,
+        by: CONSOLE.to_owned(),
+        basis: DecisionBasis::Person,
+        decision: decision.clone(),
+    });
     let text = serde_json::to_string(&approval).unwrap();
     let read: Approval = serde_json::from_str(&text).unwrap();
     // Raw JSON is compared as it means.

@@ -155,16 +155,13 @@ impl ProgramTokenStore {
             let beside = folder.join(format!(".decision-tokens.{}", std::process::id()));
             // A process of the same id may have left one when it was killed, and `create_new` would fail on it.
             let _gone = fs::remove_file(&beside);
-            let mut options = fs::OpenOptions::new();
             // A new file follows no link, and has no wider permissions from before.
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&beside)?;
+            let mut file = hospes_fs::create_private(&beside)?;
             file.write_all(&text)?;
             // On the disk before it is moved: a crash must not leave an empty file in its place.
             file.sync_all()?;
-            fs::rename(&beside, &self.file)
+            drop(file);
+            hospes_fs::rename(&beside, &self.file)
         };
         written().map_err(|error| self.failed(error))
     }

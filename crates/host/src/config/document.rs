@@ -1,5 +1,6 @@
 //! TOML, JSON and YAML documents as one tree with source positions.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, ConfigSource};
+use super::text_parts::{TextPart, text_parts};
 
 /// A value and where it begins.
 #[derive(Clone, Debug)]
@@ -60,6 +62,29 @@ impl ConfigNode {
         match &self.value {
             ConfigValue::String(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// Returns the names of the stored secrets to which texts refer in this value.
+    pub(super) fn secret_names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        self.collect_secret_names(&mut names);
+        names
+    }
+
+    fn collect_secret_names(&self, names: &mut BTreeSet<String>) {
+        match &self.value {
+            ConfigValue::String(text) => {
+                names.extend(text_parts(text).into_iter().filter_map(|part| match part {
+                    TextPart::Secret(name) => Some(name),
+                    _ => None,
+                }))
+            }
+            ConfigValue::Array(items) => items.iter().for_each(|item| item.collect_secret_names(names)),
+            ConfigValue::Object(entries) => {
+                entries.iter().for_each(|entry| entry.node.collect_secret_names(names));
+            }
+            _ => {}
         }
     }
 

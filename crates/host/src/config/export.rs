@@ -280,6 +280,17 @@ impl EntryWriter<'_> {
             }
             entry.push(((*first).to_owned(), value));
         }
+        if !http.scopes.is_empty() {
+            match self.shape.format {
+                FileFormat::Toml => {
+                    entry.push(("scopes".to_owned(), ExportValue::texts(&http.scopes)));
+                }
+                _ => self.omit(
+                    name,
+                    "its scopes are not exported; choose them at the sign-in within the application",
+                ),
+            }
+        }
         if http.client.is_some() {
             self.omit(name, "its registered client is not exported; sign in within the application");
         }

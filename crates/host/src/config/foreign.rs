@@ -204,7 +204,13 @@ fn list_entries(node: &ConfigNode, part: &mut PartialConfig) -> Option<Vec<Confi
                 let expected = "a table with `name`".to_owned();
                 let error =
                     ConfigError::Invalid { at: item.at.clone(), place, expected, hint: String::new() };
-                part.rejected.push(RejectedServer { name, source: item.at.clone(), errors: error.into() });
+                let secrets = item.secret_names();
+                part.rejected.push(RejectedServer {
+                    name,
+                    source: item.at.clone(),
+                    errors: error.into(),
+                    secrets,
+                });
             }
         }
     }

@@ -142,6 +142,23 @@ impl<'a> ConfigLoader<'a> {
         self.finish(merge, &[(file.to_owned(), text.to_owned())])
     }
 
+    /// Checks the profiles of a file as it is done when the file is loaded with others, which have these servers.
+    pub(super) fn check_profiles_of(
+        &self,
+        file: &Path,
+        text: &str,
+        other_servers: &[String],
+    ) -> Result<(), ConfigErrors> {
+        let mut merge = ConfigMerge::default();
+        merge.add(self.part(file, text, None));
+        let names = merge.names.iter().map(|(name, _)| name);
+        let names = names.chain(merge.config.skipped.iter().map(|server| &server.name)).chain(other_servers);
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let mut errors = Vec::new();
+        check_profiles(merge.profiles, &names, &mut errors);
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors::new(errors)) }
+    }
+
     /// Checks the profiles, which may name servers of all files, and ends the merge.
     fn finish(&self, mut merge: ConfigMerge, files: &[FileText]) -> Result<HostConfig, ConfigErrors> {
         let profiles = std::mem::take(&mut merge.profiles);
@@ -191,9 +208,12 @@ impl<'a> ConfigLoader<'a> {
             }
             // Also where the entry is rejected for everybody: one that runs from before must not stand in.
             for rejected in part.rejected {
-                if !profile.includes(&rejected.name) {
+                let replaced = rejected.secrets.iter().filter(|name| profile.secrets.contains_key(*name));
+                let replaced: Vec<&String> = replaced.collect();
+                if replaced.is_empty() || !profile.includes(&rejected.name) {
                     continue;
                 }
+                used.borrow_mut().extend(replaced.into_iter().cloned());
                 profile.own_servers.push(rejected.name.clone());
                 if merge.config.server(&rejected.name).is_some() {
                     let errors = rejected.errors.into_inner().into_iter();
@@ -202,6 +222,7 @@ impl<'a> ConfigLoader<'a> {
                         name: server_label(&rejected.name, Some(&profile.name)),
                         source: rejected.source,
                         errors: ConfigErrors::new(errors),
+                        secrets: rejected.secrets,
                     });
                 }
             }
@@ -405,7 +426,12 @@ impl ConfigMerge {
                         ConfigError::DuplicateServer { name: name.clone(), first, second: second.clone() };
                     // Under another name, since the first one keeps its own.
                     let name = format!("{name} (repeated)");
-                    part.rejected.push(RejectedServer { name, source: second, errors: error.into() });
+                    part.rejected.push(RejectedServer {
+                        name,
+                        source: second,
+                        errors: error.into(),
+                        secrets: BTreeSet::new(),
+                    });
                 }
                 None => {
                     known.push((server.name.clone(), server.source.clone()));

@@ -4,6 +4,7 @@ mod accounts;
 pub mod applications;
 mod argument_check;
 mod auth;
+mod auto_update;
 mod command_line;
 pub mod connect;
 mod decision_source;
@@ -49,6 +50,7 @@ mod tests;
 pub use accounts::{AccountsConfig, MAX_LINK_LIFETIME};
 pub use argument_check::ArgumentCheck;
 pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, DpopRequirement};
+pub use auto_update::AutoUpdate;
 pub use command_line::{SplitCommandError, split_command};
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
@@ -64,7 +66,7 @@ pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse
 pub use nearest::nearest;
 pub use notify::{NotificationChannels, NotificationWebhook};
 pub use own_file::{OwnFileError, add_servers, remove_server, replace_server, servers_text};
-pub use own_profiles::{remove_profile, set_profile};
+pub use own_profiles::{OtherFileNames, remove_profile, set_profile};
 pub use own_text::server_toml;
 pub use pins::PinMode;
 pub use profiles::{

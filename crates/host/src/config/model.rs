@@ -1,5 +1,6 @@
 //! Configuration model, independent of file format and spelling.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use super::accounts::AccountsConfig;
 use super::argument_check::ArgumentCheck;
 use super::auth::AuthConfig;
+use super::auto_update::AutoUpdate;
 use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::models::ModelsConfig;
@@ -140,6 +142,8 @@ pub struct RejectedServer {
     pub source: ConfigSource,
     /// The mistakes.
     pub errors: ConfigErrors,
+    /// Names of the stored secrets to which the entry refers.
+    pub(crate) secrets: BTreeSet<String>,
 }
 
 /// Configuration of one server.
@@ -164,6 +168,8 @@ pub struct ServerConfig {
     pub pins: Option<PinMode>,
     /// Strictness with which arguments of its tools are checked.
     pub check_arguments: ArgumentCheck,
+    /// Updates that are made without a person. The host makes none itself.
+    pub auto_update: AutoUpdate,
     /// The era to speak with it, if it is not to be found out.
     pub era: Option<EraChoice>,
     /// Sandbox of the server, if it is a child process.
@@ -182,7 +188,7 @@ pub struct ServerConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackageOrigin {
-    /// Full name in the registry, such as `io.github.owner/server`.
+    /// Full name in the registry, such as `io.github.owner/server`, or a package, such as `npm:NAME`.
     pub registry: Option<String>,
     /// Version of the package.
     pub version: Option<String>,
@@ -203,6 +209,7 @@ impl ServerConfig {
             tools: ToolFilter::default(),
             pins: None,
             check_arguments: ArgumentCheck::default(),
+            auto_update: AutoUpdate::default(),
             era: None,
             sandbox: SandboxConfig::default(),
             roots: None,

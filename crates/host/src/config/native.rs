@@ -118,6 +118,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         defaults.max_connections = table.count("max_connections", report);
         defaults.pins = table.pins(report);
         defaults.check_arguments = table.check_arguments(report);
+        defaults.auto_update = table.auto_update(report);
         table.report_unknown_keys(report);
     }
     if let Some(profiles) = table.take("profiles", report) {

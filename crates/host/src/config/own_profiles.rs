@@ -11,13 +11,29 @@ use super::own_file::{OwnDocument, OwnFileError};
 use super::profiles::{ProfileConfig, is_profile_name};
 use super::tool_filter::ToolFilter;
 
+/// Names that the other configuration files of a host define. A profile may name their servers, and must not have one of
+/// these names itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OtherFileNames {
+    /// Names of servers.
+    pub servers: Vec<String>,
+    /// Names of profiles.
+    pub profiles: Vec<String>,
+}
+
 /// Returns the text of Hospes' own file with this profile: a new one at the end, or in place of the one of its name. Keys
 /// that do not change keep their text, and its secrets stay as they are.
 ///
 /// # Errors
-/// If the result is not the old configuration with this profile, because a name is not known or the file has a form in
-/// which the profile cannot be written.
-pub fn set_profile(file: &Path, text: &str, profile: &ProfileConfig) -> Result<String, OwnFileError> {
+/// If the result is not the old configuration with this profile, because the file has a form in which the profile cannot
+/// be written, or if the host could not load it together with the other files: a name is not known, or is taken.
+pub fn set_profile(
+    file: &Path,
+    text: &str,
+    profile: &ProfileConfig,
+    others: &OtherFileNames,
+) -> Result<String, OwnFileError> {
     let failed = |reason: String| OwnFileError::NotWritten { reason };
     if !is_profile_name(&profile.name) {
         return Err(failed(format!("expected a name of {}", super::PROFILE_NAME_FORM)));
@@ -35,6 +51,12 @@ pub fn set_profile(file: &Path, text: &str, profile: &ProfileConfig) -> Result<S
         None => expected.push(wanted),
     }
     check(file, &old, &after, expected).map_err(failed)?;
+    if others.profiles.contains(&profile.name) {
+        let name = &profile.name;
+        return Err(failed(format!("the profile `{name}` is described in another configuration file")));
+    }
+    let errors = loader().check_profiles_of(file, &after, &others.servers);
+    errors.map_err(|errors| failed(errors.to_string()))?;
     Ok(after)
 }
 
@@ -72,12 +94,15 @@ pub(super) fn forget_server(document: &mut DocumentMut, server: &str) {
     }
 }
 
-fn read(file: &Path, text: &str) -> Result<HostConfig, String> {
-    let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
-    loader.parse(file, text).map_err(|errors| errors.to_string())
+fn loader() -> ConfigLoader<'static> {
+    ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true)
 }
 
-/// Checks that a new text is read as the old servers and the expected profiles, and that the profiles are valid.
+fn read(file: &Path, text: &str) -> Result<HostConfig, String> {
+    loader().parse(file, text).map_err(|errors| errors.to_string())
+}
+
+/// Checks that a new text is read as the old servers and the expected profiles.
 fn check(file: &Path, old: &HostConfig, after: &str, expected: Vec<ProfileConfig>) -> Result<(), String> {
     let new = read(file, after)?;
     let servers = |config: &HostConfig| -> Vec<ServerConfig> {
@@ -204,8 +229,14 @@ mod tests {
         ProfileConfig::new(name, ConfigSource::unwritten(""))
     }
 
+    /// Another file has the servers `one` and `far`, and the profile `away`.
+    fn others() -> OtherFileNames {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        OtherFileNames { servers: names(&["one", "far"]), profiles: names(&["away"]) }
+    }
+
     fn set_in(text: &str, profile: &ProfileConfig) -> String {
-        set_profile(Path::new(FILE), text, profile).unwrap_or_else(|error| panic!("{error}"))
+        set_profile(Path::new(FILE), text, profile, &others()).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
@@ -235,8 +266,9 @@ mod tests {
         play.exclude = vec!["one".to_owned()];
         play.tools
             .insert("two".to_owned(), ToolFilter { include: Some(vec!["say".to_owned()]), exclude: vec![] });
+        let others = OtherFileNames { servers: vec!["one".to_owned(), "two".to_owned()], ..others() };
         for text in [TEXT, "", "[servers.one]\ncommand = \"x\"", "profiles = { home = {} }\n"] {
-            let Ok(after) = set_profile(Path::new(FILE), text, &play) else {
+            let Ok(after) = set_profile(Path::new(FILE), text, &play, &others) else {
                 assert!(text.starts_with("profiles"), "{text}");
                 continue;
             };
@@ -244,8 +276,43 @@ mod tests {
             assert!(after.contains("play"), "{after}");
             assert_eq!(remove_profile(Path::new(FILE), &after, "play").unwrap().trim_end(), text.trim_end());
         }
-        assert!(set_profile(Path::new(FILE), TEXT, &profile("../x")).is_err());
-        assert!(set_profile(Path::new(FILE), "a = ", &play).is_err());
+        assert!(set_profile(Path::new(FILE), TEXT, &profile("../x"), &others).is_err());
+        assert!(set_profile(Path::new(FILE), "a = ", &play, &others).is_err());
+    }
+
+    #[test]
+    fn a_profile_that_the_host_would_not_load_is_not_written() {
+        let refused = |name: &str, change: fn(&mut ProfileConfig)| {
+            let mut wanted = profile(name);
+            change(&mut wanted);
+            set_profile(Path::new(FILE), TEXT, &wanted, &others()).unwrap_err().to_string()
+        };
+        let unknown = refused("play", |play| play.servers = Some(vec!["three".to_owned()]));
+        assert!(
+            unknown.contains("`profiles.play.servers[0]`: expected the name of a configured"),
+            "{unknown}"
+        );
+        let unknown = refused("play", |play| play.exclude = vec!["three".to_owned()]);
+        assert!(unknown.contains("`profiles.play.exclude[0]`"), "{unknown}");
+        let hidden = refused("play", |play| {
+            play.exclude = vec!["one".to_owned()];
+            play.tools.insert("one".to_owned(), ToolFilter { include: None, exclude: vec!["x".to_owned()] });
+        });
+        assert!(hidden.contains("a server that the profile shows"), "{hidden}");
+        for server in ["one", "two", "far"] {
+            let taken = refused(server, |_| {});
+            assert!(taken.contains(&format!("profile `{server}` has the name of a server")), "{taken}");
+        }
+        let twice = refused("away", |_| {});
+        assert!(twice.contains("the profile `away` is described in another configuration file"), "{twice}");
+        // A profile may name servers of other files.
+        let mut play = profile("play");
+        play.servers = Some(vec!["far".to_owned()]);
+        assert!(set_in(TEXT, &play).contains("servers = [\"far\"]"));
+        // Whatever is wrong with a file, a profile can be taken out of it.
+        let wrong = format!("{TEXT}[profiles.one]\n[profiles.play]\nservers = [\"three\"]\n");
+        let after = remove_profile(Path::new(FILE), &wrong, "one").unwrap();
+        assert!(!after.contains("[profiles.one]") && after.contains("[profiles.play]"), "{after}");
     }
 
     #[test]

@@ -58,6 +58,9 @@ pub fn server_toml(server: &ServerConfig) -> String {
             if http.account == AccountChoice::PerUser {
                 line("account", toml_literal("per-user"));
             }
+            if !http.scopes.is_empty() {
+                line("scopes", list(&http.scopes));
+            }
             if let Some(client) = &http.client {
                 line("client_id", toml_literal(&client.id));
                 if let Some(secret) = &client.secret {
@@ -114,6 +117,9 @@ pub fn server_toml(server: &ServerConfig) -> String {
     }
     if server.check_arguments != super::ArgumentCheck::default() {
         line("check_arguments", toml_literal(server.check_arguments.as_str()));
+    }
+    if server.auto_update != super::AutoUpdate::default() {
+        line("auto_update", toml_literal(server.auto_update.as_str()));
     }
     match server.era {
         Some(EraChoice::Legacy) => line("era", toml_literal("legacy")),
@@ -229,6 +235,7 @@ health_check = false
 max_connections = 3
 pins = "off"
 check_arguments = "lax"
+auto_update = "patch"
 era = "legacy"
 roots = ["/r"]
 sandbox = { kind = "landlock", network = "none", files = { read = ["/a"], write = [] }, environment = ["PATH"] }

@@ -68,6 +68,7 @@ impl PartialConfig {
                 name: entry.key.clone(),
                 source: entry.at.clone(),
                 errors: ConfigErrors::new(errors),
+                secrets: entry.node.secret_names(),
             }),
         }
     }

@@ -23,7 +23,7 @@ const MAX_LISTED: usize = 12;
 
 /// Description of a valid name of a profile.
 pub const PROFILE_NAME_FORM: &str =
-    "1 to 32 lower-case letters, digits, `-` and `_`, with a letter or a digit first";
+    "1 to 32 lower-case letters, digits, `-` and `_`, with a letter or a digit first and last, and no `__`";
 
 /// A named set of servers and tools with an endpoint of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,9 @@ pub fn is_profile_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     (1..=MAX_PROFILE_NAME).contains(&name.len())
         && name.bytes().all(|byte| is_plain(byte) || matches!(byte, b'-' | b'_'))
-        && name.bytes().next().is_some_and(is_plain)
+        && [name.bytes().next(), name.bytes().next_back()].into_iter().flatten().all(is_plain)
+        // The shown id of a task ends its label with the first `__`.
+        && !name.contains("__")
 }
 
 /// Returns an error's hint for an unknown profile: a similar name, and the known ones.

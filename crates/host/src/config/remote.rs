@@ -44,6 +44,7 @@ impl ServerEntryReader<'_, '_, '_> {
             }
         };
         let account = self.account(&headers);
+        let scopes = self.scopes(&headers);
         let client = self.client(&headers);
         let plain_http = self.table.boolean("plain_http", self.report).unwrap_or(false);
         Some(HttpTransport {
@@ -52,6 +53,7 @@ impl ServerEntryReader<'_, '_, '_> {
             flavour,
             plain_http,
             account,
+            scopes,
             client,
         })
     }
@@ -64,19 +66,15 @@ impl ServerEntryReader<'_, '_, '_> {
         flavour: HttpFlavour,
     ) -> HttpTransport {
         let account = self.account(&headers);
+        let scopes = self.scopes(&headers);
         let client = self.client(&headers);
         let plain_http = self.table.boolean("plain_http", self.report).unwrap_or(false);
         let url = ServerUrl::unresolved(written.to_owned());
-        HttpTransport { url, headers, flavour, plain_http, account, client }
+        HttpTransport { url, headers, flavour, plain_http, account, scopes, client }
     }
 
     /// Reads the client that another application has for the server's authorization server.
     fn foreign_client(&mut self, headers: &[(String, Secret)]) -> Option<Box<PreregisteredClient>> {
-        if let Some(scopes) = self.take("scopes") {
-            let message =
-                format!("`{}` is ignored: Hospes requests the scopes that the server names", scopes.key);
-            self.report.warn(&scopes.at, Some(self.name), message);
-        }
         let entry = self.take("oauth")?;
         // `"auth": "oauth"` and `"oauth": false` hold no client.
         let members = entry.node.as_object()?;
@@ -86,14 +84,8 @@ impl ServerEntryReader<'_, '_, '_> {
                 "clientId" | "client_id" | "CLIENT_ID" => &mut id,
                 "clientSecret" | "client_secret" | "CLIENT_SECRET" => &mut secret,
                 "enabled" => continue,
-                "scopes" | "scope" => {
-                    let message = format!(
-                        "`{}.{}` is ignored: Hospes requests the scopes that the server names",
-                        entry.key, member.key
-                    );
-                    self.report.warn(&member.at, Some(self.name), message);
-                    continue;
-                }
+                // Read with those of the entry.
+                "scopes" | "scope" => continue,
                 other => {
                     let message =
                         format!("`{}.{other}` is not supported by Hospes and is ignored", entry.key);
@@ -169,6 +161,37 @@ impl ServerEntryReader<'_, '_, '_> {
         let (secret, issuer) = (secret.map(|(_, text)| text), issuer.map(|(_, text)| text));
         let issuer = issuer.map(|issuer| issuer.reveal().to_owned());
         Some(Box::new(PreregisteredClient { id: id.reveal().to_owned(), secret, issuer }))
+    }
+
+    /// Reads the scopes to request at a sign-in. The client of another application may have them, too: as a list, or as
+    /// one text with blanks between them.
+    fn scopes(&mut self, headers: &[(String, Secret)]) -> Vec<String> {
+        let given = self.table.entry("scopes");
+        let mut scopes = self.table.strings("scopes", self.report).unwrap_or_default();
+        if given.is_none()
+            && self.scope.dialect != ConfigDialect::Own
+            && let Some(client) = self.table.entry("oauth").or_else(|| self.table.entry("auth"))
+        {
+            let named = ["scopes", "scope"].iter().find_map(|key| client.node.get(key));
+            scopes = match named.map(|node| &node.value) {
+                Some(ConfigValue::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
+                Some(ConfigValue::Array(items)) => {
+                    items.iter().filter_map(ConfigNode::as_str).map(str::to_owned).collect()
+                }
+                _ => Vec::new(),
+            };
+        }
+        let Some(entry) = given else { return scopes };
+        let is_scope = |scope: &String| !scope.is_empty() && !scope.contains(char::is_whitespace);
+        if !scopes.iter().all(is_scope) {
+            let expected = "names of scopes without blanks";
+            self.table.invalid::<()>(&entry.node.at, &entry.key, expected, "", self.report);
+        }
+        // What is the same for everybody would be sent, and nobody would sign in.
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            self.report_contradiction(entry, "`scopes`", "the header `Authorization`");
+        }
+        scopes
     }
 
     fn account(&mut self, headers: &[(String, Secret)]) -> AccountChoice {

@@ -55,7 +55,8 @@ impl ExpandedText {
         Self { written, value }
     }
 
-    pub(crate) fn written(&self) -> &str {
+    /// Returns the text as it is written, with its references.
+    pub fn written(&self) -> &str {
         &self.written
     }
 

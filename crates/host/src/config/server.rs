@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::argument_check::ArgumentCheck;
+use super::auto_update::AutoUpdate;
 use super::command_line::is_env_name;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
@@ -33,6 +34,7 @@ pub(super) struct ServerDefaults {
     pub(super) max_connections: Option<usize>,
     pub(super) pins: Option<PinMode>,
     pub(super) check_arguments: Option<ArgumentCheck>,
+    pub(super) auto_update: Option<AutoUpdate>,
 }
 
 /// Reads one server; mistakes go to the report.
@@ -89,6 +91,7 @@ pub(super) fn read_server(
     };
     let pins = reader.table.pins(reader.report);
     let check_arguments = reader.table.check_arguments(reader.report);
+    let auto_update = reader.table.auto_update(reader.report);
     let required = reader.table.boolean("required", reader.report).unwrap_or(false);
     if let Some(reason) = reader.unusable.take() {
         report.warn(&entry.at, Some(name), format!("{reason}; it is skipped"));
@@ -135,6 +138,7 @@ pub(super) fn read_server(
     server.tools = tools;
     server.pins = pins.or(defaults.pins);
     server.check_arguments = check_arguments.or(defaults.check_arguments).unwrap_or_default();
+    server.auto_update = auto_update.or(defaults.auto_update).unwrap_or_default();
     server.era = era;
     server.sandbox = sandbox;
     server.roots = roots;
@@ -271,6 +275,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 "client_id",
                 "client_secret",
                 "client_issuer",
+                "scopes",
                 "env",
                 "env_file",
                 "pass_env",

@@ -1,6 +1,7 @@
 //! Transports that reach a server: a child process, a URL, or a server of this program.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -54,6 +55,7 @@ impl ServerTransport {
             flavour: HttpFlavour::Any,
             plain_http: true,
             account: AccountChoice::Shared,
+            scopes: Vec::new(),
             client: None,
         })
     }
@@ -142,8 +144,20 @@ impl StdioTransport {
     }
 
     /// Returns true for the variable with the search path. On Windows, letter case does not count: it is `Path` there.
-    pub(crate) fn is_search_path(name: &std::ffi::OsStr) -> bool {
+    pub(crate) fn is_search_path(name: &OsStr) -> bool {
         if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
+    }
+
+    /// Returns the search path in which a server's program is found: its `own`, else the host's if the server gets that.
+    /// `inherited` are names of variables that the server gets from the host; `None` is the usual few, of which `PATH`
+    /// is one.
+    pub(crate) fn search_path(
+        own: Option<OsString>,
+        inherited: Option<&[impl AsRef<OsStr>]>,
+    ) -> Option<OsString> {
+        let is_inherited =
+            inherited.is_none_or(|names| names.iter().any(|name| Self::is_search_path(name.as_ref())));
+        own.or_else(|| hospes_sandbox::search_path().filter(|_| is_inherited))
     }
 
     /// Iterates over the names of its variables that determine which code it loads, regardless of the command line.
@@ -188,6 +202,8 @@ pub struct HttpTransport {
     pub plain_http: bool,
     /// Account with which the server is used.
     pub account: AccountChoice,
+    /// Scopes to request at a sign-in. If empty, those that the server names.
+    pub scopes: Vec<String>,
     /// Client that is registered with its authorization server, if there is one.
     pub client: Option<Box<PreregisteredClient>>,
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::argument_check::ArgumentCheck;
+use super::auto_update::AutoUpdate;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::{ConfigError, ConfigSource, ConfigWarning, SettingPath};
 use super::expand::{ExpandError, ExpansionScope};
@@ -193,6 +194,16 @@ impl<'n> SettingsTable<'n> {
             let hint = hint(text, ArgumentCheck::ALL.map(ArgumentCheck::as_str));
             let expected = "\"strict\", \"lax\" or \"off\"";
             self.invalid(&entry.node.at, &self.field(entry), expected, hint, report)
+        })
+    }
+
+    /// Reads which updates are made without a person.
+    pub(super) fn auto_update(&mut self, report: &mut ConfigReport) -> Option<AutoUpdate> {
+        let entry = self.take("auto_update", report)?;
+        let text = entry.node.as_str().unwrap_or_default();
+        AutoUpdate::read(text).or_else(|| {
+            let hint = hint(text, AutoUpdate::ALL.map(AutoUpdate::as_str));
+            self.invalid(&entry.node.at, &self.field(entry), "\"off\" or \"patch\"", hint, report)
         })
     }
 

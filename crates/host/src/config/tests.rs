@@ -141,6 +141,7 @@ fn our_format_understands_every_server_setting() {
         [defaults]
         pins = "ask"
         check_arguments = "lax"
+        auto_update = "patch"
         [servers.a]
         command = ["run me", "x", "${DIR}"]
         enabled = false
@@ -153,6 +154,7 @@ fn our_format_understands_every_server_setting() {
         max_connections = 3
         pins = "first-use"
         check_arguments = "off"
+        auto_update = "off"
         cwd = "sub"
         [servers.b]
         command = "run ${DIR}/x 'two words'"
@@ -181,7 +183,11 @@ fn our_format_understands_every_server_setting() {
         (a.check_arguments, config.server("b").unwrap().check_arguments),
         (ArgumentCheck::Off, ArgumentCheck::Lax)
     );
-    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:5:18");
+    assert_eq!(
+        (a.auto_update, config.server("b").unwrap().auto_update),
+        (AutoUpdate::Off, AutoUpdate::Patch)
+    );
+    assert_eq!(a.source.to_string(), "/etc/hospes/hospes.toml:6:18");
     assert_eq!(argv(stdio(&config, "a")), ["run me", "x", "/a b"]);
     assert_eq!(stdio(&config, "a").cwd, Some(PathBuf::from("/etc/hospes/sub")));
     assert_eq!(

@@ -4,6 +4,7 @@
 //! into the state folder, is indistinguishable from the person. These checks keep out programs that only run a command.
 //! They also let the audit log name the source of each decision.
 
+use crate::approvals::DecisionAuthor;
 use crate::callers::{CallerLookupError, LocalCaller};
 pub use crate::config::DecisionSource;
 
@@ -72,6 +73,16 @@ impl Decider {
         match (from, self) {
             (DecisionSource::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
             _ => Err(CheckDeciderError::NoTerminal),
+        }
+    }
+
+    /// Returns the author of its decisions for the audit log: the person at its terminal, or the program itself.
+    #[must_use]
+    pub fn author(&self, token: Option<&str>) -> DecisionAuthor {
+        let by = self.describe(token);
+        match self {
+            Self::Terminal { .. } => DecisionAuthor::person(by),
+            Self::Program { .. } | Self::Unidentified => DecisionAuthor::program(by),
         }
     }
 

@@ -30,10 +30,16 @@ impl Gateway {
             let why = (&*why, "the arguments do not match the input schema");
             return ControlFlow::Break(self.refuse_with(None, call, (server, *item), why).await);
         }
-        let target = CallTarget::to(&self.shared.upstreams[server].server, *item);
+        let target = self.target(server, *item);
         // Boxed, so that calls of hosts without a guard do not carry its future.
         let admitted = Box::pin(guard.admit(call, target)).await?;
         ControlFlow::Continue(Some(admitted))
+    }
+
+    /// Returns the target of a call through this gateway.
+    pub(super) fn target<'a>(&'a self, server: usize, item: TargetItem<'a>) -> CallTarget<'a> {
+        let target = CallTarget::to(&self.shared.upstreams[server].server, item);
+        target.in_profile(self.shared.profile_name(self.scope))
     }
 
     /// Returns the mistakes in the arguments of a tool, if they are checked. Built-in servers check their own.
@@ -73,7 +79,7 @@ impl Gateway {
         (server, item): (usize, TargetItem<'_>),
         why: (&str, &str),
     ) -> Outcome {
-        let target = CallTarget::to(&self.shared.upstreams[server].server, item);
+        let target = self.target(server, item);
         // Boxed, because refusals are rare and calls that go on need not carry this future.
         Box::pin(refuse(self.shared.guard.as_ref(), admitted, (call, &target), why)).await
     }

@@ -17,7 +17,7 @@ use super::round_state::RoundState;
 use super::{elicitation, result_identity};
 use crate::catalogue::{MergedCatalogue, show_in, template_matches};
 use crate::sampling::SamplingCause;
-use crate::server::{CapabilitySet, decoded};
+use crate::server::{CapabilitySet, UpstreamServer, decoded};
 use crate::upstream::{ReadyConnection, SendTurn};
 
 /// Destination of a call.
@@ -38,7 +38,7 @@ impl Gateway {
         way: ForwardRoute,
     ) -> Result<Outcome, RpcError> {
         let position = way.server;
-        let server = &*self.shared.upstreams[position].server.name;
+        let server = &*self.shared.upstreams[position].server;
         let ForwardRoute { reached: ReachedUpstream { mut lease, live, turn }, catalogue, .. } = way;
         // Only a server of the older era holds the call itself, so only there is its state tied to the connection.
         let holder = live.connection.keeps_calls().then_some(live.id);
@@ -65,7 +65,7 @@ impl Gateway {
         }
         match &outcome {
             Outcome::Complete(reply) if call.method == Method::ToolsCall => {
-                check_structured_result(server, &live, &params, reply);
+                check_structured_result(&server.name, &live, &params, reply);
             }
             // The client's own failures have this code, and a broken connection may be behind them.
             Outcome::Failed(error) if error.code == code::INTERNAL_ERROR => lease.line.doubt(),
@@ -82,7 +82,7 @@ impl Gateway {
         let has_roots = upstream.roots.filter_answers(&call.context, &mut round.answers).await;
         let carried = round.carried.take();
         if let Some(text) = &carried {
-            let inner = verify_round_state(text, &upstream.server.name, holder)?;
+            let inner = verify_round_state(text, &upstream.server.label(), holder)?;
             round.carried = inner.map(str::to_owned);
         }
         if carried.is_some() || has_roots {
@@ -97,12 +97,13 @@ impl Gateway {
         &self,
         call: &Call,
         params: &RawJson,
-        (server, live): (&str, &ReadyConnection),
+        (server, live): (&UpstreamServer, &ReadyConnection),
         mut turn: Option<SendTurn>,
     ) -> Outcome {
         let subject = call.params.view();
         let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
-        let cause = SamplingCause { server, subject: subject.as_deref() };
+        let (profile, subject) = (server.profile.as_deref(), subject.as_deref());
+        let cause = SamplingCause { server: &server.name, profile, subject };
         let mut rounds = 0;
         loop {
             // A copy, because the same call goes out again with the answers of the next round.
@@ -145,18 +146,18 @@ impl Gateway {
         &self,
         call: &Call,
         outcome: Outcome,
-        (server, holder): (&str, Option<u64>),
+        (server, holder): (&UpstreamServer, Option<u64>),
         catalogue: &MergedCatalogue,
     ) -> Result<Outcome, RpcError> {
         match outcome {
             Outcome::Complete(reply) => {
                 let reply = result_identity::with_server_info(reply, call.context.peer().revision);
-                self.present_reply(&call.method, reply, server, catalogue).map(Outcome::Complete)
+                self.present_reply(&call.method, reply, &server.name, catalogue).map(Outcome::Complete)
             }
             Outcome::InputRequired(questions) => {
-                Ok(Outcome::InputRequired(present_questions(questions, server, holder)))
+                Ok(Outcome::InputRequired(present_questions(questions, &server.label(), holder)))
             }
-            Outcome::Failed(error) => Err(elicitation::present_error(server, error)),
+            Outcome::Failed(error) => Err(elicitation::present_error(&server.label(), error)),
         }
     }
 

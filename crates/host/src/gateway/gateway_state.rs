@@ -262,7 +262,9 @@ impl GatewayState {
             }
             let max_users = self.max_users();
             let users = || views.keys().filter_map(|other| other.user.as_ref()).collect::<HashSet<_>>().len();
-            if known == 0 && viewer.user.is_some() && users() >= max_users {
+            // A user of one scope is no further user of another.
+            let is_known = || views.keys().any(|other| other.user == viewer.user);
+            if viewer.user.is_some() && !is_known() && users() >= max_users {
                 return Err(RpcError::internal(format!(
                     "too many users at once: the limit is {max_users} (setting max_users of the accounts)"
                 )));

@@ -24,6 +24,20 @@ impl Gateway {
         self.shared.upstreams.position_where(server, |position| self.shared.sees(self.scope, position))
     }
 
+    /// Returns the audience of the request state of this gateway's endpoint. It is the same after a restart.
+    pub(crate) fn state_audience(&self) -> String {
+        match self.scope {
+            GatewayScope::Everything => "everything".to_owned(),
+            GatewayScope::Server(position) => {
+                format!("server {}", self.shared.upstreams[position].server.label())
+            }
+            GatewayScope::Profile(position) => {
+                let profile = self.shared.profiles.get(position);
+                format!("profile {}", profile.map_or("", |profile| &profile.name))
+            }
+        }
+    }
+
     /// Returns true if the gateway shows the server's own names, because it shows no other server.
     pub(super) fn is_single(&self) -> bool {
         self.scope.server().is_some()

@@ -11,7 +11,7 @@ use hospes_model::{
     Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter, SubscriptionsAcknowledgedParams,
     SubscriptionsListenParams, TASKS_EXTENSION,
 };
-use hospes_store::AuditOutcome;
+use hospes_store::{AuditOutcome, DecisionBasis};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
@@ -210,14 +210,14 @@ impl Gateway {
     }
 
     fn subscription<'a>(&'a self, server: usize, original: &'a str) -> CallTarget<'a> {
-        CallTarget::to(&self.shared.upstreams[server].server, TargetItem::Subscription(original))
+        self.target(server, TargetItem::Subscription(original))
     }
 
     /// Returns true if changes of a task are reported. A task that has to end is ended instead.
     async fn follows_task(&self, server: usize, (shown, original): (&str, &str), context: &Context) -> bool {
         let Some(over) = self.task_end_reason(server, shown, context) else { return true };
         if let Ok(Some(mut note)) = self.note_of_task(server, shown, context).await {
-            note.set_decision("deny", &over.by);
+            note.set_decision("deny", &over.by, DecisionBasis::Host);
             note.end(AuditOutcome::Refused, None).await;
         }
         // The application hears of it by the acknowledgement, in which the task is missing.

@@ -9,8 +9,8 @@ use hospes_model::{
     CallToolResult, ClientCapabilities, ElicitAction, ElicitParams, ElicitResult, ElicitSchema, InputRequest,
     Method, RawJson, RpcError, code,
 };
-use hospes_policy::PolicyDecision as Ruling;
-use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
+use hospes_policy::{PolicyDecision as Ruling, PolicyVerdict};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -18,7 +18,7 @@ use super::declared_extensions::shares_extension;
 use super::elicitation;
 use super::handle::Gateway;
 use crate::approvals::{ApprovalCard, ApprovalOutcome, DecisionOptions, FormCard, NewApproval, UrlCard};
-use crate::guard::{PendingAuditEntry, PolicyEnforcer, wait_for_decision};
+use crate::guard::{PendingAuditEntry, PolicyEnforcer, basis_of, wait_for_decision};
 use crate::sampling::SamplingCause;
 use crate::server::CapabilitySet;
 use crate::upstream::ReadyConnection;
@@ -114,7 +114,7 @@ impl Gateway {
         entry.server = Some(cause.server.to_owned());
         entry.subject = cause.subject.map(str::to_owned);
         let mut note = PendingAuditEntry::new(guard, entry);
-        note.set_decision("deny", why);
+        note.set_decision("deny", why, DecisionBasis::Host);
         note.end(AuditOutcome::Refused, None).await;
     }
 
@@ -151,10 +151,14 @@ impl Gateway {
                     entry.subject = cause.subject.map(str::to_owned);
                     let mut note = PendingAuditEntry::new(guard, entry);
                     let result = elicit(guard, call, cause, *params).await;
-                    let accepted = result.as_ref().is_ok_and(|result| result.action == ElicitAction::Accept);
-                    note.set_decision(if accepted { "allow" } else { "deny" }, "the person, or the timeout");
+                    let (accepted, basis) = match &result {
+                        Ok((result, basis)) => (result.action == ElicitAction::Accept, *basis),
+                        Err(_) => (false, DecisionBasis::Host),
+                    };
+                    let decision = if accepted { "allow" } else { "deny" };
+                    note.set_decision(decision, "the person, or the timeout", basis);
                     note.end(if accepted { AuditOutcome::Done } else { AuditOutcome::Refused }, None).await;
-                    result.and_then(|result| written(&result))
+                    result.and_then(|(result, _)| written(&result))
                 }
                 _ => Err(RpcError::invalid_request("this request cannot be answered here")),
             };
@@ -198,41 +202,49 @@ fn written(result: &impl serde::Serialize) -> Result<RawJson, RpcError> {
     RawJson::from_serialize(result).map_err(|error| RpcError::internal(error.to_string()))
 }
 
-/// Asks the person at the console for an elicitation.
+/// Asks the person at the console for an elicitation. Returns the answer and its basis.
 async fn elicit(
     guard: &Arc<PolicyEnforcer>,
     call: &Call,
     cause: SamplingCause<'_>,
     params: ElicitParams,
-) -> Result<ElicitResult, RpcError> {
-    if guard.decide_elicitation(call, cause.server).decision == Ruling::Deny {
-        return Ok(ElicitResult::decline());
+) -> Result<(ElicitResult, DecisionBasis), RpcError> {
+    let denied = |verdict: &PolicyVerdict| Ok((ElicitResult::decline(), basis_of(&verdict.because)));
+    let unanswered = || Ok((ElicitResult::cancel(), DecisionBasis::Unanswered));
+    let verdict = guard.decide_elicitation(call, cause.server);
+    if verdict.decision == Ruling::Deny {
+        return denied(&verdict);
     }
     // Who is signed in elsewhere is not who is at the console: nobody answers for another.
     if call.context.principal().is_some() || !guard.approvals().is_decidable() {
-        return Ok(ElicitResult::cancel());
+        return unanswered();
     }
     let Some(shown) = ShownElicitation::of(params, cause.subject)? else {
-        return Ok(ElicitResult::decline());
+        return Ok((ElicitResult::decline(), DecisionBasis::Host));
     };
     let asking = shown.into_approval(guard, call, cause)?;
     let waiting = match guard.approvals().submit(asking) {
         Ok(waiting) => waiting,
         Err(refused) => {
             tracing::warn!(server = cause.server, why = %refused.message(), "elicitation not queued");
-            return Ok(ElicitResult::cancel());
+            return unanswered();
         }
     };
     let settled = wait_for_decision(call, &waiting).await;
     // The rules may have changed meanwhile.
-    if guard.decide_elicitation(call, cause.server).decision == Ruling::Deny {
-        return Ok(ElicitResult::decline());
+    let verdict = guard.decide_elicitation(call, cause.server);
+    if verdict.decision == Ruling::Deny {
+        return denied(&verdict);
     }
     Ok(match settled {
-        Ok(ApprovalOutcome::Allowed { edited: Some(content), .. }) => ElicitResult::accept(content),
-        Ok(ApprovalOutcome::Allowed { edited: None, .. }) => ElicitResult::new(ElicitAction::Accept),
-        Ok(ApprovalOutcome::Denied { .. }) => ElicitResult::decline(),
-        Err(_) => ElicitResult::cancel(),
+        Ok(ApprovalOutcome::Allowed { edited: Some(content), basis, .. }) => {
+            (ElicitResult::accept(content), basis)
+        }
+        Ok(ApprovalOutcome::Allowed { edited: None, basis, .. }) => {
+            (ElicitResult::new(ElicitAction::Accept), basis)
+        }
+        Ok(ApprovalOutcome::Denied { basis, .. }) => (ElicitResult::decline(), basis),
+        Err(error) => (ElicitResult::cancel(), error.basis()),
     })
 }
 
@@ -285,6 +297,7 @@ impl ShownElicitation {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
+            profile: cause.profile.map(str::to_owned),
             offers: DecisionOptions { edit: form.is_some(), ..DecisionOptions::default() },
             card,
             timeout: guard.approval_timeout(),

@@ -88,7 +88,7 @@ impl ProfileTable {
             *entry.current.write() = None;
         }
         for profile in profiles {
-            let current = Some(Arc::new(profile.without_source()));
+            let current = Some(Arc::new(profile.clone()));
             match self.0.iter().find(|(_, entry)| *entry.name == *profile.name) {
                 Some((_, entry)) => *entry.current.write() = current,
                 None => drop(self.0.push(ProfileEntry {
@@ -117,6 +117,14 @@ impl GatewayState {
     pub(crate) fn profile(&self, scope: GatewayScope) -> Option<Arc<ProfileConfig>> {
         match scope {
             GatewayScope::Profile(position) => self.profiles.get(position)?.current(),
+            GatewayScope::Everything | GatewayScope::Server(_) => None,
+        }
+    }
+
+    /// Returns the name of the profile of a scope, also of one that is not configured any more.
+    pub(crate) fn profile_name(&self, scope: GatewayScope) -> Option<&str> {
+        match scope {
+            GatewayScope::Profile(position) => Some(&self.profiles.get(position)?.name),
             GatewayScope::Everything | GatewayScope::Server(_) => None,
         }
     }

@@ -108,7 +108,8 @@ impl Gateway {
             Err(why) => Err(why.clone()),
         };
         let what = TargetItem::Tool(HOST_TOOL, Some(&PLAN_TOOL));
-        let host = CallTarget::unknown(HOST_SERVER, "", what);
+        let profile = self.shared.profile_name(self.scope);
+        let host = CallTarget::unknown(HOST_SERVER, "", what).in_profile(profile);
         guard.propose_plan(call, host, proposed).await
     }
 
@@ -145,7 +146,7 @@ impl Gateway {
             if let Some(why) = self.invalid_arguments(Some(&one.arguments), server, &item) {
                 return Err(failed(format!("invalid arguments: {why}")));
             }
-            let (target, arguments) = (CallTarget::to(upstream, item), one.arguments.clone());
+            let (target, arguments) = (self.target(server, item), one.arguments.clone());
             Ok(ProposedCall { shown: &one.shown, target, arguments })
         };
         found.iter().enumerate().map(check).collect()

@@ -6,7 +6,7 @@
 /// of the call, so it cannot be redirected. The gateway also checks that it names the server the call goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RoundState<'a> {
-    /// Server that sent the input request.
+    /// Label of the server that sent the input request; the server of a profile has another one than that of everybody.
     pub(super) server: &'a str,
     /// Connection of the pending call, for a legacy server: its call cannot continue on another connection.
     pub(super) connection: Option<u64>,

@@ -8,7 +8,7 @@ use hospes::{Call, Context, Outcome, Service as _};
 use hospes_model::{
     GetTaskResult, Method, Notification, RawJson, Reply, RpcError, Task, TaskParams, TaskStatus, code,
 };
-use hospes_store::AuditOutcome;
+use hospes_store::{AuditOutcome, DecisionBasis};
 
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
@@ -189,11 +189,12 @@ impl Gateway {
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
         let (ending, code) = match news {
             Ok(news) => {
-                note.set_decision("allow", "the call that created the task was allowed");
+                let by = "the call that created the task was allowed";
+                note.set_decision("allow", by, DecisionBasis::Host);
                 news
             }
             Err(by) => {
-                note.set_decision("deny", by);
+                note.set_decision("deny", by, DecisionBasis::Host);
                 (AuditOutcome::Refused, None)
             }
         };

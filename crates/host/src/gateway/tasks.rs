@@ -9,7 +9,7 @@ use hospes_model::{
     CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
     TaskStatus, UpdateTaskParams, code,
 };
-use hospes_store::AuditOutcome;
+use hospes_store::{AuditOutcome, DecisionBasis};
 use tokio::time::timeout;
 
 use super::forward::ForwardRoute;
@@ -142,7 +142,8 @@ impl Gateway {
         let server = &self.shared.upstreams[server].server.name;
         let origin = self.shared.task_owners.origin(shown);
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
-        note.set_decision("allow", "the call that created the task was allowed");
+        let by = "the call that created the task was allowed";
+        note.set_decision("allow", by, DecisionBasis::Host);
         Ok(Some(note))
     }
 
@@ -352,9 +353,9 @@ impl Gateway {
         (peer, catalogue): (&Peer, &Arc<MergedCatalogue>),
     ) -> Result<(), RpcError> {
         found.task.task_id = shown.to_owned();
-        let name = &self.shared.upstreams[server].server.name;
+        let label = self.shared.upstreams[server].server.label();
         for request in found.input_requests.values_mut() {
-            let presented = elicitation::present(name, request.clone());
+            let presented = elicitation::present(&label, request.clone());
             *request = presented.map_err(|why| why.to_rpc_error())?;
         }
         if let Some(result) = found.result.take() {
@@ -373,7 +374,7 @@ impl Gateway {
 
 async fn refuse(note: Option<PendingAuditEntry>, by: &str) {
     if let Some(mut note) = note {
-        note.set_decision("deny", by);
+        note.set_decision("deny", by, DecisionBasis::Host);
         note.end(AuditOutcome::Refused, None).await;
     }
 }

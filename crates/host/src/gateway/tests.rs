@@ -43,6 +43,7 @@ mod planned;
 mod poisoned;
 mod preset;
 mod private;
+mod profile_accounts;
 mod profiles;
 mod restarted;
 mod sampled;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 use hospes_policy::{CallArguments, Policy, PolicyDecision, PolicyRequest, PolicyVerdict};
-use hospes_store::AFTER_UNTRUSTED;
+use hospes_store::{AFTER_UNTRUSTED, DecisionBasis};
 use jiff::Timestamp;
 
 use super::admitted_call::AdmittedCall;
@@ -14,7 +14,7 @@ use super::approved_rounds::APPROVED_STEP;
 use super::call_approval::CallApproval;
 use super::call_decision::CallDecision;
 use super::call_target::CallTarget;
-use super::denials::{UNASKED, UNREVIEWED, denial};
+use super::denials::{UNASKED, UNREVIEWED, basis_of, denial};
 use super::enforcer::PolicyEnforcer;
 use super::question::{ApprovalAnswer, take_answer};
 use super::review::ResultReview;
@@ -40,7 +40,8 @@ impl PolicyEnforcer {
         match self.policy() {
             Some(policy) => self.apply_rules(call, &going, &policy, answer, &mut passage).await?,
             None => {
-                let decision = CallDecision::Allow { by: "there are no rules".into() };
+                let decision =
+                    CallDecision::Allow { by: "there are no rules".into(), basis: DecisionBasis::Default };
                 passage.conclude(&going, decision).await?;
             }
         }
@@ -87,12 +88,13 @@ impl PolicyEnforcer {
         if let Some(step) = planned.flatten() {
             let flow = verdict.flow.as_ref().map_or_else(String::new, |flow| format!("; {flow}"));
             let by = format!("{}{flow}", step.describe()).into();
-            passage.conclude(going, CallDecision::Allow { by }).await?;
+            passage.conclude(going, CallDecision::Allow { by, basis: DecisionBasis::Grant }).await?;
             passage.approved_by_plan(bound(), step);
         } else if verdict.decision == PolicyDecision::Allow && !is_answer {
             let note = if passes_after_untrusted { format!("; {AFTER_UNTRUSTED}") } else { String::new() };
             let by = format!("{}{note}", verdict.because).into();
-            passage.conclude(going, CallDecision::Allow { by }).await?;
+            let basis = basis_of(&verdict.because);
+            passage.conclude(going, CallDecision::Allow { by, basis }).await?;
         } else {
             // What was asked about is the person's to decide, also if nothing would be asked by now: what a session has read
             // is unknown after a restart, and a later round may have other arguments.
@@ -122,22 +124,23 @@ impl PolicyEnforcer {
         going: &CallTarget<'_>,
         verdict: &PolicyVerdict,
     ) -> Option<CallDecision<'static>> {
-        let deny = |by: String, why: String| {
-            Some(CallDecision::Deny { recorded: "deny", by: by.into(), why: why.into() })
+        let deny = |by: String, basis: DecisionBasis, why: String| {
+            Some(CallDecision::Deny { recorded: "deny", by: by.into(), basis, why: why.into() })
         };
         if verdict.decision == PolicyDecision::Deny {
-            return deny(verdict.because.to_string(), denial(verdict));
+            return deny(verdict.because.to_string(), basis_of(&verdict.because), denial(verdict));
         }
         if let Some(block) = self.find_block(asked, going) {
-            return deny(block.to_string(), "the user has blocked it".to_owned());
+            return deny(block.to_string(), DecisionBasis::Grant, "the user has blocked it".to_owned());
         }
         let is_askable = going.can_be_asked_about();
         // Better nothing than what looks reviewed and is not.
         if verdict.review && !(self.queue.is_attended() && is_askable) {
-            return Some(CallDecision::deny(UNREVIEWED));
+            return Some(CallDecision::unanswered(UNREVIEWED));
         }
         if verdict.decision == PolicyDecision::Ask && !is_askable {
-            return deny(format!("{UNASKED}: {}", verdict.why()), UNASKED.to_owned());
+            let by = format!("{UNASKED}: {}", verdict.why());
+            return deny(by, basis_of(&verdict.because), UNASKED.to_owned());
         }
         None
     }

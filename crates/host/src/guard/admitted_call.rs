@@ -6,7 +6,7 @@ use std::time::Instant;
 use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
 use hospes_policy::{FlowLabels, ToolDescription, ToolEffectSet};
-use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis, StoreError};
 use memchr::memmem;
 
 use super::approval_binding::ApprovalBinding;
@@ -55,6 +55,7 @@ impl AdmittedCall {
             let peer = call.context.peer();
             let mut entry = AuditEntry::new(going.kind());
             entry.server = Some(going.server.to_owned());
+            entry.profile = going.profile.map(str::to_owned);
             entry.subject = Some(clipped(going.subject()));
             entry.principal = call.context.principal().map(str::to_owned);
             entry.application = super::approval_form::sender(peer);
@@ -93,14 +94,15 @@ impl AdmittedCall {
         }
     }
 
-    pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>) {
+    pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>, basis: DecisionBasis) {
         let by = by.into();
         if let Some(seen) = &mut self.seen {
-            seen.decide(decision, &by);
+            seen.decide(decision, &by, basis);
         }
         if let Some(entry) = &mut self.entry {
             entry.decision = Some(decision.to_owned());
             entry.by = Some(by);
+            entry.basis = basis;
         }
     }
 
@@ -130,7 +132,9 @@ impl AdmittedCall {
     /// Marks the call as approved with its plan.
     pub(super) fn approved_by_plan(&mut self, bond: ApprovalBinding, step: PlanStep) {
         let running = RunningStep::new(&self.guard, step.turn);
-        self.approved(ApprovedCall { bond, edited: None, flow: step.has_concern, step: Some(running) });
+        let flow = step.has_concern;
+        let basis = DecisionBasis::Grant;
+        self.approved(ApprovedCall { bond, edited: None, flow, basis, step: Some(running) });
     }
 
     /// Sets the labels of the result for the session's data flow. With a description of its tool, the text of the result is
@@ -204,8 +208,8 @@ impl AdmittedCall {
                     Some(review) => {
                         match review.reviewed(&self.guard, &self.server, self.edited(), reply).await {
                             Ok(reply) => reply,
-                            Err((by, outcome)) => {
-                                self.set_decision("deny", by);
+                            Err((by, basis, outcome)) => {
+                                self.set_decision("deny", by, basis);
                                 let _nothing_to_withhold = self.end(AuditOutcome::Refused, None, None).await;
                                 return Ok(outcome);
                             }
@@ -234,7 +238,7 @@ impl AdmittedCall {
                     questions.requests.iter().map(|(_, request)| request),
                 ) =>
             {
-                self.set_decision("deny", format!("the server requested {what}"));
+                self.set_decision("deny", format!("the server requested {what}"), DecisionBasis::Rule);
                 self.end_refused().await;
                 Err(RpcError::invalid_request(format!(
                     "the server `{}` requested {what} during the call, which is not allowed here; the call was ended",

@@ -7,8 +7,8 @@ use super::call_target::CallTarget;
 use super::canonical_json::canonical_json;
 use crate::approvals::BindingDigest;
 
-/// Digests of everything that an approval is bound to: the caller, the application, the server (name and command line
-/// or URL), the tool's definition, the final arguments, and the policy.
+/// Digests of everything that an approval is bound to: the caller, the application, the server (name, profile whose
+/// secrets it has, and command line or URL), the tool's definition, the final arguments, and the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ApprovalBinding {
     pub(super) call: BindingDigest,
@@ -28,6 +28,9 @@ impl ApprovalBinding {
     ) -> Self {
         let mut bound = bind_caller(policy, (asked.principal, asked.application));
         bind(&mut bound, going.server.as_bytes());
+        // Tells the server for everybody from that of a profile, which uses another account.
+        bind(&mut bound, &[u8::from(going.own_profile.is_some())]);
+        bind(&mut bound, going.own_profile.unwrap_or_default().as_bytes());
         bind(&mut bound, going.target.as_bytes());
         bind(&mut bound, going.kind().as_str().as_bytes());
         bind(&mut bound, going.subject().as_bytes());

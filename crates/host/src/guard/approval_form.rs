@@ -74,7 +74,7 @@ pub(super) fn form(shown_call: &ShownCall<'_>, offers: DecisionOptions, session:
     };
     let mut message = head(summary);
     message.push_str(&sources(guard));
-    message.push_str(&format!("\n\nMay I {what} of the server `{}`?", line(going.server)));
+    message.push_str(&format!("\n\nMay I {what} of the server `{}`?", line(&going.server_label())));
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
         let text = shown(&text);
@@ -296,7 +296,7 @@ pub(super) fn decide_at(going: &CallTarget<'_>) -> String {
         | TargetItem::Subscription(name)
         | TargetItem::Notification(name, _) => format!("use `{}`", line(name)),
     };
-    format!("May I {what} of the server `{}`? Decide in the console.", line(going.server))
+    format!("May I {what} of the server `{}`? Decide in the console.", line(&going.server_label()))
 }
 
 /// Conditions of a lasting permission that is no wider than it has to be: the folder of a path, the value of anything else

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use hospes_model::RawJson;
+use hospes_store::DecisionBasis;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -27,6 +28,8 @@ pub(super) struct ApprovedCall {
     pub(super) edited: Option<RawJson>,
     /// True if the person was shown a concern: data of the session that could be sent out, or what the guard found.
     pub(super) flow: bool,
+    /// Basis of the approval.
+    pub(super) basis: DecisionBasis,
     /// The step that the call is, if it was approved with a plan.
     pub(super) step: Option<RunningStep>,
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hospes::{Call, Context};
 use hospes_model::RawJson;
-use hospes_store::AuditOutcome;
+use hospes_store::{AuditOutcome, DecisionBasis};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,9 @@ pub struct ObservedCall {
     pub decision: Option<String>,
     /// Decider: a rule, or a person at the console.
     pub by: Option<String>,
+    /// Basis of the decision.
+    #[serde(default)]
+    pub basis: DecisionBasis,
     /// Outcome. `None` while the call runs.
     pub outcome: Option<AuditOutcome>,
     /// Duration so far, or of the whole call.
@@ -211,6 +214,7 @@ impl CallActivity {
             progress: None,
             decision: None,
             by: None,
+            basis: DecisionBasis::Unknown,
             outcome: None,
             duration: Duration::ZERO,
         };
@@ -287,10 +291,9 @@ impl ServerTally {
         if let Some(last) = self.history.back_mut() {
             *last = last.saturating_add(1);
         }
-        // A refusal, or the time that a person takes, does not measure the server. `Decider::describe` uses this word for
-        // deciders who are people.
+        // A refusal, or the time that a person takes, does not measure the server.
         let came_back = is_failed || call.outcome == Some(AuditOutcome::Done);
-        if !came_back || call.by.as_deref().is_some_and(|by| by.contains("person")) {
+        if !came_back || call.basis.is_answer() {
             return;
         }
         if self.durations.len() >= MAX_DURATIONS {
@@ -349,17 +352,18 @@ pub(super) struct RunningCall {
 }
 
 impl RunningCall {
-    pub(super) fn decide(&mut self, decision: &str, by: &str) {
+    pub(super) fn decide(&mut self, decision: &str, by: &str, basis: DecisionBasis) {
         let Some(call) = &mut self.call else { return };
         (call.decision, call.by) = (Some(decision.to_owned()), (!by.is_empty()).then(|| by.to_owned()));
+        call.basis = basis;
         if let Some((shown, _)) = self.activity.state.lock().running.get_mut(&call.number) {
-            (shown.decision, shown.by) = (call.decision.clone(), call.by.clone());
+            (shown.decision, shown.by, shown.basis) = (call.decision.clone(), call.by.clone(), basis);
         }
         self.activity.notify();
     }
 
     pub(super) fn wait_for_person(&mut self) {
-        self.decide("ask", "");
+        self.decide("ask", "", DecisionBasis::Unanswered);
     }
 
     pub(super) fn end(&mut self, outcome: AuditOutcome) {
@@ -391,6 +395,7 @@ mod tests {
             progress: None,
             decision: None,
             by: None,
+            basis: DecisionBasis::Unknown,
             outcome: None,
             duration: Duration::ZERO,
         };
@@ -404,7 +409,7 @@ mod tests {
         let mut changes = activity.watch();
         changes.mark_unchanged();
         let mut one = call(&activity, "files", "cursor");
-        one.decide("allow", "rule 1");
+        one.decide("allow", "rule 1", DecisionBasis::Rule);
         assert!(changes.has_changed().unwrap());
         let seen = activity.snapshot(10);
         assert_eq!((seen.running.len(), seen.ended.len(), seen.servers[0].running), (1, 0, 1));

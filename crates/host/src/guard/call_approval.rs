@@ -8,6 +8,7 @@ use hospes_model::RawJson;
 use hospes_policy::{
     CallArguments, CallDestinations, DecisionReason, Policy, PolicyAction, PolicyRequest, PolicyVerdict,
 };
+use hospes_store::DecisionBasis;
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
@@ -16,7 +17,7 @@ use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_decision::CallDecision;
 use super::call_summary::summarize;
 use super::call_target::{CallTarget, TargetItem};
-use super::denials::{NO_CONSOLE, NO_FORM, NOBODY, UNREVIEWED};
+use super::denials::{NO_CONSOLE, NO_FORM, NOBODY, UNREVIEWED, basis_of};
 use super::edit_check::can_become;
 use super::enforcer::{PolicyEnforcer, UnattendedMode};
 use super::question::{ApprovalAnswer, ApprovalQuestion};
@@ -83,7 +84,7 @@ impl PolicyEnforcer {
                     return passage.conclude(asking.going, CallDecision::unapproved(refused)).await;
                 }
             };
-            let ApprovedCall { edited, flow, step, .. } = approved;
+            let ApprovedCall { edited, flow, basis, step, .. } = approved;
             // What goes now was read since, and nobody said that it may be carried out.
             let concern = match (&asking.verdict.flow, asking.verdict.guard) {
                 (Some(flow), _) => Some(flow.to_string()),
@@ -97,9 +98,9 @@ impl PolicyEnforcer {
                 self.check_edit(call, asking, edited, passage).await?;
             }
             call.context.begin_round(round);
-            let decision = CallDecision::Allow { by: "approved in an earlier round".into() };
+            let decision = CallDecision::Allow { by: "approved in an earlier round".into(), basis };
             passage.conclude(asking.going, decision).await?;
-            passage.approved(ApprovedCall { bond: asking.bond(), edited, flow, step });
+            passage.approved(ApprovedCall { bond: asking.bond(), edited, flow, basis, step });
             return ControlFlow::Continue(());
         }
         let CallApproval { going, asked, .. } = asking;
@@ -110,7 +111,7 @@ impl PolicyEnforcer {
         if asking.verdict.may_remember
             && let Some(grant) = self.queue.find_grant(&subject, GrantEffect::Allow)
         {
-            let decision = CallDecision::Allow { by: (&*grant).into() };
+            let decision = CallDecision::Allow { by: (&*grant).into(), basis: DecisionBasis::Grant };
             return passage.conclude(asking.going, decision).await;
         }
         passage.note_asked();
@@ -161,8 +162,8 @@ impl PolicyEnforcer {
         passage: &mut AdmittedCall,
     ) -> ControlFlow<Outcome> {
         if self.unattended == UnattendedMode::AllowClean && asking.is_clean() {
-            let decision =
-                CallDecision::Allow { by: "nobody can be asked, and nothing untrusted was read".into() };
+            let by = "nobody can be asked, and nothing untrusted was read".into();
+            let decision = CallDecision::Allow { by, basis: basis_of(&asking.verdict.because) };
             return passage.conclude(asking.going, decision).await;
         }
         let why = if asking.verdict.strong { NO_CONSOLE } else { NO_FORM };
@@ -170,7 +171,7 @@ impl PolicyEnforcer {
             Some(guard) => format!("{}; {NOBODY}", guard.because).into(),
             None => std::borrow::Cow::Borrowed(why),
         };
-        passage.conclude(asking.going, CallDecision::deny(why)).await
+        passage.conclude(asking.going, CallDecision::unanswered(why)).await
     }
 
     /// Applies the decision.
@@ -185,7 +186,7 @@ impl PolicyEnforcer {
             passage.mark_decided_by_person();
         }
         match settled {
-            Ok(ApprovalOutcome::Allowed { edited, by, lasts }) => {
+            Ok(ApprovalOutcome::Allowed { edited, by, basis, lasts }) => {
                 // The call may have waited for long: it goes by the rules as they are now, or not at all.
                 let is_as_asked =
                     self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
@@ -200,19 +201,21 @@ impl PolicyEnforcer {
                 let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
                 let changed = if changed { " with edits" } else { "" };
                 let by = format!("approved{changed} by {by}{longer}{}", asking.flow()).into();
-                passage.conclude(going, CallDecision::Allow { by }).await?;
-                self.remember_last(asking, edited.as_ref());
+                passage.conclude(going, CallDecision::Allow { by, basis }).await?;
+                self.remember_last(asking, edited.as_ref(), basis);
                 let knows = asking.verdict.flow.is_some() || asking.verdict.guard.is_some();
-                passage.approved(ApprovedCall { bond: asking.bond(), edited, flow: knows, step: None });
+                let bond = asking.bond();
+                passage.approved(ApprovedCall { bond, edited, flow: knows, basis, step: None });
                 ControlFlow::Continue(())
             }
-            Ok(ApprovalOutcome::Denied { reason, by }) => {
+            Ok(ApprovalOutcome::Denied { reason, by, basis }) => {
                 let by = format!("{by}{}", asking.flow()).into();
                 let why = match reason {
                     Some(reason) => format!("the user denied it: {reason}").into(),
                     None => "the user denied it".into(),
                 };
-                passage.conclude(asking.going, CallDecision::Deny { recorded: "deny", by, why }).await
+                let decision = CallDecision::Deny { recorded: "deny", by, basis, why };
+                passage.conclude(asking.going, decision).await
             }
             Err(refused) => passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
         }
@@ -233,7 +236,7 @@ impl PolicyEnforcer {
         };
         if verdict.review {
             if !self.queue.is_attended() {
-                return passage.conclude(asking.going, CallDecision::deny(UNREVIEWED)).await;
+                return passage.conclude(asking.going, CallDecision::unanswered(UNREVIEWED)).await;
             }
             passage.review(ResultReview::new(call, asking.going, verdict.because.to_string()));
         }
@@ -282,6 +285,7 @@ impl PolicyEnforcer {
             principal: asked.principal.map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
+            profile: going.own_profile.map(str::to_owned),
             offers,
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,
@@ -297,13 +301,14 @@ impl PolicyEnforcer {
         }
     }
 
-    fn remember_last(&self, asking: &CallApproval<'_, '_>, edited: Option<&RawJson>) {
+    fn remember_last(&self, asking: &CallApproval<'_, '_>, edited: Option<&RawJson>, basis: DecisionBasis) {
         let text = edited.map_or(asking.text, RawJson::as_str);
         if !matches!(asking.going.what, TargetItem::Tool(..)) || text.len() > MAX_LAST_LENGTH {
             return;
         }
         let Ok(arguments) = RawJson::parse(text.to_owned()) else { return };
-        {
+        // What a program answers suggests nothing to the person.
+        if basis == DecisionBasis::Person {
             let mut allowed = self.allowed.lock();
             if allowed.len() >= MAX_LAST {
                 // Only a suggestion comes later, so no order of use is kept.
@@ -329,7 +334,8 @@ impl PolicyEnforcer {
     /// Returns the permission that like answers suggest for a call with these arguments.
     fn repeated_answers(&self, asking: &CallApproval<'_, '_>, now: &RawJson) -> Option<RepeatedAnswers> {
         let allowed = self.allowed.lock();
-        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now)
+        let schema = asking.going.tool().map(|tool| &tool.input_schema);
+        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now, schema)
     }
 }
 

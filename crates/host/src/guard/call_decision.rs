@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use hospes::{Outcome, PendingInput};
 use hospes_model::RpcError;
 use hospes_policy::CallArgumentsError;
+use hospes_store::DecisionBasis;
 
 use super::admitted_call::AdmittedCall;
 use super::call_target::CallTarget;
@@ -18,6 +19,7 @@ pub(super) enum CallDecision<'a> {
     Allow {
         /// The rule or the person that allows it.
         by: Cow<'a, str>,
+        basis: DecisionBasis,
     },
     /// The call is refused.
     Deny {
@@ -25,6 +27,7 @@ pub(super) enum CallDecision<'a> {
         recorded: &'static str,
         /// The rule or the person that denies it.
         by: Cow<'a, str>,
+        basis: DecisionBasis,
         /// The reason that the caller is told.
         why: Cow<'a, str>,
     },
@@ -38,22 +41,28 @@ pub(super) enum CallDecision<'a> {
 }
 
 impl<'a> CallDecision<'a> {
-    /// Creates a denial whose recorded reason is also told to the caller.
+    /// Creates a denial by the host whose recorded reason is also told to the caller.
     pub(super) fn deny(why: impl Into<Cow<'a, str>>) -> Self {
         let why = why.into();
-        Self::Deny { recorded: "deny", by: why.clone(), why }
+        Self::Deny { recorded: "deny", by: why.clone(), basis: DecisionBasis::Host, why }
+    }
+
+    /// Creates the denial of a call that nobody can be asked about.
+    pub(super) fn unanswered(why: impl Into<Cow<'a, str>>) -> Self {
+        let why = why.into();
+        Self::Deny { recorded: "deny", by: why.clone(), basis: DecisionBasis::Unanswered, why }
     }
 
     /// Creates the denial of a call whose arguments have more than one reading.
     pub(super) fn ambiguous(error: &CallArgumentsError) -> Self {
         let (by, why) = ("the arguments are ambiguous".into(), error.to_string().into());
-        Self::Deny { recorded: "deny", by, why }
+        Self::Deny { recorded: "deny", by, basis: DecisionBasis::Host, why }
     }
 
     /// Creates the denial of a call that cannot be approved.
     pub(super) fn unapproved(error: ApprovalQueueError) -> Self {
         let why = error.message();
-        Self::Deny { recorded: error.decision(), by: why.clone(), why }
+        Self::Deny { recorded: error.decision(), by: why.clone(), basis: error.basis(), why }
     }
 }
 
@@ -65,17 +74,17 @@ impl AdmittedCall {
         decision: CallDecision<'_>,
     ) -> ControlFlow<Outcome> {
         match decision {
-            CallDecision::Allow { by } => {
-                self.set_decision("allow", by);
+            CallDecision::Allow { by, basis } => {
+                self.set_decision("allow", by, basis);
                 ControlFlow::Continue(())
             }
-            CallDecision::Deny { recorded, by, why } => {
-                self.set_decision(recorded, by);
+            CallDecision::Deny { recorded, by, basis, why } => {
+                self.set_decision(recorded, by, basis);
                 self.end_refused().await;
                 ControlFlow::Break(going.refusal(&why))
             }
             CallDecision::Ask { by, questions } => {
-                self.set_decision("ask", by);
+                self.set_decision("ask", by, DecisionBasis::Unanswered);
                 self.end_asked().await;
                 ControlFlow::Break(questions.map_or_else(
                     || RpcError::internal("the approval request for the call no longer exists").into(),
@@ -104,7 +113,8 @@ mod tests {
         let going = CallTarget::unknown("a", "t", TargetItem::Tool("x", None));
         let mut admitted = AdmittedCall::new(&guard, &call, &going);
 
-        let allowed = admitted.conclude(&going, CallDecision::Allow { by: "a rule".into() }).await;
+        let rule = CallDecision::Allow { by: "a rule".into(), basis: DecisionBasis::Rule };
+        let allowed = admitted.conclude(&going, rule).await;
         assert!(allowed.is_continue());
 
         let denied = admitted.conclude(&going, CallDecision::deny("not today")).await;

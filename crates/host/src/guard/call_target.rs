@@ -6,6 +6,7 @@ use hospes_policy::{CallArguments, KnownLabels, PolicyAction, ToolEffectSet};
 use hospes_store::AuditEntryKind;
 
 use crate::approvals::ApprovalCallKind;
+use crate::config::server_label;
 use crate::server::UpstreamServer;
 
 /// Prefix of an extension's method or notification in the policy, so that it is never mistaken for a tool.
@@ -16,8 +17,12 @@ pub(crate) const METHOD_SUBJECT: &str = "method:";
 pub(crate) struct CallTarget<'a> {
     /// The name of the server.
     pub(crate) server: &'a str,
+    /// Profile for which the server runs, with the secrets of that profile; none for everybody.
+    pub(crate) own_profile: Option<&'a str>,
     /// The hash of its command line or URL.
     pub(crate) target: &'a str,
+    /// The profile whose endpoint the application uses.
+    pub(crate) profile: Option<&'a str>,
     /// Knowledge of the host about the labels of the item.
     pub(crate) known: KnownLabels,
     pub(crate) what: TargetItem<'a>,
@@ -50,12 +55,24 @@ impl<'a> CallTarget<'a> {
             _ => None,
         };
         let known = server.known_labels(tool);
-        Self { server: &server.name, target: &server.target, known, what }
+        let own = server.profile.as_deref();
+        Self { server: &server.name, own_profile: own, target: &server.target, profile: None, known, what }
     }
 
     /// Creates a target at a server about which nothing is known.
     pub(crate) fn unknown(server: &'a str, target: &'a str, what: TargetItem<'a>) -> Self {
-        Self { server, target, known: KnownLabels::default(), what }
+        let known = KnownLabels::default();
+        Self { server, own_profile: None, target, profile: None, known, what }
+    }
+
+    /// Adds the profile whose endpoint the application uses.
+    pub(crate) fn in_profile(self, profile: Option<&'a str>) -> Self {
+        Self { profile, ..self }
+    }
+
+    /// Returns the name under which a person knows the server, which tells its account: `git (profile work)`.
+    pub(super) fn server_label(&self) -> String {
+        server_label(self.server, self.own_profile)
     }
 
     pub(super) fn action<'b>(&self, arguments: &'b CallArguments) -> PolicyAction<'b>

@@ -1,7 +1,7 @@
 //! Texts of denials.
 
 use hospes_policy::{DecisionReason, PolicyVerdict};
-use hospes_store::{AuditEntry, AuditOutcome};
+use hospes_store::{AuditEntry, AuditOutcome, DecisionBasis};
 
 /// Reason for refusing a call whose result cannot be reviewed.
 pub(super) const UNREVIEWED: &str =
@@ -24,13 +24,19 @@ pub(super) const NOBODY: &str = "a person has to decide, and nobody can be asked
 /// Returns true if an entry records a call that was refused because nobody was there to decide about it.
 #[must_use]
 pub fn is_unattended(entry: &AuditEntry) -> bool {
-    if entry.ending != Some(AuditOutcome::Refused) {
-        return false;
+    let is_unanswered =
+        entry.basis == DecisionBasis::Unanswered || entry.decision.as_deref() == Some("expired");
+    is_unanswered && entry.ending == Some(AuditOutcome::Refused)
+}
+
+/// Returns the basis of a verdict of the rules.
+pub(crate) fn basis_of(because: &DecisionReason) -> DecisionBasis {
+    match because {
+        DecisionReason::Rule { .. } | DecisionReason::Unclear { .. } => DecisionBasis::Rule,
+        DecisionReason::Flow(before) => basis_of(before),
+        DecisionReason::Unreadable(_) | DecisionReason::Check(_) => DecisionBasis::Host,
+        _ => DecisionBasis::Default,
     }
-    let by = entry.by.as_deref().unwrap_or_default();
-    entry.decision.as_deref() == Some("expired")
-        || [UNREVIEWED, NO_CONSOLE, NO_FORM].contains(&by)
-        || by.ends_with(NOBODY)
 }
 
 /// Returns the text of a denial: the reason given in the rule, which is meant for the caller.

@@ -46,6 +46,7 @@ pub use call_activity::{
     MAX_ENDED_CALLS, ObservedCall, ServerCalls,
 };
 pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
+pub(crate) use denials::basis_of;
 pub use denials::is_unattended;
 pub use enforcer::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode};
 pub(crate) use pending_entry::PendingAuditEntry;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hospes_store::{AuditEntry, AuditLog, AuditOutcome};
+use hospes_store::{AuditEntry, AuditLog, AuditOutcome, DecisionBasis};
 
 use super::enforcer::PolicyEnforcer;
 
@@ -20,10 +20,11 @@ impl PendingAuditEntry {
         Self { guard: Arc::clone(guard), begun: Instant::now(), entry }
     }
 
-    pub(crate) fn set_decision(&mut self, decision: &str, by: &str) {
+    pub(crate) fn set_decision(&mut self, decision: &str, by: &str, basis: DecisionBasis) {
         if let Some(entry) = &mut self.entry {
             entry.decision = Some(decision.to_owned());
             entry.by = Some(by.to_owned());
+            entry.basis = basis;
         }
     }
 

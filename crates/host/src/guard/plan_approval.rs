@@ -6,13 +6,14 @@ use std::sync::Arc;
 use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, RpcError};
 use hospes_policy::{Policy, visible_line};
+use hospes_store::DecisionBasis;
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
 use super::approval_form;
 use super::call_decision::CallDecision;
 use super::call_target::CallTarget;
-use super::denials::{NO_CONSOLE, NO_FORM};
+use super::denials::{NO_CONSOLE, NO_FORM, NOBODY};
 use super::enforcer::PolicyEnforcer;
 use super::open_plans::{ApprovedPlan, ApprovedStep, PLAN_LIFETIME};
 use super::plan_check::{CheckedCall, ProposedCall};
@@ -105,12 +106,13 @@ impl PolicyEnforcer {
                 passage.finish(Ok(Outcome::Complete(result.into()))).await
             }
             Err(PlanStop::Asked(outcome)) => Ok(outcome),
-            Err(PlanStop::Refused { recorded, by, why }) => {
+            Err(PlanStop::Refused { recorded, by, basis, why }) => {
                 let text = refusal(&why);
                 let decision = CallDecision::Deny {
                     recorded,
                     // It has names that the application has chosen.
                     by: by.unwrap_or_else(|| clipped(&visible_line(&why))).into(),
+                    basis,
                     why: why.into(),
                 };
                 let _general = passage.conclude(&host, decision).await;
@@ -142,7 +144,8 @@ impl PolicyEnforcer {
             return self.settle_plan(call, host, &plan, (answer.id, settled), passage).await;
         }
         if !plan.calls.iter().any(|call| call.is_asked) {
-            allow(passage, host, "no call of the plan requires an approval".to_owned()).await?;
+            let by = "no call of the plan requires an approval".to_owned();
+            allow(passage, host, by, DecisionBasis::Host).await?;
             return Ok("No approval is needed for these calls. Make them as usual.".to_owned());
         }
         self.plans.check_room(call.context.peer(), |id| self.queue.is_plan_open(id))?;
@@ -151,10 +154,12 @@ impl PolicyEnforcer {
         let is_too_long = !approval_form::shows_in_full(&card);
         let way = self.way_to_ask(call, plan.is_strong() || is_too_long).ok_or_else(|| {
             if !plan.is_strong() && is_too_long && self.way_to_ask(call, false).is_some() {
-                return TOO_LONG.to_owned();
+                return PlanStop::from(TOO_LONG);
             }
+            let basis = DecisionBasis::Unanswered;
             let why = if plan.is_strong() { NO_CONSOLE } else { NO_FORM };
-            format!("{why}; a person has to decide, and nobody can be asked")
+            let why = format!("{why}; {NOBODY}");
+            PlanStop::Refused { recorded: "deny", by: None, basis, why }
         })?;
         let form = || approval_form::plan_form(&card);
         let why = plan.calls.iter().find_map(|call| call.card.because.clone()).unwrap_or_default();
@@ -182,14 +187,14 @@ impl PolicyEnforcer {
         if settled.is_ok() {
             passage.mark_decided_by_person();
         }
-        let by = match settled {
-            Ok(ApprovalOutcome::Allowed { by, .. }) => by,
-            Ok(ApprovalOutcome::Denied { reason, by }) => {
+        let (by, basis) = match settled {
+            Ok(ApprovalOutcome::Allowed { by, basis, .. }) => (by, basis),
+            Ok(ApprovalOutcome::Denied { reason, by, basis }) => {
                 let why = match reason {
                     Some(reason) => format!("the user denied it: {reason}"),
                     None => "the user denied it".to_owned(),
                 };
-                return Err(PlanStop::Refused { recorded: "deny", by: Some(by), why });
+                return Err(PlanStop::Refused { recorded: "deny", by: Some(by), basis, why });
             }
             Err(error) => return Err(error.into()),
         };
@@ -217,7 +222,7 @@ impl PolicyEnforcer {
             self.queue.end_plan(&id);
             return Err(full.into());
         }
-        allow(passage, host, format!("approved by {by} as the plan {id}")).await?;
+        allow(passage, host, format!("approved by {by} as the plan {id}"), basis).await?;
         Ok(plan.approved_text())
     }
 
@@ -233,6 +238,7 @@ impl PolicyEnforcer {
             principal: call.context.principal().map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: host.server.to_owned(),
+            profile: None,
             offers: DecisionOptions { targets: !card.targets().is_empty(), ..DecisionOptions::default() },
             card: ApprovalCard::Plan(Box::new(card)),
             timeout: self.approval_timeout,
@@ -258,6 +264,7 @@ enum PlanStop {
         recorded: &'static str,
         /// The decider, if it is not the reason.
         by: Option<String>,
+        basis: DecisionBasis,
         /// The reason that the caller is told.
         why: String,
     },
@@ -265,7 +272,7 @@ enum PlanStop {
 
 impl From<String> for PlanStop {
     fn from(why: String) -> Self {
-        Self::Refused { recorded: "deny", by: None, why }
+        Self::Refused { recorded: "deny", by: None, basis: DecisionBasis::Host, why }
     }
 }
 
@@ -277,13 +284,19 @@ impl From<&str> for PlanStop {
 
 impl From<ApprovalQueueError> for PlanStop {
     fn from(error: ApprovalQueueError) -> Self {
-        Self::Refused { recorded: error.decision(), by: None, why: error.message().into_owned() }
+        let (recorded, basis) = (error.decision(), error.basis());
+        Self::Refused { recorded, by: None, basis, why: error.message().into_owned() }
     }
 }
 
 /// Records that a proposal is allowed.
-async fn allow(passage: &mut AdmittedCall, host: &CallTarget<'_>, by: String) -> Result<(), PlanStop> {
-    match passage.conclude(host, CallDecision::Allow { by: by.into() }).await {
+async fn allow(
+    passage: &mut AdmittedCall,
+    host: &CallTarget<'_>,
+    by: String,
+    basis: DecisionBasis,
+) -> Result<(), PlanStop> {
+    match passage.conclude(host, CallDecision::Allow { by: by.into(), basis }).await {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(outcome) => Err(PlanStop::Asked(outcome)),
     }

@@ -100,7 +100,7 @@ impl PolicyEnforcer {
         // What a tool claims lowers nothing, so a read of a server that is not trusted is shown as a change.
         let effect: CallEffect = labels.effect;
         let card = PlannedCall {
-            server: going.server.to_owned(),
+            server: going.server_label(),
             name: going.subject().to_owned(),
             summary,
             effect,

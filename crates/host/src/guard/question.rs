@@ -7,6 +7,7 @@ use hospes_model::{
     ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams,
     InputRequest, Notification, RawJson,
 };
+use hospes_store::DecisionBasis;
 
 use super::admitted_call::AdmittedCall;
 use super::approval_binding::ApprovalBinding;
@@ -93,7 +94,7 @@ impl PolicyEnforcer {
             })
         };
         let Some((key, question)) = question else {
-            passage.set_decision("ask", why);
+            passage.set_decision("ask", why, DecisionBasis::Unanswered);
             let settled = wait_for_decision(call, &waiting).await;
             return ControlFlow::Continue((waiting.id().to_owned(), settled));
         };

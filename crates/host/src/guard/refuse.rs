@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use hospes::{Call, Outcome};
+use hospes_store::DecisionBasis;
 
 use super::admitted_call::AdmittedCall;
 use super::call_decision::CallDecision;
@@ -25,7 +26,12 @@ pub(crate) async fn refuse(
     };
     match passage {
         Some(mut passage) => {
-            let decision = CallDecision::Deny { recorded: "deny", by: by.into(), why: why.into() };
+            let decision = CallDecision::Deny {
+                recorded: "deny",
+                by: by.into(),
+                basis: DecisionBasis::Host,
+                why: why.into(),
+            };
             match passage.conclude(going, decision).await {
                 ControlFlow::Break(outcome) => outcome,
                 // A denial always ends its call.

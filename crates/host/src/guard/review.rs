@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourceResult, Reply, RpcError};
+use hospes_store::DecisionBasis;
 use sha2::{Digest as _, Sha256};
 
 use super::approval_binding::asker_digest;
@@ -24,14 +25,17 @@ pub(super) struct ResultReview {
     call: Call,
     what: ApprovalCallKind,
     name: String,
+    /// Profile for which the server runs, if it has the secrets of one.
+    profile: Option<String>,
     because: String,
 }
 
 impl ResultReview {
     pub(super) fn new(call: &Call, going: &CallTarget<'_>, because: String) -> Self {
+        let profile = going.own_profile.map(str::to_owned);
         // A copy of its own, because the review is kept until the call has come back.
         let call = Call::new(call.method.clone(), call.params.raw().clone(), call.context.clone());
-        Self { call, what: going.call_kind(), name: going.subject().to_owned(), because }
+        Self { call, what: going.call_kind(), name: going.subject().to_owned(), profile, because }
     }
 
     /// Returns the reply that the person lets through. Otherwise returns who withheld it and the outcome to deliver
@@ -42,9 +46,10 @@ impl ResultReview {
         server: &str,
         edited: Option<&RawJson>,
         reply: Reply,
-    ) -> Result<Reply, (String, Outcome)> {
+    ) -> Result<Reply, (String, DecisionBasis, Outcome)> {
         let method = self.call.method.clone();
-        let refused = |by: &str, why: String| (by.to_owned(), self.refusal(server, &why));
+        let refused_by = |by: &str, basis, why: String| (by.to_owned(), basis, self.refusal(server, &why));
+        let refused = |by: &str, why: String| refused_by(by, DecisionBasis::Host, why);
         if matches!(reply, Reply::CreateTask(_)) {
             let why = "it became a task, and results of tasks cannot be reviewed";
             return Err(refused("the result has to be reviewed", why.to_owned()));
@@ -69,6 +74,7 @@ impl ResultReview {
             principal: self.call.context.principal().map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: server.to_owned(),
+            profile: self.profile.clone(),
             offers: DecisionOptions { edit: true, block: true, ..DecisionOptions::default() },
             card: ApprovalCard::Result(Box::new(card)),
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),
@@ -87,20 +93,23 @@ impl ResultReview {
             guard.queue.submit(asking).map_err(|error| refused("nobody", error.message().into_owned()))?;
         match wait_for_decision(&self.call, &waiting).await {
             // What was shown is what goes, and nothing that it had beside.
-            Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => {
-                read(&method, &shown).map_err(|why| refused(&by, why))
+            Ok(ApprovalOutcome::Allowed { edited: None, by, basis, .. }) => {
+                read(&method, &shown).map_err(|why| refused_by(&by, basis, why))
             }
-            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
-                read(&method, &edited).map_err(|why| refused(&by, why))
+            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, basis, .. }) => {
+                read(&method, &edited).map_err(|why| refused_by(&by, basis, why))
             }
-            Ok(ApprovalOutcome::Denied { reason, by }) => {
+            Ok(ApprovalOutcome::Denied { reason, by, basis }) => {
                 let why = reason.map_or_else(
                     || "the user withheld it".to_owned(),
                     |reason| format!("the user withheld it: {reason}"),
                 );
-                Err(refused(&by, why))
+                Err(refused_by(&by, basis, why))
             }
-            Err(error) => Err(refused("no decision was made in time", error.message().into_owned())),
+            Err(error) => {
+                let by = "no decision was made in time";
+                Err(refused_by(by, error.basis(), error.message().into_owned()))
+            }
         }
     }
 

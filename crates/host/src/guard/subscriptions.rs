@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 
 use hospes::{Context, Peer};
 use hospes_policy::{CallArguments, PolicyDecision, PolicyRequest};
-use hospes_store::{AuditEntry, AuditOutcome};
+use hospes_store::{AuditEntry, AuditOutcome, DecisionBasis};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::call_target::CallTarget;
-use super::denials::{UNASKED, denial};
+use super::denials::{UNASKED, basis_of, denial};
 use super::enforcer::PolicyEnforcer;
 use super::recorded_text::clipped;
 use crate::approvals::{GrantEffect, GrantQuery};
@@ -56,7 +56,7 @@ impl PolicyEnforcer {
         withheld: Option<&'static str>,
     ) -> bool {
         let ruling = match withheld {
-            Some(why) => Err(why.to_owned()),
+            Some(why) => Err((why.to_owned(), DecisionBasis::Host)),
             None => self.rule_on_subscription(context, going),
         };
         let Some(audit) = &self.audit else { return ruling.is_ok() };
@@ -69,12 +69,13 @@ impl PolicyEnforcer {
         }
         let mut entry = self.entry(going.kind(), going.server, context);
         entry.subject = Some(clipped(going.subject()));
+        entry.profile = going.profile.map(str::to_owned);
         let (decision, ending) =
             if ruling.is_ok() { ("allow", AuditOutcome::Done) } else { ("deny", AuditOutcome::Refused) };
         entry.decision = Some(decision.to_owned());
         entry.ending = Some(ending);
-        let (Ok(by) | Err(by)) = &ruling;
-        entry.by = Some(by.clone());
+        let (Ok((by, basis)) | Err((by, basis))) = ruling.clone();
+        (entry.by, entry.basis) = (Some(by), basis);
         // This waits only where the buffer of the record is full.
         if let Err(full) = audit.try_enqueue(entry)
             && let Err(error) = audit.enqueue(*full).await
@@ -90,8 +91,15 @@ impl PolicyEnforcer {
         self.rule_on_subscription(context, going).is_ok()
     }
 
-    fn rule_on_subscription(&self, context: &Context, going: &CallTarget<'_>) -> Result<String, String> {
-        let Some(policy) = self.policy() else { return Ok("there are no rules".to_owned()) };
+    /// Returns the decision about a subscription, in words and with its basis.
+    fn rule_on_subscription(
+        &self,
+        context: &Context,
+        going: &CallTarget<'_>,
+    ) -> Result<(String, DecisionBasis), (String, DecisionBasis)> {
+        let Some(policy) = self.policy() else {
+            return Ok(("there are no rules".to_owned(), DecisionBasis::Default));
+        };
         let arguments = CallArguments::none();
         let info = context.peer().info.as_ref();
         let asked = PolicyRequest::new(going.server, going.action(&arguments))
@@ -108,13 +116,14 @@ impl PolicyEnforcer {
             strong: true,
             peer: None,
         };
+        let basis = basis_of(&verdict.because);
         match verdict.decision {
-            PolicyDecision::Deny => Err(denial(&verdict)),
+            PolicyDecision::Deny => Err((denial(&verdict), basis)),
             _ if let Some(block) = self.queue.find_grant(&subject, GrantEffect::Deny) => {
-                Err(block.to_string())
+                Err((block.to_string(), DecisionBasis::Grant))
             }
-            PolicyDecision::Ask => Err(format!("{UNASKED}: {}", verdict.because)),
-            PolicyDecision::Allow => Ok(verdict.because.to_string()),
+            PolicyDecision::Ask => Err((format!("{UNASKED}: {}", verdict.because), basis)),
+            PolicyDecision::Allow => Ok((verdict.because.to_string(), basis)),
         }
     }
 

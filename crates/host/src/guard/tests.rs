@@ -1,6 +1,7 @@
 //! Binding of approvals to calls.
 
 use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyEnvironment, PolicyRequest, ToolEffectSet};
+use hospes_store::DecisionBasis;
 
 use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::{ApprovedCall, ApprovedRounds};
@@ -56,7 +57,13 @@ fn whoever_asks_is_who_is_signed_in() {
 async fn what_differs_in_anything_is_another_call() {
     let given = || bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "");
     let running = ApprovedRounds::default();
-    let approved = || ApprovedCall { bond: given(), edited: None, flow: false, step: None };
+    let approved = || ApprovedCall {
+        bond: given(),
+        edited: None,
+        flow: false,
+        basis: DecisionBasis::Person,
+        step: None,
+    };
     let redeem = |id: &str, bond: &_| running.redeem_token(id, bond).map(|approved| approved.bond);
     for other in [
         bond("files2", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
@@ -74,6 +81,16 @@ async fn what_differs_in_anything_is_another_call() {
         assert_eq!(redeem(&token, &other), Err(ApprovalQueueError::Changed));
         assert_eq!(redeem(&token, &given()), Err(ApprovalQueueError::Expired), "the try used it up");
     }
+    let policy = Policy::without_rules();
+    let arguments = CallArguments::none();
+    let of = |profile| {
+        let what = TargetItem::Tool("write", None);
+        let asked =
+            PolicyRequest::new("files", PolicyAction::tool("write", ToolEffectSet::unknown(), &arguments));
+        let going = CallTarget { own_profile: profile, ..CallTarget::unknown("files", "t", what) };
+        ApprovalBinding::new(&policy, &asked, &going, None, "{}").call
+    };
+    assert!(of(None) != of(Some("work")) && of(Some("work")) != of(Some("home")), "another account");
     let token = running.issue_token(approved()).unwrap();
     assert_eq!(redeem(&token, &given()), Ok(given()));
     assert_eq!(redeem(&token, &given()), Err(ApprovalQueueError::Expired), "used");

@@ -36,7 +36,7 @@ pub async fn known_labels(config: &ServerConfig, tool: &str, pins: Option<&PinMa
     let Some(ServerPackage { labels, is_certain }) = package(&config.transport) else { return known };
     known.package = Some(labels);
     if is_certain && let Some(pins) = pins {
-        known.may_lower = pins.is_accepted_by_person(&config.name, target(&config.transport), tool).await;
+        known.may_lower = pins.is_accepted_by_person(&config.name, target(config), tool).await;
     }
     known
 }

@@ -81,7 +81,7 @@ impl ServerLauncher {
         let is_first =
             is_process && definition(&config.transport).is_some_and(|key| self.memory.is_first_start(&key));
         let name: Arc<str> = Arc::from(config.name.as_str());
-        let (shown, target) = (config.transport.to_string(), target(&config.transport).to_string());
+        let (shown, target) = (config.transport.to_string(), target(config).to_string());
         let target: Arc<str> = Arc::from(target);
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let launches = audit.map(|audit| LaunchRecorder::new(audit, &name, &config.source, &target, &shown));

@@ -107,9 +107,20 @@ impl Host {
         let profiles = std::mem::take(&mut config.profiles);
         let mut configured = self.configured.lock().await;
         let mut changes = ServerChanges::default();
-        // A server that is in use is not stopped for a typing mistake.
-        wanted
-            .extend(configured.servers.values().filter(|server| invalid.contains(&server.label())).cloned());
+        // A server that is in use is not stopped for a typing mistake, be it the one for everybody or one of a profile.
+        let is_shown = |known: &ServerConfig| {
+            known.profile.as_ref().is_none_or(|name| {
+                let profile = profiles.iter().find(|profile| profile.name == *name);
+                profile.is_some_and(|profile| profile.own_servers.contains(&known.name))
+            })
+        };
+        let is_kept = |known: &&ServerConfig| {
+            (invalid.contains(&known.label()) || invalid.contains(&known.name))
+                && is_shown(known)
+                && wanted.iter().all(|server| server.label() != known.label())
+        };
+        let kept: Vec<ServerConfig> = configured.servers.values().filter(is_kept).cloned().collect();
+        wanted.extend(kept);
         let is_deferred = |server: &ServerConfig| {
             let known = configured.servers.get(&server.label());
             let is_new = known.is_none_or(|known| *known != server.without_source());
@@ -119,10 +130,12 @@ impl Host {
             .deferred
             .extend(wanted.iter().filter(|server| is_deferred(server)).map(|one| one.name.clone()));
         wanted.retain(|server| !changes.deferred.contains(&server.name));
-        let gone = configured
-            .servers
-            .values()
-            .filter(|known| known.is_per_user() && wanted.iter().all(|server| server.name != known.name));
+        // They stay as they are until then.
+        let is_gone = |known: &&ServerConfig| {
+            (known.is_per_user() || changes.deferred.contains(&known.name))
+                && wanted.iter().all(|server| server.name != known.name)
+        };
+        let gone = configured.servers.values().filter(is_gone);
         let gone: Vec<ServerConfig> = gone.cloned().collect();
         for known in gone {
             if !changes.deferred.contains(&known.name) {
@@ -136,13 +149,16 @@ impl Host {
         wanted.sort_by_key(|server| server.profile.is_some());
 
         let mut new: Vec<&ServerConfig> = Vec::new();
+        // Names of servers that go on running, for everybody or for a profile.
+        let mut running: HashSet<&str> = HashSet::new();
         for server in &wanted {
-            // What is accepted of a server is held by its running connections, so all of one name start together.
-            let shares_pins = new.iter().any(|one| one.name == server.name);
             match configured.servers.get(&server.label()) {
-                None => changes.added.push(server.label()),
-                Some(known) if *known == server.without_source() && !shares_pins => continue,
+                Some(known) if *known == server.without_source() => {
+                    running.insert(&server.name);
+                    continue;
+                }
                 Some(_) => changes.replaced.push(server.label()),
+                None => changes.added.push(server.label()),
             }
             new.push(server);
         }
@@ -177,8 +193,8 @@ impl Host {
         for server in &new {
             let member = members.entry(server.name.clone()).or_insert_with(|| {
                 let pins = configured.pins.as_ref()?;
-                // A server that starts for a profile shares what is pinned of the one that runs.
-                match configured.servers.contains_key(&server.name) && server.profile.is_some() {
+                // All servers of one name share what is pinned of them, and running connections hold it already.
+                match running.contains(server.name.as_str()) {
                     true => pins.current(&server.name),
                     false => pins.member(server),
                 }

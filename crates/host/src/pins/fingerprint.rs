@@ -12,7 +12,7 @@ use hospes_store::pins::{ServerFingerprint, Sha256Digest};
 use parking_lot::Mutex;
 
 use super::scripts::find_scripts;
-use crate::config::{ServerTransport, StdioTransport};
+use crate::config::{ServerConfig, ServerTransport, StdioTransport};
 
 /// The largest program that is hashed.
 const MAX_PROGRAM: u64 = 1 << 30;
@@ -24,12 +24,13 @@ const MAX_PROGRAMS: usize = 256;
 /// because for `python server.py` the interpreter alone is not significant.
 ///
 /// References to variables are used as written, because their values may be secret and change. Of the environment and
-/// of headers, only the names are used.
-pub(crate) fn fingerprint(transport: &ServerTransport) -> ServerFingerprint {
+/// of headers, only the names are used. `inherited` are names of variables that the process gets from the host, if not
+/// the usual few.
+pub(crate) fn fingerprint(transport: &ServerTransport, inherited: Option<&[String]>) -> ServerFingerprint {
     let shown = transport.to_string();
     match transport {
         ServerTransport::Stdio(stdio) => {
-            let program = program(stdio);
+            let program = program(stdio, inherited);
             let target = target_of(transport, program.as_deref());
             let hash =
                 program.as_deref().and_then(|program| hash_all(program, &find_scripts(stdio, program)));
@@ -46,12 +47,12 @@ pub(crate) fn fingerprint(transport: &ServerTransport) -> ServerFingerprint {
 
 /// Computes the hash of a server's command line or URL, as in its [`fingerprint`]. It distinguishes servers of the same
 /// name. Does not read the program.
-pub(crate) fn target(transport: &ServerTransport) -> Sha256Digest {
-    let program = match transport {
-        ServerTransport::Stdio(stdio) => program(stdio),
+pub(crate) fn target(config: &ServerConfig) -> Sha256Digest {
+    let program = match &config.transport {
+        ServerTransport::Stdio(stdio) => program(stdio, config.sandbox.environment.as_deref()),
         _ => None,
     };
-    target_of(transport, program.as_deref())
+    target_of(&config.transport, program.as_deref())
 }
 
 fn target_of(transport: &ServerTransport, program: Option<&Path>) -> Sha256Digest {
@@ -105,12 +106,12 @@ fn digest(context: Context) -> Sha256Digest {
 }
 
 /// Returns the executed file, resolved as when the server is started.
-fn program(stdio: &StdioTransport) -> Option<PathBuf> {
+fn program(stdio: &StdioTransport, inherited: Option<&[String]>) -> Option<PathBuf> {
     let command = Path::new(stdio.command.reveal());
     let here = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
     // The child's own, where it has one: that is the one that counts.
     let own = stdio.env.iter().find(|(name, _)| StdioTransport::is_search_path(name.as_ref()));
-    let path = own.map(|(_, path)| path.reveal().into()).or_else(|| std::env::var_os("PATH"));
+    let path = StdioTransport::search_path(own.map(|(_, path)| path.reveal().into()), inherited);
     let named = || std::path::absolute(here.join(command)).unwrap_or_else(|_| command.to_owned());
     match hospes_sandbox::resolve(command.as_os_str(), path.as_deref(), &here) {
         Ok(file) => Some(std::path::absolute(&file).unwrap_or(file)),
@@ -224,7 +225,7 @@ mod tests {
         std::fs::write(first.join("serve"), "x").unwrap();
         script(&second.join("serve"), "#!/bin/sh\n");
         let path = std::env::join_paths([&first, &second]).unwrap();
-        let it = || fingerprint(&stdio("serve", &["--x"], Path::new(&path)));
+        let it = || fingerprint(&stdio("serve", &["--x"], Path::new(&path)), None);
         let before = it();
         assert_eq!(before.program.as_deref(), second.join("serve").to_str());
         assert!(before.program_hash.is_some());
@@ -235,6 +236,24 @@ mod tests {
         assert_ne!(after.program_hash, before.program_hash, "the same length, another content");
         script(&first.join("serve"), "#!/bin/sh\n");
         assert_ne!(it().target, before.target, "another file comes first");
+    }
+
+    /// A server that does not get the host's search path is started from the system's folders.
+    #[test]
+    fn a_search_path_that_the_child_does_not_get_finds_no_program() {
+        let host = std::env::var_os("PATH");
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let path = |own: Option<&str>, inherited: Option<&[String]>| {
+            StdioTransport::search_path(own.map(Into::into), inherited)
+        };
+        assert!(host.is_some());
+        assert_eq!(path(None, None), host);
+        assert_eq!(path(None, Some(&names(&["LANG", "PATH"]))), host);
+        assert_eq!(path(None, Some(&names(&["LANG"]))), None);
+        assert_eq!(path(Some("/own"), Some(&names(&["LANG"]))), Some("/own".into()));
+        let ServerTransport::Stdio(stdio) = ServerTransport::stdio("sh", []) else { panic!() };
+        let found = program(&stdio, Some(&names(&["LANG"]))).unwrap();
+        assert_eq!(found, hospes_sandbox::resolve("sh".as_ref(), None, Path::new("/")).unwrap());
     }
 
     #[test]
@@ -257,7 +276,7 @@ mod tests {
         let hash_of = |command: &str, args: &[&str]| {
             let ServerTransport::Stdio(mut stdio) = stdio(command, args, folder.path()) else { panic!() };
             stdio.cwd = Some(folder.path().to_owned());
-            fingerprint(&ServerTransport::Stdio(stdio)).program_hash.unwrap()
+            fingerprint(&ServerTransport::Stdio(stdio), None).program_hash.unwrap()
         };
         for (command, args, counts) in [
             ("python3.12", &["server.py", "--db", "notes.db"][..], &["server.py"][..]),
@@ -287,7 +306,7 @@ mod tests {
     #[test]
     fn a_built_in_server_is_its_name_and_its_settings_in_every_release() {
         let target = |name: &str, args: &[&str]| {
-            target(&ServerTransport::builtin(name, args.iter().copied())).to_string()
+            target_of(&ServerTransport::builtin(name, args.iter().copied()), None).to_string()
         };
         let given = target("files", &["--write", "/srv/notes"]);
         assert_eq!(given, "f2dc939b7b6f1f015b5f16f5cb01e4c4eb2f0e8054b182504640eec48b496cae");
@@ -305,7 +324,7 @@ mod tests {
     #[test]
     fn another_command_line_is_another_target_and_a_renewed_secret_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let target = |transport: &ServerTransport| fingerprint(transport).target;
+        let target = |transport: &ServerTransport| fingerprint(transport, None).target;
         let given = stdio("sh", &["-c", "x"], folder.path());
         let others = [
             stdio("sh", &["-c x"], folder.path()),
@@ -326,7 +345,7 @@ mod tests {
         let url = |text: &str| ServerTransport::target(text).unwrap();
         assert_ne!(target(&url("https://a.example/mcp")), target(&url("https://b.example/mcp")));
         assert_ne!(target(&url("https://a.example/mcp")), target(&url("https://a.example/mcp2")));
-        let unreadable = fingerprint(&ServerTransport::stdio("/no/such/program", []));
+        let unreadable = fingerprint(&ServerTransport::stdio("/no/such/program", []), None);
         assert_eq!(
             (unreadable.program.as_deref(), unreadable.program_hash),
             (Some("/no/such/program"), None)

@@ -33,6 +33,8 @@ pub const REVIEW_INSTRUCTION: &str = "a person has to review it in the console a
 pub(crate) struct PinGate {
     pub(crate) server: Arc<str>,
     transport: ServerTransport,
+    /// Names of variables that the process gets from the host, if not the usual few.
+    inherited: Option<Vec<String>>,
     filter: ToolFilter,
     trust: TrustMode,
     /// True if the server has been accepted at another address and not yet at this one.
@@ -57,6 +59,7 @@ impl PinGate {
         Some(Arc::new(Self {
             server: config.name.as_str().into(),
             transport: config.transport.clone(),
+            inherited: config.sandbox.environment.clone(),
             filter: config.tools.clone(),
             trust,
             has_moved: AtomicBool::new(false),
@@ -75,9 +78,9 @@ impl PinGate {
     /// be read.
     async fn check_fingerprint(&self) -> Result<bool, UpstreamConnectError> {
         let turn = self.turn.lock().await;
-        let transport = self.transport.clone();
+        let (transport, inherited) = (self.transport.clone(), self.inherited.clone());
         // Reads the whole program.
-        let found = tokio::task::spawn_blocking(move || fingerprint(&transport)).await;
+        let found = tokio::task::spawn_blocking(move || fingerprint(&transport, inherited.as_deref())).await;
         let found = found.map_err(|_| UpstreamConnectError::new("its program cannot be read"))?;
         *self.fingerprint.lock() = Some(found.clone());
         let known = self.book.store.server(&self.server, found.target).await;

@@ -160,7 +160,7 @@ impl PinManager {
         for member in members.current().iter() {
             match member {
                 PinMember::Builtin(name, transport) => {
-                    list.push(PinnedServer::builtin(name, fingerprint(transport)));
+                    list.push(PinnedServer::builtin(name, fingerprint(transport, None)));
                 }
                 PinMember::Gated(gate) => {
                     let Some(target) = gate.fingerprint().map(|known| known.target) else { continue };

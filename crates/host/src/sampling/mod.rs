@@ -15,11 +15,11 @@ use hospes::Call;
 use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RpcError, code};
 use hospes_models::{Budget, BudgetAccount, ModelCatalogue, ModelChoice, Money};
 use hospes_policy::PolicyDecision;
-use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StateStore};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis, StateStore};
 use jiff::Timestamp;
 
 use crate::config::ModelsConfig;
-use crate::guard::{PendingAuditEntry, PolicyEnforcer};
+use crate::guard::{PendingAuditEntry, PolicyEnforcer, basis_of};
 use budget_store::BudgetStore;
 use overview::{SamplingHistory, SamplingInProgress};
 
@@ -45,6 +45,8 @@ pub struct Sampler {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SamplingCause<'a> {
     pub(crate) server: &'a str,
+    /// Profile for which the server runs, if it has the secrets of one.
+    pub(crate) profile: Option<&'a str>,
     /// Tool, prompt or URI whose call caused the request.
     pub(crate) subject: Option<&'a str>,
 }
@@ -151,14 +153,14 @@ impl Sampler {
     ) -> Result<CreateMessageResult, RpcError> {
         let verdict = guard.decide_sampling(call, cause.server);
         let because = verdict.because.to_string();
-        note.set_decision(&verdict.decision.to_string(), &because);
+        note.set_decision(&verdict.decision.to_string(), &because, basis_of(&verdict.because));
         if verdict.decision == PolicyDecision::Deny {
             return Err(rejected("it is not allowed by the rules"));
         }
         let asks = verdict.decision == PolicyDecision::Ask;
         let reviews = asks || verdict.review;
         if reviews && !guard.approvals().is_attended() {
-            note.set_decision("deny", "no approver is available");
+            note.set_decision("deny", "no approver is available", DecisionBasis::Unanswered);
             return Err(rejected("it requires review by a person, and none is available"));
         }
         // What of the conversation could be added is the application's, and not known here.
@@ -196,11 +198,13 @@ impl Sampler {
         let mut model = choice.model.name.clone();
         if *asks {
             let asked = review::SamplingReviewContext { cause, choice, accounts, context: context.as_ref() };
-            let (edited, other, by) =
-                self.review_request(guard, call, &asked, &params).await.inspect_err(|_| {
-                    note.set_decision("deny", "the person");
-                })?;
-            note.set_decision("allow", &by);
+            let reviewed = self.review_request(guard, call, &asked, &params).await;
+            let reviewed = reviewed.map_err(|(error, basis)| {
+                note.set_decision("deny", "the person", basis);
+                error
+            });
+            let (edited, other, by, basis) = reviewed?;
+            note.set_decision("allow", &by, basis);
             params = edited;
             model = other.unwrap_or(model);
             note.subject(&model);
@@ -212,8 +216,9 @@ impl Sampler {
         if !*reviews {
             return Ok(generated.result);
         }
-        self.review_result(guard, call, cause, &params, generated).await.inspect_err(|_| {
-            note.set_decision("deny", "the person, reviewing the answer");
+        self.review_result(guard, call, cause, &params, generated).await.map_err(|(error, basis)| {
+            note.set_decision("deny", "the person, reviewing the answer", basis);
+            error
         })
     }
 

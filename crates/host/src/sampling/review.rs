@@ -4,6 +4,7 @@ use hospes::{Call, redact};
 use hospes_inspect::secrets::find_secrets;
 use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RawJson, RpcError};
 use hospes_models::{BudgetAccount, ModelChoice, Money};
+use hospes_store::DecisionBasis;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
@@ -23,6 +24,9 @@ pub(super) struct SamplingReviewContext<'a> {
     pub(super) context: Option<&'a IncludeContext>,
 }
 
+/// Error of a review with the basis of the denial.
+type ReviewError = (RpcError, DecisionBasis);
+
 /// The model named in an edit of the params.
 #[derive(Deserialize)]
 struct EditedModelName {
@@ -31,16 +35,16 @@ struct EditedModelName {
 
 impl Sampler {
     /// Returns the request that the person approved, the name of another model if they chose one, and the author of the
-    /// approval.
+    /// approval with its basis.
     pub(super) async fn review_request(
         &self,
         guard: &PolicyEnforcer,
         call: &Call,
         asked: &SamplingReviewContext<'_>,
         params: &CreateMessageParams,
-    ) -> Result<(CreateMessageParams, Option<String>, String), RpcError> {
+    ) -> Result<(CreateMessageParams, Option<String>, String, DecisionBasis), ReviewError> {
         let SamplingReviewContext { cause, choice, accounts, context } = *asked;
-        let request = written(params)?;
+        let request = written(params).map_err(by_host)?;
         let card = SamplingRequestCard {
             cause: cause.subject.map(str::to_owned),
             request: request.clone(),
@@ -59,23 +63,25 @@ impl Sampler {
         let most = params.max_tokens;
         let check: EditCheck = Box::new(move |edited| read_request(edited, most, &models).map(drop));
         let card = ApprovalCard::SamplingRequest(Box::new(card));
-        let waiting = self.submit_review(guard, call, cause.server, card, &request, check)?;
+        let waiting = self.submit_review(guard, call, cause, card, &request, check).map_err(by_host)?;
         match wait_for_decision(call, &waiting).await {
             // The person may have taken long: an approval does not outlast the rules.
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
-                Err(rejected("the rules have changed in the meantime"))
+                Err((rejected("the rules have changed in the meantime"), DecisionBasis::Rule))
             }
-            Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
-            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
+            Ok(ApprovalOutcome::Allowed { edited: None, by, basis, .. }) => {
+                Ok((params.clone(), None, by, basis))
+            }
+            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, basis, .. }) => {
                 // The check before the decision only says whether it can be read, so it is read once more.
                 let models: Vec<String> = self.catalogue.iter().map(|model| model.name.clone()).collect();
-                let (edited, model) =
-                    read_request(&edited, most, &models).map_err(RpcError::invalid_params)?;
+                let read = read_request(&edited, most, &models).map_err(RpcError::invalid_params);
+                let (edited, model) = read.map_err(by_host)?;
                 let name = model.as_deref().unwrap_or(&choice.model.name);
                 if self.estimate_named(name, &edited, choice).is_none() {
-                    return Err(RpcError::invalid_params(format!("unknown model `{name}`")));
+                    return Err(by_host(RpcError::invalid_params(format!("unknown model `{name}`"))));
                 }
-                Ok((edited, model, format!("{by}, with edits")))
+                Ok((edited, model, format!("{by}, with edits"), basis))
             }
             denied => Err(denial_error(denied)),
         }
@@ -89,11 +95,11 @@ impl Sampler {
         cause: SamplingCause<'_>,
         params: &CreateMessageParams,
         generated: GeneratedMessage,
-    ) -> Result<CreateMessageResult, RpcError> {
-        let result = written(&generated.result)?;
+    ) -> Result<CreateMessageResult, ReviewError> {
+        let result = written(&generated.result).map_err(by_host)?;
         let card = SamplingResultCard {
             cause: cause.subject.map(str::to_owned),
-            request: written(params)?,
+            request: written(params).map_err(by_host)?,
             findings: findings(&result),
             result: result.clone(),
             usage: generated.usage.map(|usage| (usage.input_tokens, usage.output_tokens)),
@@ -101,14 +107,14 @@ impl Sampler {
         };
         let check: EditCheck = Box::new(|edited| read_result(edited).map(drop));
         let card = ApprovalCard::SamplingResult(Box::new(card));
-        let waiting = self.submit_review(guard, call, cause.server, card, &result, check)?;
+        let waiting = self.submit_review(guard, call, cause, card, &result, check).map_err(by_host)?;
         match wait_for_decision(call, &waiting).await {
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
-                Err(rejected("the rules have changed in the meantime"))
+                Err((rejected("the rules have changed in the meantime"), DecisionBasis::Rule))
             }
             Ok(ApprovalOutcome::Allowed { edited: None, .. }) => Ok(generated.result),
             Ok(ApprovalOutcome::Allowed { edited: Some(edited), .. }) => {
-                read_result(&edited).map_err(RpcError::invalid_params)
+                read_result(&edited).map_err(RpcError::invalid_params).map_err(by_host)
             }
             denied => Err(denial_error(denied)),
         }
@@ -118,7 +124,7 @@ impl Sampler {
         &self,
         guard: &PolicyEnforcer,
         call: &Call,
-        server: &str,
+        cause: SamplingCause<'_>,
         card: ApprovalCard,
         shown: &RawJson,
         check: EditCheck,
@@ -126,13 +132,14 @@ impl Sampler {
         let asking = NewApproval {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
-            server: server.to_owned(),
+            server: cause.server.to_owned(),
+            profile: cause.profile.map(str::to_owned),
             offers: DecisionOptions { edit: true, ..DecisionOptions::default() },
             card,
             timeout: self.review_timeout,
             bond: Sha256::digest(shown.as_bytes()).into(),
             // One server's questions leave room for those of others.
-            asker: Sha256::digest(server).into(),
+            asker: Sha256::digest(cause.server).into(),
             caller: call.context.peer().caller.clone(),
             is_weak: false,
             definition: None,
@@ -145,12 +152,18 @@ impl Sampler {
     }
 }
 
-fn denial_error(settled: Result<ApprovalOutcome, ApprovalQueueError>) -> RpcError {
+fn denial_error(settled: Result<ApprovalOutcome, ApprovalQueueError>) -> ReviewError {
     match settled {
-        Ok(ApprovalOutcome::Denied { reason: Some(reason), .. }) => rejected(&reason),
-        Ok(_) => rejected("the user denied it"),
-        Err(_) => rejected("it was not reviewed in time (setting review_timeout)"),
+        Ok(ApprovalOutcome::Denied { reason, basis, .. }) => {
+            (rejected(reason.as_deref().unwrap_or("the user denied it")), basis)
+        }
+        Ok(ApprovalOutcome::Allowed { basis, .. }) => (rejected("the user denied it"), basis),
+        Err(error) => (rejected("it was not reviewed in time (setting review_timeout)"), error.basis()),
     }
+}
+
+fn by_host(error: RpcError) -> ReviewError {
+    (error, DecisionBasis::Host)
 }
 
 fn written(value: &impl serde::Serialize) -> Result<RawJson, RpcError> {

@@ -9,8 +9,10 @@ use crate::config::{BuiltinTransport, ExpandedText, ServerConfig, ServerTranspor
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerFolders {
-    /// Folders and files, as absolute paths. Relative paths of a call begin in one of them.
+    /// Folders and files, as absolute paths.
     pub reachable: Vec<PathBuf>,
+    /// Folder in which relative paths of a call begin. `None` if that is not known, as of any program.
+    pub base: Option<PathBuf>,
     /// Folders below these that the server cannot reach.
     pub except: Vec<PathBuf>,
 }
@@ -22,7 +24,7 @@ impl ServerFolders {
             ServerTransport::Builtin(builtin) if builtin.name == "files" => of_files(builtin),
             ServerTransport::Stdio(stdio) => match &config.sandbox.profile.files {
                 Some(files) => {
-                    Self { reachable: [&files.write[..], &files.read].concat(), except: Vec::new() }
+                    Self { reachable: [&files.write[..], &files.read].concat(), ..Self::default() }
                 }
                 None => of_process(stdio, config.roots.as_deref().unwrap_or_default()),
             },
@@ -50,6 +52,10 @@ fn of_files(builtin: &BuiltinTransport) -> ServerFolders {
             },
         }
     }
+    // With several folders, a relative path is one of whichever has the entry.
+    if let [only] = folders.reachable.as_slice() {
+        folders.base = Some(only.clone()).filter(|only| only.is_absolute());
+    }
     folders
 }
 
@@ -59,7 +65,7 @@ fn of_process(stdio: &StdioTransport, roots: &[PathBuf]) -> ServerFolders {
     // A file there is the program, such as a script, and no place to write to.
     let named = named.filter(|path| path.is_absolute() && path.is_dir());
     let reachable = named.chain(roots.iter().cloned()).chain(stdio.cwd.clone()).collect();
-    ServerFolders { reachable, except: Vec::new() }
+    ServerFolders { reachable, ..ServerFolders::default() }
 }
 
 #[cfg(test)]
@@ -77,8 +83,29 @@ mod tests {
         let found =
             folders("builtin = 'files'\nargs = ['/srv', '--write', '--except', '/srv/keys', 'relative']");
         assert_eq!(found.reachable, [PathBuf::from("/srv")]);
+        assert_eq!(found.base, None, "relative paths may be in the folder `relative`");
         assert_eq!(found.except, [PathBuf::from("/srv/keys")]);
         assert_eq!(folders("builtin = 'time'\nargs = ['/srv']"), ServerFolders::default());
+    }
+
+    /// A program looks up relative paths in its working folder, or wherever it likes.
+    #[test]
+    fn only_the_file_server_with_one_folder_is_known_to_begin_relative_paths_there() {
+        let base = |entry: &str| folders(entry).base;
+        let one = "builtin = 'files'\nargs = ['--write', '/srv', '--except', '/srv/keys']";
+        assert_eq!(base(one), Some(PathBuf::from("/srv")));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        for entry in [
+            "builtin = 'files'\nargs = ['/srv', '/home']".to_owned(),
+            "builtin = 'files'".to_owned(),
+            "builtin = 'files'\nargs = ['srv']".to_owned(),
+            format!("command = ['server', '{path}']"),
+            format!("command = 'server'\ncwd = '{path}'\nroots = ['{path}']"),
+            "command = 'server'\n[servers.x.sandbox]\nfiles = { write = ['/srv'] }".to_owned(),
+        ] {
+            assert_eq!(base(&entry), None, "{entry}");
+        }
     }
 
     #[test]

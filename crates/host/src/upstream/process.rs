@@ -1,5 +1,6 @@
 //! Preparation of child processes: the file that a command means, and its sandbox.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use hospes::client::{CommandTarget, Launcher, Target};
@@ -54,7 +55,14 @@ pub fn confine_command(
     let unenforceable = |error: SandboxError| {
         UpstreamConnectError::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
     };
-    command.program = resolved(&command)?.into_os_string();
+    let path = search_path(&command);
+    command.program = resolved(&command, path.as_deref())?.into_os_string();
+    // The program may start others that are in the same folders, as `npx.cmd` does with `node`.
+    if cfg!(windows)
+        && let Some(path) = path
+    {
+        command = command.env("PATH", path);
+    }
     let Some(helper) = helper else {
         return match sandbox.profile.is_demanding() {
             true if !SandboxHelper::is_supported() => Err(unenforceable(SandboxError::System)),
@@ -67,7 +75,8 @@ pub fn confine_command(
     Ok((command.launched_by(launcher), Some(launch.confinement)))
 }
 
-fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
+/// Returns the search path of the child, not the host's, which the sandbox may keep from it.
+fn search_path(command: &CommandTarget) -> Option<OsString> {
     // The last of several values is the one that the child gets.
     let own = command
         .env
@@ -75,12 +84,10 @@ fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
         .rev()
         .find(|(name, _)| StdioTransport::is_search_path(name))
         .map(|(_, value)| value.clone());
-    let is_inherited = command
-        .inherited
-        .as_ref()
-        .is_none_or(|names| names.iter().any(|name| StdioTransport::is_search_path(name)));
-    // The search path of the child counts, not the host's, which the sandbox may keep from it.
-    let path = own.or_else(|| std::env::var_os("PATH").filter(|_| is_inherited));
+    StdioTransport::search_path(own, command.inherited.as_deref())
+}
+
+fn resolved(command: &CommandTarget, path: Option<&OsStr>) -> Result<PathBuf, UpstreamConnectError> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let cwd = command.cwd.as_deref().map_or_else(|| here.clone(), |folder| here.join(folder));
     let problem = |hint: String| {
@@ -91,6 +98,5 @@ fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
     if !cwd.is_dir() {
         return Err(problem(format!("the folder {} does not exist", cwd.display())));
     }
-    hospes_sandbox::resolve(&command.program, path.as_deref(), Path::new(&cwd))
-        .map_err(|why| problem(why.to_string()))
+    hospes_sandbox::resolve(&command.program, path, Path::new(&cwd)).map_err(|why| problem(why.to_string()))
 }

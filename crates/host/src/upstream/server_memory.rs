@@ -166,7 +166,7 @@ fn write(file: &Path, content: &ServerMemoryFile) -> std::io::Result<()> {
     let mut out = fs::File::create(&beside)?;
     out.write_all(&serde_json::to_vec_pretty(content)?)?;
     drop(out);
-    fs::rename(beside, file)
+    hospes_fs::rename(&beside, file)
 }
 
 /// Returns the key under which a server's era is stored. Returns `None` if the transport needs no detection.

@@ -38,8 +38,11 @@ impl SqliteAuthStore {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, AuthStoreError> {
         let path = path.as_ref();
         // Before SQLite creates the file, which would then get the mode that the umask leaves.
-        make_private(path).map_err(|error| AuthStoreError(error.to_string().into()))?;
-        Self::prepare(Connection::open(path)?)
+        let failed = |error: std::io::Error| AuthStoreError(error.to_string().into());
+        hospes_fs::open_private(path).map_err(failed)?;
+        let opened = Self::prepare(Connection::open(path)?)?;
+        hospes_fs::restrict_database_files(path).map_err(failed)?;
+        Ok(opened)
     }
 
     fn prepare(mut connection: Connection) -> Result<Self, AuthStoreError> {
@@ -78,18 +81,6 @@ impl SqliteAuthStore {
             Ok(done.await.map_err(|error| AuthStoreError(error.to_string().into()))??)
         })
     }
-}
-
-#[cfg(unix)]
-fn make_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    // SQLite gives its other files the mode of this one.
-    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
-}
-
-#[cfg(not(unix))]
-fn make_private(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 impl From<rusqlite::Error> for AuthStoreError {

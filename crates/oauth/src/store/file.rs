@@ -4,7 +4,7 @@
 //! documents. It is replaced atomically, so a crash leaves either the old or the new file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +58,7 @@ impl FileCredentialStore {
         let taken = |number: &u32| fs::symlink_metadata(self.beside(&format!(".lost-{number}"))).is_ok();
         let number = (1..=u32::MAX).find(|number| !taken(number)).unwrap_or(u32::MAX);
         let aside = self.beside(&format!(".lost-{number}"));
-        fs::rename(&self.path, &aside).map_err(|error| self.failed("move", error))?;
+        hospes_fs::rename(&self.path, &aside).map_err(|error| self.failed("move", error))?;
         // The salt belongs to the file that was moved away; the next one gets its own.
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(aside)
@@ -140,17 +140,17 @@ impl FileCredentialStore {
     fn replace(&self, whole: &[u8]) -> io::Result<()> {
         let new = self.beside(".new");
         // What a crash has left there.
-        match fs::remove_file(&new) {
+        match hospes_fs::retry_while_in_use(|| fs::remove_file(&new)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         // With `create_new` no link is followed that somebody else has put there.
-        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&new)?;
+        let mut file = hospes_fs::create_private(&new)?;
         file.write_all(whole)?;
         // Before the rename: after a crash the name must not stand for a file without its contents.
         file.sync_all()?;
         drop(file);
-        fs::rename(&new, &self.path)
+        hospes_fs::rename(&new, &self.path)
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
@@ -164,7 +164,7 @@ impl FileCredentialStore {
         // A file of its own is locked, because every write replaces the store's file.
         let path = self.beside(&format!("{ending}.lock"));
         let open = || {
-            let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
+            let file = hospes_fs::open_private(&path)?;
             file.lock()?;
             Ok(file)
         };
@@ -232,36 +232,14 @@ pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
     if !about.is_file() {
         return Err(StepError::new(format!("{shown} is not a regular file")));
     }
-    if is_open_to_others(&about) {
-        return Err(StepError::new(format!("{shown} is accessible by other users; run `chmod 600 {shown}`")));
+    if hospes_fs::is_open_to_others(path).map_err(failed)? {
+        let hint = hospes_fs::protection_hint(path);
+        return Err(StepError::new(format!("{shown} is accessible by other users; run `{hint}`")));
     }
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
     read.map_err(failed)?;
     Ok(Some(text))
-}
-
-/// Restricts a new file to its owner.
-#[cfg(unix)]
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    options.mode(0o600)
-}
-
-#[cfg(not(unix))]
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
-}
-
-#[cfg(unix)]
-fn is_open_to_others(about: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    about.permissions().mode() & 0o077 != 0
-}
-
-#[cfg(not(unix))]
-fn is_open_to_others(_about: &fs::Metadata) -> bool {
-    false
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Key of the encrypted file store, and its storage.
 
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -12,7 +11,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use super::file::{private, read_private};
+use super::file::read_private;
 use crate::error::StepError;
 
 /// Number of hash rounds that derive a key from a passphrase.
@@ -87,7 +86,7 @@ impl StoreKey {
 
     fn write_new(&self, path: &Path) -> std::io::Result<()> {
         let Self::Random(random) = self else { return Err(ErrorKind::InvalidInput.into()) };
-        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
+        let mut file = hospes_fs::create_private(path)?;
         file.write_all(&**random)?;
         // Whatever is sealed with the key is lost with it, so it has to survive a crash.
         file.sync_all()

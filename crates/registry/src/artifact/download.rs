@@ -123,7 +123,7 @@ impl ArtifactClient {
         if found != expected {
             return Err(ArtifactError::WrongHash { url: shown(url), expected: expected.to_owned(), found });
         }
-        temporary.persist(file).map_err(|error| failed(error.error))?;
+        hospes_fs::persist(temporary, file).map_err(failed)?;
         Ok(DownloadedFile { file: file.to_owned(), bytes, sha256: found })
     }
 
@@ -146,7 +146,7 @@ impl ArtifactClient {
             return match response.status().as_u16() {
                 200 => Ok(response),
                 404 | 410 => Err(ArtifactError::NotFound { host: host(&current), what: shown(url) }),
-                status => Err(unexpected(&current, format!("status {status}"))),
+                status => Err(ArtifactError::Status { host: host(&current), status }),
             };
         }
         Err(unexpected(url, format!("more than {MAX_REDIRECTS} redirects")))

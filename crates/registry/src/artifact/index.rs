@@ -1,4 +1,4 @@
-//! Indexes of npm, PyPI, crates and Go.
+//! Indexes of npm, PyPI and crates.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -7,6 +7,7 @@ use url::Url;
 use super::{ArtifactClient, ArtifactError, ResolvedArtifact, success, unexpected};
 use crate::entry::RegistryPackage;
 use crate::launch::is_sha256;
+use crate::version::{compare_versions, is_prerelease};
 
 /// Characters that are not encoded in a segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -21,8 +22,10 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 const MAX_PROGRAMS: usize = 100;
 /// Maximum number of files of a version of PyPI that are listed.
 const MAX_FILES: usize = 500;
+/// Maximum number of owners of a project of PyPI that are listed.
+const MAX_OWNERS: usize = 50;
 
-fn below(base: &Url, segments: &[&str]) -> Url {
+pub(super) fn below(base: &Url, segments: &[&str]) -> Url {
     let mut path = base.path().trim_end_matches('/').to_owned();
     for segment in segments {
         path.push('/');
@@ -54,6 +57,7 @@ impl ArtifactClient {
             url: text(&document, "/dist/tarball"),
             digest: integrity,
             programs: npm_programs(&document),
+            publisher: text(&document, "/_npmUser/name"),
             size: document.pointer("/dist/unpackedSize").and_then(Value::as_u64),
             without_digest: (!has_digest)
                 .then_some("the registry of npm names no integrity for this version"),
@@ -100,6 +104,7 @@ impl ArtifactClient {
             digest: main_digest,
             files: named.collect(),
             size: main.and_then(|file| file.get("size")?.as_u64()),
+            publisher: pypi_owners(&document),
             programs: Vec::new(),
             without_digest: (!has_digest).then_some("the index of PyPI names no SHA-256 for this version"),
         })
@@ -124,9 +129,15 @@ impl ArtifactClient {
         let versions = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
         let mut usable =
             versions.filter(|version| version.get("yanked").and_then(Value::as_bool) != Some(true));
+        let number = |known: &Value| text(known, "/vers").unwrap_or_default();
         let found = match &package.version {
-            Some(version) => usable.find(|known| text(known, "/vers").as_ref() == Some(version)),
-            None => usable.next_back(),
+            Some(version) => usable.find(|known| number(known) == *version),
+            // Versions are listed in the order of their publication, and corrections of older ones come late.
+            None => usable.max_by(|left, right| {
+                let (left, right) = (number(left), number(right));
+                let is_release = |version: &str| !is_prerelease(version);
+                is_release(&left).cmp(&is_release(&right)).then_with(|| compare_versions(&left, &right))
+            }),
         };
         let Some(found) = found else {
             let version = package.version.as_deref().unwrap_or("of any version");
@@ -142,48 +153,6 @@ impl ArtifactClient {
             version: text(&found, "/vers"),
             digest,
             without_digest: (!has_digest).then_some("the index of crates names no checksum for this version"),
-            ..ResolvedArtifact::empty()
-        })
-    }
-
-    pub(super) async fn go(&self, package: &RegistryPackage) -> Result<ResolvedArtifact, ArtifactError> {
-        let Some(version) = &package.version else {
-            return Ok(ResolvedArtifact {
-                without_digest: Some("the entry names no version of the module"),
-                ..ResolvedArtifact::empty()
-            });
-        };
-        let version = if version.starts_with('v') { version.clone() } else { format!("v{version}") };
-        let (base, policy) = self.base(package, &self.registries.go)?;
-        // Upper-case letters are written as `!` and the lower-case letter.
-        let escape = |text: &str| {
-            text.chars().fold(String::new(), |mut escaped, letter| {
-                if letter.is_ascii_uppercase() {
-                    escaped.push('!');
-                }
-                escaped.push(letter.to_ascii_lowercase());
-                escaped
-            })
-        };
-        let module = escape(&package.identifier);
-        let last = format!("{}@{}", module.rsplit('/').next().unwrap_or_default(), escape(&version));
-        let mut segments = vec!["lookup"];
-        segments.extend(module.split('/'));
-        segments.pop();
-        segments.push(&last);
-        let url = below(&base, &segments);
-        let what = format!("module {}@{version}", package.identifier);
-        let response = self.get(&url, policy, &http::HeaderMap::new()).await?;
-        let body = success(&url, response, &what)?;
-        let body = String::from_utf8_lossy(&body).into_owned();
-        let prefix = format!("{} {version} h1:", package.identifier);
-        let digest =
-            body.lines().find_map(|line| line.strip_prefix(&prefix)).map(|hash| format!("h1:{hash}"));
-        let has_digest = digest.as_ref().is_some_and(|digest| digest.len() < 100);
-        Ok(ResolvedArtifact {
-            version: Some(version),
-            digest: digest.filter(|_| has_digest),
-            without_digest: (!has_digest).then_some("the checksum database of Go does not know this version"),
             ..ResolvedArtifact::empty()
         })
     }
@@ -205,6 +174,20 @@ pub fn npm_programs(manifest: &Value) -> Vec<(String, String)> {
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// Returns the accounts that own a project of PyPI, if the index names them: its organization, or else its users.
+fn pypi_owners(document: &Value) -> Option<String> {
+    let ownership = document.get("ownership")?;
+    if let Some(organization) = ownership.get("organization").and_then(Value::as_str) {
+        return Some(organization.to_owned());
+    }
+    let roles = ownership.get("roles").and_then(Value::as_array)?;
+    let mut users: Vec<&str> = roles.iter().filter_map(|role| role.get("user")?.as_str()).collect();
+    users.sort_unstable();
+    users.dedup();
+    users.truncate(MAX_OWNERS);
+    (!users.is_empty()).then(|| users.join(", "))
 }
 
 /// Returns true for a hash as npm writes it: `sha512-` and Base64.

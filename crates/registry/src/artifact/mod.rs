@@ -1,6 +1,7 @@
 //! Packages: their hashes, and downloads of bundles.
 
 mod download;
+mod go;
 mod image;
 mod index;
 
@@ -14,7 +15,9 @@ use url::Url;
 pub use self::download::{DownloadProgress, DownloadedFile, MAX_BUNDLE_BYTES};
 pub use self::index::npm_programs;
 use crate::entry::{RegistryPackage, RegistryType, read_escape};
-use crate::fetch::{JsonFetcher, JsonResponse, MAX_PAGE_BYTES, shown};
+use crate::fetch::{
+    HTML_PAGE, JsonFetcher, JsonResponse, MAX_PAGE_BYTES, fetch_advice, fetch_reason, shown, status_advice,
+};
 use crate::launch::package_name_problem;
 
 /// Base URLs of package registries. Each may be on this machine, for tests and mirrors.
@@ -27,8 +30,12 @@ pub struct PackageRegistries {
     pub pypi: String,
     /// Sparse index of crates.
     pub cargo: String,
-    /// Checksum database of Go.
-    pub go: String,
+    /// Checksum database of Go. `None` if its settings switch it off.
+    pub go: Option<String>,
+    /// Proxy of Go. `None` if its settings name none that is reached by HTTP.
+    pub go_proxy: Option<String>,
+    /// Patterns of modules of Go about which neither the proxy nor the checksum database is asked, as in `GOPRIVATE`.
+    pub go_private: Vec<String>,
     /// Hosts of registries of images that are reached over http. They must be on this machine.
     pub plain_image_hosts: Vec<String>,
     /// Bundles may be downloaded from this machine.
@@ -41,7 +48,9 @@ impl Default for PackageRegistries {
             npm: "https://registry.npmjs.org".to_owned(),
             pypi: "https://pypi.org".to_owned(),
             cargo: "https://index.crates.io".to_owned(),
-            go: "https://sum.golang.org".to_owned(),
+            go: Some("https://sum.golang.org".to_owned()),
+            go_proxy: Some("https://proxy.golang.org".to_owned()),
+            go_private: Vec::new(),
             plain_image_hosts: Vec::new(),
             local_bundles: false,
         }
@@ -64,6 +73,8 @@ pub struct ResolvedArtifact {
     pub size: Option<u64>,
     /// Programs of a package of npm: name and path in the package.
     pub programs: Vec<(String, String)>,
+    /// Account that published the version (npm), or accounts that own the project (PyPI), if the index names them.
+    pub publisher: Option<String>,
     /// Reason that there is no hash.
     pub without_digest: Option<&'static str>,
 }
@@ -84,15 +95,26 @@ pub enum ArtifactError {
         what: String,
     },
     /// The package registry was not reached.
-    #[error("{host} could not be reached: {source}")]
+    #[error("{host} could not be reached: {}; {}", fetch_reason(.source), fetch_advice(.source))]
     Unreachable {
         /// Host.
         host: String,
         /// Description of the failure.
         source: FetchError,
     },
+    /// The registry refuses the request, or fails.
+    #[error("{host} answered with status {status}; {}", status_advice(*.status))]
+    Status {
+        /// Host.
+        host: String,
+        /// HTTP status.
+        status: u16,
+    },
     /// The answer is not one of such a registry.
-    #[error("{url} did not answer as expected: {what}")]
+    #[error(
+        "{url} did not answer as expected: {what}; check the URL of the index, which the entry or a setting names: \
+         npm_config_registry, UV_DEFAULT_INDEX, GOPROXY, GOSUMDB"
+    )]
     Unexpected {
         /// URL of the request.
         url: String,
@@ -112,7 +134,7 @@ pub enum ArtifactError {
         found: String,
     },
     /// The file is larger than the limit.
-    #[error("{url} is larger than {limit} bytes")]
+    #[error("{url} is larger than {limit} bytes, the maximum; nothing was kept")]
     TooLarge {
         /// URL of the file.
         url: String,
@@ -120,7 +142,7 @@ pub enum ArtifactError {
         limit: u64,
     },
     /// The file cannot be written.
-    #[error("{file} cannot be written: {what}")]
+    #[error("{file} cannot be written: {what}; free some space, or make the folder writable")]
     Write {
         /// The file.
         file: String,
@@ -209,6 +231,9 @@ impl ArtifactClient {
 
     async fn get_json(&self, url: &Url, policy: EgressPolicy, what: &str) -> Result<Value, ArtifactError> {
         let response = self.get(url, policy, &HeaderMap::new()).await?;
+        if response.status.is_success() && response.is_html() {
+            return Err(unexpected(url, HTML_PAGE));
+        }
         let body = success(url, response, what)?;
         serde_json::from_slice(&body)
             .map_err(|error| unexpected(url, format!("it is not valid JSON: {error}")))
@@ -224,6 +249,7 @@ impl ResolvedArtifact {
             files: Vec::new(),
             size: None,
             programs: Vec::new(),
+            publisher: None,
             without_digest: None,
         }
     }
@@ -233,7 +259,7 @@ fn success(url: &Url, response: JsonResponse, what: &str) -> Result<bytes::Bytes
     match response.status.as_u16() {
         200 => Ok(response.body),
         404 | 410 => Err(ArtifactError::NotFound { host: host(url), what: read_escape(what) }),
-        status => Err(unexpected(url, format!("status {status}"))),
+        status => Err(ArtifactError::Status { host: host(url), status }),
     }
 }
 

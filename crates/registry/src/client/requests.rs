@@ -13,7 +13,7 @@ use super::{AnswerSource, PAGE_LIMIT, RegistryAnswer, RegistryClient};
 use crate::cache::StoredAnswer;
 use crate::entry::read_escape;
 use crate::error::RegistryError;
-use crate::fetch::{JsonResponse, MAX_PAGE_BYTES, if_none_match, redirect_target, shown};
+use crate::fetch::{HTML_PAGE, JsonResponse, MAX_PAGE_BYTES, if_none_match, redirect_target, shown};
 use crate::page::{ServerPage, read_page};
 
 /// Characters that are not encoded in a segment of a path.
@@ -86,8 +86,7 @@ impl RegistryClient {
             return Err(RegistryError::Redirect { url: shown(url), to: read_escape(&shown(&to)) });
         }
         if response.is_html() {
-            let what = "it sent a page of HTML, which may be the sign-in page of a network or a proxy";
-            return Err(not_registry(format!("{what} (status {})", response.status.as_u16())));
+            return Err(not_registry(format!("{HTML_PAGE} (status {})", response.status.as_u16())));
         }
         match response.status {
             StatusCode::OK => Ok(response.body.to_vec()),

@@ -9,7 +9,8 @@ fn client(server: &RegistryServer) -> ArtifactClient {
     registries.npm = server.npm_url();
     registries.pypi = server.pypi_url();
     registries.cargo = server.url();
-    registries.go = server.url();
+    registries.go = Some(server.url());
+    registries.go_proxy = Some(server.url());
     registries.plain_image_hosts = vec![server.image_host()];
     registries.local_bundles = true;
     ArtifactClient::new(registries)
@@ -49,6 +50,14 @@ async fn packages_have_the_hash_of_their_registry() {
     );
     let go = client.resolve(&of("go", "github.com/Up/mod", "1.2.3")).await.unwrap();
     assert_eq!(go.digest.as_deref(), Some("h1:AAAA="));
+    // A package below the module, and the newest version of it.
+    let command = client.resolve(&of("go", "github.com/Up/mod/cmd/server", "v1.2.3")).await.unwrap();
+    assert_eq!(command.digest.as_deref(), Some("h1:AAAA="));
+    server.add_file("github.com/!up/mod/@latest", r#"{"Version":"v1.2.3"}"#);
+    let mut newest = of("go", "github.com/Up/mod/cmd/server", "1");
+    newest.version = None;
+    let newest = client.resolve(&newest).await.unwrap();
+    assert_eq!((newest.version.as_deref(), newest.digest.as_deref()), (Some("v1.2.3"), Some("h1:AAAA=")));
     let nuget = client.resolve(&of("nuget", "X.Y", "1.0.0")).await.unwrap();
     assert!(nuget.digest.is_none() && nuget.without_digest.is_some());
     for (kind, identifier) in [("npm", "no-such"), ("pypi", "no-such"), ("cargo", "no-such"), ("go", "a.b/c")]

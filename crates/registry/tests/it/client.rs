@@ -130,7 +130,10 @@ async fn other_servers_are_recognized() {
             RegistryFault::Body("{\"servers\": [], \"metadata\": {\"nextCursor\": 5}}".to_owned()),
             "nextCursor",
         ),
-        (RegistryFault::Status(500), "answered 500: the registry is busy\\u{1b}[31m; try again later"),
+        (
+            RegistryFault::Status(500),
+            "answered 500: the registry is busy\\u{1b}[31m; it has a problem of its own: try again later",
+        ),
         (RegistryFault::Status(404), "status 404"),
         (
             RegistryFault::Redirect("https://elsewhere.example/x?secret=1".to_owned()),

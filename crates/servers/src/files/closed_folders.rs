@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::platform::{EntryStat, FolderHandle};
+use crate::platform::{self, EntryStat, FolderHandle};
 
 /// Maximum number of folders that are remembered for the closed paths. Only repeated recreation of these folders
 /// produces more.
@@ -68,7 +68,7 @@ impl ClosedFolders {
     /// Returns true if a folder, or one of its parents, is closed.
     pub(super) fn covers(&self, folder: &Path) -> bool {
         // Also by name, because a closed folder need not exist yet.
-        self.0.paths.iter().any(|path| folder.starts_with(path))
+        self.0.paths.iter().any(|path| platform::relative_to(folder, path).is_some())
             || folder.ancestors().any(|part| self.is_closed_folder(part))
     }
 
@@ -79,6 +79,7 @@ impl ClosedFolders {
 
     /// Returns true if a closed folder is at this path or below it. Such a folder must stay in its place.
     pub(super) fn lies_in(&self, path: &Path) -> bool {
-        self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is_closed_folder(path)
+        self.0.paths.iter().any(|closed| platform::relative_to(closed, path).is_some())
+            || self.is_closed_folder(path)
     }
 }

@@ -120,7 +120,9 @@ impl KnowledgeGraph {
         };
         let broken = |why: rusqlite::Error| failed(why.into());
         // Before SQLite creates the file, which would get the permissions of the umask.
-        crate::platform::create_private(file).map_err(|why| failed(why.into()))?;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.map_or(Ok(()), hospes_fs::create_private_folder).map_err(|why| failed(why.into()))?;
+        hospes_fs::open_private(file).map_err(|why| failed(why.into()))?;
         let mut connection = Connection::open(file).map_err(broken)?;
         // Set first, because changing the journal mode may have to wait for another process.
         connection.busy_timeout(BUSY_TIMEOUT).map_err(broken)?;
@@ -143,6 +145,7 @@ impl KnowledgeGraph {
             .pragma_update(None, "user_version", u32::try_from(SCHEMA_STEPS.len()).unwrap_or(u32::MAX))
             .map_err(broken)?;
         steps.commit().map_err(broken)?;
+        hospes_fs::restrict_database_files(file).map_err(|why| failed(why.into()))?;
         Ok(Self { connection, max_entities: max_entities.into() })
     }
 

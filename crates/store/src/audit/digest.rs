@@ -8,7 +8,7 @@ use super::entry::{AuditEntry, AuditEntryKind, AuditOutcome};
 use super::search::AuditQuery;
 use crate::error::StoreError;
 
-/// Part of [`AuditEntry::by`] of a call that was allowed without a question although its conversation had read text that
+/// End of [`AuditEntry::by`] of a call that was allowed without a question although its conversation had read text that
 /// others wrote.
 pub const AFTER_UNTRUSTED: &str = "after text that others wrote";
 
@@ -117,14 +117,12 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> AuditDig
         if let Some((server, subject)) = called(entry) {
             let digest = servers.entry(server).or_default();
             digest.calls += 1;
-            // Deciders who are people have this word in their description.
-            let is_missed = matches!(entry.decision.as_deref(), Some("expired" | "withdrawn"));
-            digest.asked += u64::from(by.contains("person") || is_missed);
+            digest.asked += u64::from(entry.is_asked());
             match entry.ending {
                 Some(AuditOutcome::Refused) => digest.denied += 1,
                 _ => digest.allowed += 1,
             }
-            if by.contains(AFTER_UNTRUSTED) {
+            if by.ends_with(AFTER_UNTRUSTED) {
                 *passed.entry((server, subject)).or_default() += 1;
             }
         } else if entry.kind == AuditEntryKind::Definition
@@ -157,6 +155,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> AuditDig
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::DecisionBasis;
     use super::*;
 
     fn entry(server: &str, tool: &str, by: &str, ending: AuditOutcome) -> AuditEntry {
@@ -175,16 +174,20 @@ mod tests {
         audit.record(old).await.unwrap();
         let since = Timestamp::now().checked_sub(jiff::SignedDuration::from_mins(10)).unwrap();
         let person = "the person at the console";
+        let granted = format!("granted until the session ends by {person}");
         let passed = format!("no rule; {AFTER_UNTRUSTED}");
-        for (server, tool, by, ending) in [
-            ("mail", "read", "rule 1", AuditOutcome::Done),
-            ("mail", "send", person, AuditOutcome::Refused),
-            ("mail", "send", "the guard asks", AuditOutcome::Asked),
-            ("mail", "send", &format!("approved by {person}"), AuditOutcome::Done),
-            ("notes", "append", &passed, AuditOutcome::Done),
-            ("notes", "append", &passed, AuditOutcome::ToolError),
+        // The words of a decider count for nothing: a rule may be called anything.
+        let named = format!("rule 1 (line 1) `no person, {AFTER_UNTRUSTED}`");
+        for (server, tool, by, basis, ending) in [
+            ("mail", "read", &*named, DecisionBasis::Rule, AuditOutcome::Done),
+            ("mail", "send", person, DecisionBasis::Person, AuditOutcome::Refused),
+            ("mail", "send", "the guard asks", DecisionBasis::Unanswered, AuditOutcome::Asked),
+            ("mail", "send", &format!("approved by {person}"), DecisionBasis::Person, AuditOutcome::Done),
+            ("mail", "send", &granted, DecisionBasis::Grant, AuditOutcome::Done),
+            ("notes", "append", &passed, DecisionBasis::Default, AuditOutcome::Done),
+            ("notes", "append", &passed, DecisionBasis::Default, AuditOutcome::ToolError),
         ] {
-            audit.record(entry(server, tool, by, ending)).await.unwrap();
+            audit.record(AuditEntry { basis, ..entry(server, tool, by, ending) }).await.unwrap();
         }
         let mut seen = AuditEntry::new(AuditEntryKind::Definition);
         (seen.server, seen.decision) = (Some("notes".to_owned()), Some("allow".to_owned()));
@@ -192,7 +195,7 @@ mod tests {
         audit.record(seen).await.unwrap();
 
         let digest = audit.digest(since, Timestamp::MAX).await.unwrap();
-        let mail = ServerDigest { server: "mail".to_owned(), calls: 3, asked: 2, allowed: 2, denied: 1 };
+        let mail = ServerDigest { server: "mail".to_owned(), calls: 4, asked: 2, allowed: 3, denied: 1 };
         let notes = ServerDigest { server: "notes".to_owned(), calls: 2, asked: 0, allowed: 2, denied: 0 };
         assert_eq!(digest.servers, [mail, notes]);
         let append = PassedCalls { server: "notes".to_owned(), subject: "append".to_owned(), calls: 2 };

@@ -18,6 +18,9 @@ pub struct AuditEntry {
     /// Application, as it names itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// Profile whose endpoint the application uses. `None` for the endpoint of all servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Name of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -31,6 +34,9 @@ pub struct AuditEntry {
     /// Decider: a rule, or a person at the console. For a server, its place in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Basis of the decision. [`DecisionBasis::Unknown`] in entries of older versions.
+    #[serde(default, skip_serializing_if = "DecisionBasis::is_unknown")]
+    pub basis: DecisionBasis,
     /// Scope of a person's decision: `once`, `session`, `always`, `block`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
@@ -78,10 +84,12 @@ impl AuditEntry {
             kind,
             principal: None,
             application: None,
+            profile: None,
             server: None,
             subject: None,
             decision: None,
             by: None,
+            basis: DecisionBasis::Unknown,
             scope: None,
             matter: None,
             ending: None,
@@ -97,6 +105,13 @@ impl AuditEntry {
         }
     }
 
+    /// Returns true if a person was asked, or would have had to be and could not.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        matches!(self.basis, DecisionBasis::Person | DecisionBasis::Unanswered)
+            || matches!(self.decision.as_deref(), Some("expired" | "withdrawn"))
+    }
+
     /// Context that a seal of the arguments is bound to, so that it cannot be moved to another entry.
     pub(super) fn seal_context(&self) -> Vec<u8> {
         let parts = [&self.principal, &self.server, &self.subject, &self.call];
@@ -108,6 +123,47 @@ impl AuditEntry {
             bond.extend(part.as_bytes());
         }
         bond
+    }
+}
+
+/// Basis of a decision: who or what made it. [`AuditEntry::by`] is the same in words, which contain names that users and
+/// applications have chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DecisionBasis {
+    /// A person was asked about exactly this and answered: at the console, in a terminal, in a chat, or in a form of the
+    /// application.
+    Person,
+    /// A program answered the request for approval, such as one with a decision token.
+    Program,
+    /// An approval was required, and there is no answer: nobody answered in time, or nobody can be asked.
+    Unanswered,
+    /// An earlier decision that lasts: a permission, a block, or an approved plan.
+    Grant,
+    /// A rule of the policy.
+    Rule,
+    /// What holds where no rule matches: the preset of the guard, a default, or that there is no policy.
+    Default,
+    /// A check or a limit of the host, or the state of the server.
+    Host,
+    /// Not recorded, or recorded by a newer version.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl DecisionBasis {
+    /// Returns true if the basis is not known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+
+    /// Returns true if the decision was waited for. Its duration does not measure a server.
+    #[must_use]
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::Person | Self::Program)
     }
 }
 

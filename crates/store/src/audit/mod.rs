@@ -36,7 +36,7 @@ use block::NewEntry;
 use chain::ChainError;
 pub use chain::VerifiedLog;
 pub use digest::{AFTER_UNTRUSTED, AuditDigest, PassedCalls, ServerDigest};
-pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome};
+pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis};
 use flush_signal::FlushSignal;
 pub use gathered::GatheredEntry;
 pub use position::{AuditPosition, ParsePositionError};

@@ -477,3 +477,17 @@ async fn a_log_with_a_row_for_each_entry_becomes_one_with_blocks() {
     audit.record(call("more")).await.unwrap();
     audit.verify(None).await.unwrap();
 }
+
+#[test]
+fn entries_without_a_known_basis_are_read_as_unknown() {
+    let mut entry = AuditEntry::new(AuditEntryKind::Call);
+    let old = serde_json::to_value(&entry).unwrap();
+    assert!(old.get("basis").is_none(), "{old}");
+    assert_eq!(serde_json::from_value::<AuditEntry>(old.clone()).unwrap(), entry);
+    entry.basis = DecisionBasis::Grant;
+    let mut now = serde_json::to_value(&entry).unwrap();
+    assert_eq!(now["basis"], "grant");
+    assert_eq!(serde_json::from_value::<AuditEntry>(now.clone()).unwrap(), entry);
+    now["basis"] = "of a newer version".into();
+    assert_eq!(serde_json::from_value::<AuditEntry>(now).unwrap().basis, DecisionBasis::Unknown);
+}

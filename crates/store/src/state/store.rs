@@ -43,7 +43,7 @@ impl StateStore {
     /// If the file cannot be used, is accessible to other users, or has a newer version.
     pub(super) fn open_parts(file: PathBuf, parts: &[SchemaPart]) -> Result<Self, StoreError> {
         // Checked before any content is trusted. A missing file is created for its owner alone.
-        if std::fs::symlink_metadata(&file).is_ok_and(|found| !file::is_private(&found)) {
+        if matches!(file::is_private(&file), Ok(false)) {
             return Err(StoreError::Exposed(file));
         }
         let mut writer = file::open(&file, BASE_MIGRATIONS)?;

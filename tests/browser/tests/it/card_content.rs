@@ -36,9 +36,13 @@ impl Desk {
     async fn begin() -> Option<Self> {
         let (browser, hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
         std::fs::create_dir(hospes.path("work")).unwrap();
+        let run = json!({ "type": "object", "properties": { "command": {}, "args": {}, "cwd": {} } });
+        let write = json!({ "type": "object", "properties": { "path": {}, "content": {} } });
         let server = Server::new("shell", "1")
-            .tool(Tool::new("run").read_only(false), |_: RawJson| async move { "ran" })
-            .tool(Tool::new("write_file").read_only(false), |_: RawJson| async move { "written" });
+            .tool(Tool::new("run").input_schema(run).read_only(false), |_: RawJson| async move { "ran" })
+            .tool(Tool::new("write_file").input_schema(write).read_only(false), |_: RawJson| async move {
+                "written"
+            });
         let http = HttpServer::bind("127.0.0.1:0", Endpoint::new(server)).await.unwrap();
         let config = format!(
             "[servers.files]\nbuiltin = 'files'\nargs = ['--write', '{}']\n[servers.shell]\nurl = '{}'",
@@ -86,7 +90,8 @@ impl Desk {
     }
 }
 
-/// The new content of a file is compared with the one on disk, and the first lines of a new one are enough.
+/// The new content of a file is compared with the one on disk. A new one begins with its first lines, and is not allowed
+/// before all of it was unfolded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_compared_with_the_one_on_disk() {
     let Some(desk) = Desk::begin().await else { return };
@@ -123,8 +128,17 @@ async fn a_file_is_compared_with_the_one_on_disk() {
         let calling = desk.call("files__write_file", &json!({ "path": fresh, "content": before }));
         let page = browser.wait_for_text("a new file of 40 lines").await;
         assert!(page.contains("line 6") && !page.contains("line 7"), "{page}");
-        browser.run("document.querySelector('[data-whole]').focus()").await;
-        browser.keys("\u{e007}").await;
+        // Its beginning was in view, and so was the end of what is unfolded.
+        browser.find("[data-deny][aria-disabled=false]").await;
+        browser.run("document.querySelector('[data-whole]').scrollIntoView()").await;
+        let once = "return document.querySelector('[data-once]').getAttribute('aria-disabled')";
+        assert_eq!(browser.run(once).await, "true", "the rest is folded away");
+        if width > 1000 {
+            browser.show_all().await;
+        } else {
+            browser.run("document.querySelector('[data-whole]').focus()").await;
+            browser.keys("\u{e007}").await;
+        }
         browser.wait_for_text("line 40").await;
         desk.decide("d").await;
         assert!(calling.await.unwrap().contains("denied"));

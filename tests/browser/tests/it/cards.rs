@@ -73,6 +73,7 @@ impl Stage {
             .tool(weather("The weather in a city."), || async { "sunny" })
             .tool("ask_model", |ctx: Context| async move {
                 let asked = ctx.sample("The capital of France?").system("Be brief.").max_tokens(50);
+                let asked = asked.stop_at("END OF IT").metadata(json!({ "trace": "of 17" }));
                 Ok::<_, Error>(asked.model_hint("haiku").await?.text())
             })
             .tool("fill_form", |ctx: Context| async move {
@@ -241,9 +242,16 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     // The first look: what would be sent, to which model and why, and what it may cost.
     let calling = house.call("ask_model", "{}");
     let page = browser.wait_for_text("Be brief.").await;
-    for words in
-        ["The capital of France?", "small", "hint `haiku`", "20000 tokens", "ask_model", "at most 50 back"]
-    {
+    for words in [
+        "The capital of France?",
+        "small",
+        "hint `haiku`",
+        "20000 tokens",
+        "ask_model",
+        "at most 50 back",
+        "END OF IT",
+        "of 17",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     browser.find("[data-once][aria-disabled=false]").await;

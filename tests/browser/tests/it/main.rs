@@ -2,6 +2,7 @@
 
 mod accessibility;
 mod accounts;
+mod adding;
 mod answers;
 mod attacks;
 mod card_content;

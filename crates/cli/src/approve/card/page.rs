@@ -39,7 +39,7 @@ impl CardPage {
     }
 
     pub(super) fn who(&mut self, approval: &Approval, pins: Option<&[PinnedServer]>) {
-        self.fact("server", &approval.server);
+        self.fact("server", &approval.server_label());
         if let Some(pinned) = pins.and_then(|pins| pins.iter().find(|one| one.server == approval.server)) {
             let name = match &approval.card {
                 ApprovalCard::Call(card) => Some(&card.name),

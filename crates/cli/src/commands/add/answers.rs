@@ -6,9 +6,12 @@ use std::io::Read as _;
 use hospes_bundle::manifest::{OptionKind, UserOption};
 use hospes_host::config::import::MAX_SECRET_VALUE;
 use hospes_host::config::nearest;
-use hospes_registry::{LaunchQuestion, QuestionKind};
+use hospes_registry::{LaunchQuestion, QuestionKind, QuestionTarget};
+
+use hospes_console::{AdditionPerson, AdditionQuestion, AdditionQuestions};
 
 use super::plan::PlanRequest;
+use super::view::Screen;
 use crate::exit::{CliError, CliResult};
 use crate::output::{
     BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, one_line, paint, printable,
@@ -18,16 +21,31 @@ use crate::output::{
 const MAX_REPEATED: usize = 32;
 
 /// Returns what is wrong with an answer.
-type AnswerCheck<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+type AnswerCheck<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
+
+/// Who is asked for what a server needs.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::commands) enum Asker<'a> {
+    /// Nobody: what is missing is an error.
+    Nobody,
+    /// The person at the terminal.
+    Terminal,
+    /// The person at a page of the console.
+    Page(&'a AdditionPerson),
+}
 
 /// A value that a server needs: of a registry entry or of a bundle.
 pub(in crate::commands) struct AskedValue<'a> {
     id: &'a str,
     description: &'a str,
+    /// Kind, as pages name it.
+    kind: &'static str,
     is_secret: bool,
     is_required: bool,
     is_repeated: bool,
     choices: &'a [String],
+    /// Place of the answer, in words.
+    target: Option<String>,
     /// Value that is used without an answer.
     default: Option<String>,
     placeholder: Option<&'a str>,
@@ -40,7 +58,21 @@ impl<'a> AskedValue<'a> {
         Self {
             id: &question.id,
             description: question.description.as_deref().unwrap_or_default(),
+            kind: match question.kind {
+                QuestionKind::Secret => "secret",
+                QuestionKind::Number => "number",
+                QuestionKind::Boolean => "boolean",
+                QuestionKind::Path => "path",
+                QuestionKind::Choice => "choice",
+                _ => "text",
+            },
             is_secret: question.kind == QuestionKind::Secret,
+            target: Some(match &question.target {
+                QuestionTarget::Env(name) => format!("variable {name}"),
+                QuestionTarget::Header(name) => format!("header {name}"),
+                QuestionTarget::Url => "part of the URL".to_owned(),
+                _ => "argument of the command".to_owned(),
+            }),
             is_required: question.required,
             is_repeated: question.repeated,
             choices: &question.choices,
@@ -55,12 +87,36 @@ impl<'a> AskedValue<'a> {
         self.default.is_none()
     }
 
+    /// Returns the question for a page.
+    fn for_page(&self) -> AdditionQuestion {
+        AdditionQuestion {
+            id: self.id.to_owned(),
+            description: self.description.to_owned(),
+            kind: self.kind,
+            choices: self.choices.to_vec(),
+            is_required: self.is_required && self.default.is_none(),
+            is_repeated: self.is_repeated,
+            // The default of a secret is not shown, as its value would not be.
+            default: self.default.clone().filter(|_| !self.is_secret),
+            placeholder: self.placeholder.map(str::to_owned),
+            target: self.target.clone(),
+        }
+    }
+
     /// Creates the question of a bundle's option. Its default is `default`, with the places in it filled in.
     pub(in crate::commands) fn of_bundle(option: &'a UserOption, default: Option<String>) -> Self {
         Self {
             id: &option.key,
             description: if option.description.is_empty() { &option.title } else { &option.description },
+            kind: match option.kind {
+                _ if option.sensitive => "secret",
+                OptionKind::Boolean => "boolean",
+                OptionKind::Number => "number",
+                OptionKind::Directory | OptionKind::File => "path",
+                _ => "text",
+            },
             is_secret: option.sensitive,
+            target: None,
             is_required: option.required,
             is_repeated: option.multiple,
             choices: &[],
@@ -78,13 +134,15 @@ impl<'a> AskedValue<'a> {
 /// Answers by the ids of the questions. `Debug` is not implemented, because secrets are among them.
 pub(in crate::commands) type AnswerMap = BTreeMap<String, Vec<String>>;
 
-/// Collects the answers to the questions of the server with this title. A person is asked for what is missing.
-pub(in crate::commands) fn collect(
+/// Collects the answers to the questions of the server with this title. A person is asked for what is missing; a page shows
+/// `screen` beside the questions.
+pub(in crate::commands) async fn collect(
     questions: &[AskedValue<'_>],
     title: &str,
+    screen: &Screen,
     request: &PlanRequest<'_>,
 ) -> CliResult<AnswerMap> {
-    let PlanRequest { may_ask, output, .. } = *request;
+    let PlanRequest { asker, output, .. } = *request;
     let mut answers = AnswerMap::new();
     for (id, values) in &request.known {
         // What no longer fits is asked again.
@@ -115,13 +173,19 @@ pub(in crate::commands) fn collect(
         check(question, &value)?;
         answers.insert(question.id.to_owned(), vec![value]);
     }
-    let open = questions.iter().filter(|one| !answers.contains_key(one.id) && one.is_asked());
-    let open: Vec<&AskedValue<'_>> = open.filter(|_| may_ask).collect();
-    if !open.is_empty() {
-        announce(format_args!("\n  {} asks for:", paint(BOLD, one_line(title))));
-    }
-    for question in open {
-        ask(question, &mut answers, output)?;
+    match asker {
+        Asker::Nobody => {}
+        Asker::Terminal => {
+            let open = questions.iter().filter(|one| !answers.contains_key(one.id) && one.is_asked());
+            let open: Vec<&AskedValue<'_>> = open.collect();
+            if !open.is_empty() {
+                announce(format_args!("\n  {} asks for:", paint(BOLD, one_line(title))));
+            }
+            for question in open {
+                ask(question, &mut answers, output)?;
+            }
+        }
+        Asker::Page(person) => answers.extend(ask_page(questions, screen, person).await?),
     }
     let missing: Vec<&AskedValue<'_>> = questions
         .iter()
@@ -137,6 +201,64 @@ pub(in crate::commands) fn collect(
             .hint(format!("run the command in a terminal, or add {}", printable(&option))));
     }
     Ok(answers)
+}
+
+/// Asks the person at a page for all values at once, until the answers are possible. Values with a default are asked as
+/// well, because they cost no key there.
+async fn ask_page(
+    questions: &[AskedValue<'_>],
+    screen: &Screen,
+    person: &AdditionPerson,
+) -> CliResult<AnswerMap> {
+    let mut asked = AdditionQuestions {
+        screen: screen.for_page(),
+        questions: questions.iter().map(AskedValue::for_page).collect(),
+        problems: BTreeMap::new(),
+    };
+    if asked.questions.is_empty() {
+        return Ok(AnswerMap::new());
+    }
+    loop {
+        let mut answers =
+            person.ask(&asked).await.ok_or_else(|| CliError::usage("cancelled; nothing was changed"))?;
+        answers.retain(|_, values| {
+            values.retain(|value| !value.is_empty());
+            !values.is_empty()
+        });
+        let problem = |question: &AskedValue<'_>| match answers.get(question.id) {
+            None if question.is_required && question.default.is_none() => {
+                Some("an answer is needed".to_owned())
+            }
+            None => None,
+            Some(values) => {
+                let most = if question.is_repeated { MAX_REPEATED } else { 1 };
+                let wrong = values.iter().find_map(|value| problem_of(question, value));
+                wrong
+                    .or_else(|| (values.len() > most).then(|| format!("at most {most} answers are possible")))
+            }
+        };
+        asked.problems = questions
+            .iter()
+            .filter_map(|question| Some((question.id.to_owned(), problem(question)?)))
+            .collect();
+        if let Some(unknown) = answers.keys().find(|id| questions.iter().all(|question| question.id != **id))
+        {
+            return Err(CliError::usage(format!("the server does not ask for `{}`", printable(unknown))));
+        }
+        if asked.problems.is_empty() {
+            return Ok(answers);
+        }
+    }
+}
+
+/// Returns what is wrong with an answer. The text of a secret is not in it.
+fn problem_of(question: &AskedValue<'_>, answer: &str) -> Option<String> {
+    if question.is_secret
+        && let Err(error) = crate::secrets::check_value(answer)
+    {
+        return Some(error.message);
+    }
+    (question.check)(answer)
 }
 
 fn split<'a>(given: &'a str, flag: &str) -> CliResult<(&'a str, &'a str)> {
@@ -257,10 +379,12 @@ mod tests {
         let question = AskedValue {
             id: "KEY\n  hash",
             description: "",
+            kind: "choice",
             is_secret: false,
             is_required: false,
             is_repeated: false,
             choices: &choices,
+            target: None,
             default: Some("d\r\n  e".to_owned()),
             placeholder: Some("p\n  q"),
             check: Box::new(|_| None),

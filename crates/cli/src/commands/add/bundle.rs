@@ -18,8 +18,8 @@ use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult};
-use crate::output::{CliOutput, printable};
-use crate::packages::FolderLock;
+use crate::output::printable;
+use crate::packages::removed;
 use crate::paths;
 use crate::server_record::LaunchRecipe;
 
@@ -33,15 +33,11 @@ pub(in crate::commands) struct BundleFolder {
     _download: Option<TempDir>,
     path: PathBuf,
     is_temporary: bool,
-    /// Held from the unpacking until the folder is kept or removed.
-    lock: Option<FolderLock>,
 }
 
 impl BundleFolder {
-    /// Unpacks the bundle, unless the same one is there already and complete. Waits for another run that unpacks for a
-    /// server of this name.
-    pub(in crate::commands) async fn unpack(&mut self, output: CliOutput) -> CliResult {
-        self.lock = Some(FolderLock::acquire(&self.path, output).await?);
+    /// Unpacks the bundle, unless the same one is there already and complete.
+    pub(in crate::commands) fn unpack(&mut self) -> CliResult {
         let exists = self.path.exists();
         if exists && self.is_intact() {
             return Ok(());
@@ -78,6 +74,7 @@ impl BundleFolder {
     /// Keeps the folder.
     pub(in crate::commands) fn keep(mut self) {
         self.is_temporary = false;
+        removed::unmark(&self.path);
     }
 }
 
@@ -93,11 +90,11 @@ impl Drop for BundleFolder {
 
 /// Plans the start of the server in a bundle: checks the file and asks for values. `entry` is its entry in the
 /// registry, if it is from there, and `head` writes the rows about its origin.
-pub(in crate::commands) fn plan(
+pub(in crate::commands) async fn plan(
     (file, download): (&Path, Option<TempDir>),
     entry: Option<&ServerEntry>,
     head: impl FnOnce(&mut Screen),
-    named: &impl Fn(&str) -> String,
+    named: &(impl Fn(&str) -> String + Sync),
     request: &PlanRequest<'_>,
 ) -> CliResult<PlannedServer> {
     let shown = paths::display_path(file);
@@ -147,7 +144,10 @@ pub(in crate::commands) fn plan(
         .map(|option| AskedValue::of_bundle(option, default(&option.key)))
         .collect();
     let title = manifest.display_name.as_deref().unwrap_or(&manifest.name);
-    let answers = answers::collect(&asked, title, request)?;
+    let mut screen = Screen::default();
+    screen.title(&format!("{title} {version}"), "step 2 of 3");
+    head(&mut screen);
+    let answers = answers::collect(&asked, title, &screen, request).await?;
     let mut values = defaults.clone();
     for option in &manifest.user_config {
         let Some(texts) = answers.get(&option.key) else { continue };
@@ -164,9 +164,6 @@ pub(in crate::commands) fn plan(
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));
     let server = draft.entry()?;
-    let mut screen = Screen::default();
-    screen.title(&format!("{title} {version}"), "step 2 of 3");
-    head(&mut screen);
     screen.row("author", &format!("{} (as the bundle says)", manifest.author.name));
     let files = bundle.entries().iter().filter(|entry| !entry.is_folder).count();
     let size = bundle.unpacked_size().div_ceil(1024);
@@ -203,12 +200,13 @@ pub(in crate::commands) fn plan(
         secrets: draft.whole_secrets(&answers),
         permissions: Vec::new(),
         warnings: launch_warnings.clone(),
+        publisher: None,
     });
-    let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false, lock: None };
+    let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
     let folder = Some(ServerFolder::Bundle(Box::new(folder)));
     Ok(PlannedServer {
         draft,
-        screen: screen.text(),
+        screen,
         folder,
         sandbox,
         recipe,
@@ -216,6 +214,7 @@ pub(in crate::commands) fn plan(
         warnings: launch_warnings.clone(),
         launch_warnings,
         permissions: Vec::new(),
+        other_packages: Vec::new(),
     })
 }
 

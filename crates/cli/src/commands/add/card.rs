@@ -18,7 +18,7 @@ const CARD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Plans the server at a URL. What its card says is shown as its claims.
 pub(super) async fn plan(
     url: &str,
-    named: &impl Fn(&str) -> String,
+    named: &(impl Fn(&str) -> String + Sync),
     output: CliOutput,
 ) -> CliResult<PlannedServer> {
     let parsed = Url::parse(url)

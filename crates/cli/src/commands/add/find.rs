@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use hospes_registry::{ArtifactClient, RegistryType, ServerEntry};
+use hospes_registry::{RegistryClient, ServerEntry};
 
 use super::super::config_target::ConfigTarget;
-use super::source::{AddSource, package_entry};
+use super::source::AddSource;
 use super::view;
 use crate::args::AddArgs;
-use crate::exit::{CliError, CliResult, FailureCode};
+use crate::exit::{CliError, CliResult};
 use crate::output::{self, CliOutput, announce, printable};
+use crate::packages::name::{newest_version, package_entry};
 use crate::progress::StepBar;
-use crate::registry::{base_url, launcher_registries, open_registry};
+use crate::registry::{base_url, open_registry};
 
 /// Maximum number of search results that are offered.
 const MAX_CANDIDATES: usize = 9;
@@ -39,18 +40,15 @@ pub(super) async fn find(
         AddSource::Command(words) => Ok(FoundServer::Command(words)),
         AddSource::Package(entry) => Ok(FoundServer::Entry { entry, registry: None }),
         AddSource::NewestPackage { kind, identifier } => {
-            let version = newest_version(&kind, &identifier, output).await?;
-            let entry = package_entry(&kind, &identifier, Some(&version))?;
+            let shown = printable(&identifier);
+            let bar = StepBar::spinner(&format!("asking for the newest version of {shown}"), output);
+            let version = newest_version(&kind, &identifier).await?;
+            drop(bar);
+            let entry = Box::new(package_entry(&kind, &identifier, Some(&version))?);
             Ok(FoundServer::Entry { entry, registry: None })
         }
         AddSource::Registered(name) => {
-            let registry = registry()?;
-            let bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
-            let answer = registry.entry(&name, args.version.as_deref()).await;
-            drop(bar);
-            let answer = answer?;
-            let registry = Some(registry.host().to_owned());
-            Ok(FoundServer::Entry { entry: Box::new(answer.value), registry })
+            find_registered(&registry()?, &name, args.version.as_deref(), output).await
         }
         AddSource::Words(words) => {
             let registry = registry()?;
@@ -82,6 +80,18 @@ pub(super) async fn find(
     }
 }
 
+/// Asks the registry for the entry with this full name.
+pub(super) async fn find_registered(
+    registry: &RegistryClient,
+    name: &str,
+    version: Option<&str>,
+    output: CliOutput,
+) -> CliResult<FoundServer> {
+    let _bar = StepBar::spinner(&format!("asking {}", registry.host()), output);
+    let answer = registry.entry(name, version).await?;
+    Ok(FoundServer::Entry { entry: Box::new(answer.value), registry: Some(registry.host().to_owned()) })
+}
+
 /// Asks which of several search results is meant.
 fn choose(
     entries: &[ServerEntry],
@@ -111,24 +121,4 @@ fn choose(
             .filter(|index| *index < shown)
             .ok_or_else(|| CliError::usage("cancelled; nothing was changed")),
     }
-}
-
-/// Asks the index of a package for its newest version. It is written into the entry, so that each start runs the same.
-async fn newest_version(kind: &RegistryType, identifier: &str, output: CliOutput) -> CliResult<String> {
-    let entry = package_entry(kind, identifier, None)?;
-    let shown = printable(identifier);
-    let _bar = StepBar::spinner(&format!("asking for the newest version of {shown}"), output);
-    let client = ArtifactClient::new(launcher_registries(|name| std::env::var(name).ok()));
-    let mut newest = None;
-    if let Some(package) = entry.packages.first() {
-        let resolved = client.resolve(package).await.map_err(|error| {
-            CliError::new(FailureCode::Unreachable, format!("the package `{shown}` was not found"))
-                .with_cause(&error)
-        })?;
-        newest = resolved.version;
-    }
-    newest.ok_or_else(|| {
-        CliError::usage(format!("the newest version of `{shown}` is not known"))
-            .hint("name one: npm:NAME@1.2.3, pypi:NAME==1.2.3 or nuget:NAME@1.2.3")
-    })
 }

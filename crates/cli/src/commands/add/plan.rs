@@ -2,20 +2,23 @@
 
 use std::path::Path;
 
+use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
     ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
     PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
     install_obstacle, is_same_version, launch_options, questions, trust_signs,
 };
 
-use super::answers::{self, AnswerMap, AskedValue};
+use super::answers::{self, AnswerMap, AskedValue, Asker};
 use super::bundle::{self, BundleFolder};
+use super::denied::DeniedAccess;
 use super::draft::ServerDraft;
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
-use crate::exit::{CliError, CliResult, FailureCode};
+use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, one_line, printable};
-use crate::packages::{PackageFolder, cargo};
+use crate::packages::name::PackageName;
+use crate::packages::{PackageFolder, cargo, go};
 use crate::paths;
 use crate::progress::StepBar;
 use crate::registry::launcher_registries;
@@ -24,8 +27,8 @@ use crate::server_record::LaunchRecipe;
 /// A server that can be started, and the screen about it.
 pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) draft: ServerDraft,
-    /// Text for the person: the command and its permissions.
-    pub(in crate::commands) screen: String,
+    /// Rows for the person: the command and its permissions.
+    pub(in crate::commands) screen: Screen,
     /// Folder of the bundle or package, which is filled before the start, and removed unless the server is added.
     pub(in crate::commands) folder: Option<ServerFolder>,
     /// Sandbox that is proposed, if one can be.
@@ -40,6 +43,8 @@ pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) launch_warnings: Vec<String>,
     /// Permissions that the command line grants, as texts. The flag is true for those that end the confinement.
     pub(in crate::commands) permissions: Vec<(String, bool)>,
+    /// Other kinds of packages with which the server can be run here.
+    pub(in crate::commands) other_packages: Vec<String>,
 }
 
 impl PlannedServer {
@@ -55,7 +60,6 @@ impl PlannedServer {
         head(&mut screen);
         view::launch(&mut screen, None, &server, &[]);
         view::permissions(&mut screen, None, &server, None);
-        let screen = screen.text();
         Ok(Self {
             draft,
             screen,
@@ -66,6 +70,7 @@ impl PlannedServer {
             warnings: Vec::new(),
             launch_warnings: Vec::new(),
             permissions: Vec::new(),
+            other_packages: Vec::new(),
         })
     }
 
@@ -74,7 +79,7 @@ impl PlannedServer {
         let mut notices = Vec::new();
         match &mut self.folder {
             None => {}
-            Some(ServerFolder::Bundle(folder)) => folder.unpack(output).await?,
+            Some(ServerFolder::Bundle(folder)) => folder.unpack()?,
             Some(ServerFolder::Package { folder, expected }) => {
                 let installed = folder.install(output).await?;
                 self.draft.set_program(*expected, &installed.command);
@@ -101,6 +106,17 @@ impl PlannedServer {
     pub(in crate::commands) fn confine(&mut self, is_confined: bool) {
         let table = self.sandbox.as_ref().filter(|_| is_confined).map(ProposedSandbox::table);
         self.draft.set_sandbox(table);
+    }
+
+    /// Offers the one grant that a confined server lacks. Returns true if the person made it, and the server can be started
+    /// again.
+    pub(super) fn offer_grant(&mut self, status: &UpstreamStatus, output: CliOutput) -> bool {
+        let Some(sandbox) = &mut self.sandbox else { return false };
+        let denied = status.problem.as_deref().and_then(|problem| DeniedAccess::find(problem, sandbox));
+        let Some(denied) = denied.filter(|denied| denied.ask(output)) else { return false };
+        sandbox.grant(&denied);
+        self.confine(true);
+        true
     }
 
     /// Returns true if the start is preceded by an installation.
@@ -151,7 +167,8 @@ pub(in crate::commands) struct PlanRequest<'a> {
     pub(in crate::commands) installs: bool,
     /// The registry is on this machine, so that its bundles may be, too.
     pub(in crate::commands) is_registry_local: bool,
-    pub(in crate::commands) may_ask: bool,
+    /// Who is asked for answers that are missing.
+    pub(in crate::commands) asker: Asker<'a>,
     pub(in crate::commands) output: CliOutput,
 }
 
@@ -179,11 +196,11 @@ async fn resolve(
     }
     let text = format!("asking for the hash of {}", printable(&package.identifier));
     let _bar = StepBar::spinner(&text, request.output);
-    let resolved = ArtifactClient::new(package_registries(request)).resolve(package).await;
-    let resolved = resolved.map_err(|error| {
-        let text = format!("the package of `{}` was not found", printable(&entry.name));
-        CliError::new(FailureCode::Unreachable, text).with_cause(&error)
-    })?;
+    let mut registries = package_registries(request);
+    if package.registry_type == RegistryType::Go {
+        go::apply_settings(&mut registries).await;
+    }
+    let resolved = ArtifactClient::new(registries).resolve(package).await?;
     check_version(package, resolved.version.as_deref())?;
     Ok(Some(resolved))
 }
@@ -213,11 +230,7 @@ async fn download(package: &RegistryPackage, file: &Path, request: &PlanRequest<
     };
     let client = ArtifactClient::new(package_registries(request));
     let downloaded = client.download_bundle(package, file, progress).await;
-    downloaded.map(drop).map_err(|error| {
-        CliError::new(FailureCode::Unreachable, "the bundle was not downloaded")
-            .with_cause(&error)
-            .hint("nothing was added")
-    })
+    downloaded.map(drop).map_err(CliError::from)
 }
 
 /// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
@@ -232,7 +245,7 @@ fn package_registries(request: &PlanRequest<'_>) -> PackageRegistries {
 pub(in crate::commands) async fn plan(
     chosen: &ChosenEntry<'_>,
     request: &PlanRequest<'_>,
-    named: &impl Fn(&str) -> String,
+    named: &(impl Fn(&str) -> String + Sync),
 ) -> CliResult<PlannedServer> {
     let ChosenEntry { entry, registry, known, previous } = chosen;
     let options = launch_options(entry);
@@ -250,6 +263,8 @@ pub(in crate::commands) async fn plan(
             view::origin(screen, entry, &signs, host);
         }
     };
+    let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
+    let other_packages: Vec<String> = usable.map(|other| other.kind.clone()).collect();
     let warnings = view::trust_warnings(&signs);
     let is_other = |sign: &TrustSign| {
         matches!(sign, TrustSign::OwnerChanged { .. } | TrustSign::RepositoryChanged { .. })
@@ -265,13 +280,16 @@ pub(in crate::commands) async fn plan(
         let file = folder.path().join("server.mcpb");
         download(package, &file, request).await?;
         let entry = registry.map(|_| *entry);
-        let planned = bundle::plan((&file, Some(folder)), entry, head, named, request)?;
+        let planned = bundle::plan((&file, Some(folder)), entry, head, named, request).await?;
         let warnings = [warnings, planned.launch_warnings.clone()].concat();
-        return Ok(PlannedServer { warnings, has_other_owner, ..planned });
+        return Ok(PlannedServer { warnings, has_other_owner, other_packages, ..planned });
     }
+    let mut screen = Screen::default();
+    screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
+    head(&mut screen);
     let asked = questions(entry, option.choice);
     let asked: Vec<AskedValue<'_>> = asked.iter().map(AskedValue::of_entry).collect();
-    let given = answers::collect(&asked, title, request)?;
+    let given = answers::collect(&asked, title, &screen, request).await?;
     let mut answers = LaunchAnswers::new();
     for (id, values) in &given {
         values.iter().for_each(|value| answers.push(id, value));
@@ -304,17 +322,13 @@ pub(in crate::commands) async fn plan(
             .hint("leave --no-install out, or choose another package with --package"));
     }
     let mut draft = ServerDraft::of_plan(&name, &plan)?;
+    let package_name = PackageName::of_entry(entry).filter(|_| registry.is_none());
     if registry.is_none() {
-        draft.origin.registry = None;
+        draft.origin.registry = package_name.as_ref().map(PackageName::to_string);
     }
     let sandbox = ProposedSandbox::of_plan(&plan, folder.as_ref().map(PackageFolder::path));
     let server = draft.entry()?;
-    let mut screen = Screen::default();
-    screen.title(&format!("{title} {}", entry.version), "step 2 of 3");
-    head(&mut screen);
-    let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
-    let others: Vec<String> = usable.map(|other| other.kind.clone()).collect();
-    view::launch(&mut screen, Some(option), &server, &others);
+    view::launch(&mut screen, Some(option), &server, &other_packages);
     if let Some(folder) = &folder {
         screen.row("install", &folder.describe());
     }
@@ -329,7 +343,7 @@ pub(in crate::commands) async fn plan(
         plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
     let launch_warnings = view::launch_warnings(&plan);
     let warnings = [warnings, launch_warnings.clone()].concat();
-    let recipe = registry.map(|_| {
+    let recipe = draft.origin.registry.is_some().then(|| {
         let is_secret = |id: &str| plan.secrets.iter().any(|secret| secret.question == id);
         LaunchRecipe {
             entry: serde_json::to_value(entry).unwrap_or_default(),
@@ -346,13 +360,14 @@ pub(in crate::commands) async fn plan(
                 .collect(),
             permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
             warnings: launch_warnings.clone(),
+            publisher: artifact.as_ref().and_then(|artifact| artifact.publisher.clone()),
         }
     });
     let folder = folder
         .map(|folder| ServerFolder::Package { folder: Box::new(folder), expected: settings.installed.len() });
     Ok(PlannedServer {
         draft,
-        screen: screen.text(),
+        screen,
         folder,
         sandbox,
         recipe,
@@ -360,6 +375,7 @@ pub(in crate::commands) async fn plan(
         warnings,
         launch_warnings,
         permissions,
+        other_packages,
     })
 }
 
@@ -391,8 +407,8 @@ fn select<'o>(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-    use super::super::source::package_entry;
     use super::*;
+    use crate::packages::name::package_entry;
 
     #[test]
     fn a_package_of_another_version_is_refused() {

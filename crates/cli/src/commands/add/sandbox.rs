@@ -7,6 +7,7 @@ use hospes_bundle::{BundleManifest, UserValue, UserValues};
 use hospes_registry::{LaunchPlan, NetworkSuggestion};
 use toml::{Table, Value};
 
+use super::denied::DeniedAccess;
 use crate::packages::find_program;
 use crate::paths;
 
@@ -88,6 +89,29 @@ impl ProposedSandbox {
                 self.read.push(prefix.to_owned());
             }
         }
+    }
+
+    /// Grants one file that was denied. A host cannot be granted alone.
+    pub(super) fn grant(&mut self, denied: &DeniedAccess) {
+        if let DeniedAccess::File { path, is_written } = denied {
+            let paths = if *is_written { &mut self.write } else { &mut self.read };
+            paths.push(path.clone());
+        }
+    }
+
+    /// Returns true if the servers in it may use the network.
+    pub(super) fn has_network(&self) -> bool {
+        self.has_network
+    }
+
+    /// Returns true if a file may be read.
+    pub(super) fn can_read(&self, file: &Path) -> bool {
+        self.read.iter().any(|folder| file.starts_with(folder)) || self.can_write(file)
+    }
+
+    /// Returns true if a file may be read and written.
+    pub(super) fn can_write(&self, file: &Path) -> bool {
+        self.write.iter().any(|folder| file.starts_with(folder))
     }
 
     /// Formats what it allows, and what it denies.

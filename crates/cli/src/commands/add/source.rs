@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
+use crate::packages::name::{PREFIXES, package_entry};
 
 /// Source of a server.
 #[derive(Debug)]
@@ -27,17 +28,6 @@ pub(super) enum AddSource {
     /// Command line.
     Command(Vec<String>),
 }
-
-/// Prefixes of packages, with the kind that the registry uses.
-const PREFIXES: [(&str, RegistryType); 7] = [
-    ("npm:", RegistryType::Npm),
-    ("pypi:", RegistryType::Pypi),
-    ("oci:", RegistryType::Oci),
-    ("docker:", RegistryType::Oci),
-    ("nuget:", RegistryType::Nuget),
-    ("cargo:", RegistryType::Cargo),
-    ("go:", RegistryType::Go),
-];
 
 impl AddSource {
     /// Reads what was named.
@@ -105,7 +95,8 @@ impl AddSource {
         }
         match (self, args.version.as_deref()) {
             (Self::NewestPackage { kind, identifier }, Some(version)) if version != "latest" => {
-                package_entry(&kind, &identifier, Some(version)).map(Self::Package)
+                let entry = package_entry(&kind, &identifier, Some(version))?;
+                Ok(Self::Package(Box::new(entry)))
             }
             (source, _) => Ok(source),
         }
@@ -154,9 +145,10 @@ impl AddSource {
 
     /// Splits the text of a package into its name and its version.
     fn package(kind: &RegistryType, package: &str) -> CliResult<Self> {
+        let entry = |entry: CliResult<ServerEntry>| entry.map(|entry| Self::Package(Box::new(entry)));
         let (identifier, version) = match kind {
             // The tag or digest of an image belongs to its name.
-            RegistryType::Oci => return package_entry(kind, package, None).map(Self::Package),
+            RegistryType::Oci => return entry(package_entry(kind, package, None)),
             RegistryType::Pypi => {
                 package.split_once("==").map_or((package, None), |(name, version)| (name, Some(version)))
             }
@@ -167,36 +159,8 @@ impl AddSource {
             },
         };
         match version.filter(|version| *version != "latest") {
-            Some(version) => package_entry(kind, identifier, Some(version)).map(Self::Package),
+            Some(version) => entry(package_entry(kind, identifier, Some(version))),
             None => Ok(Self::NewestPackage { kind: kind.clone(), identifier: identifier.to_owned() }),
         }
     }
-}
-
-/// Makes an entry of a package, so that packages are planned, shown and asked about in one way.
-pub(super) fn package_entry(
-    kind: &RegistryType,
-    identifier: &str,
-    version: Option<&str>,
-) -> CliResult<Box<ServerEntry>> {
-    let last = identifier.rsplit('/').next().unwrap_or(identifier);
-    let last: String = last
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' })
-        .collect();
-    let entry = json!({
-        "name": format!("package/{}", last.trim_matches(['.', '-', '_'])),
-        "description": format!("Package {identifier}"),
-        "version": version.unwrap_or("1"),
-        "packages": [{
-            "registryType": kind,
-            "identifier": identifier,
-            "version": version,
-            "transport": { "type": "stdio" },
-        }],
-    });
-    let entry = ServerEntry::from_value(entry).map_err(|error| {
-        CliError::usage(format!("`{}` is not a package", printable(identifier))).with_cause(&error)
-    })?;
-    Ok(Box::new(entry))
 }

@@ -7,6 +7,7 @@ use hospes_host::config::{HostConfig, ServerConfig};
 use hospes_host::pins::{ItemKind, PinManager, PinnedServer};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use hospes_host::{Host, HostSettings, PinMode, PinningConfig};
+use hospes_store::StateStore;
 use serde_json::Value;
 
 use crate::exit::{CliError, CliResult, error_chain};
@@ -20,6 +21,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(180);
 pub(in crate::commands) struct ServerTrial {
     host: Host,
     name: String,
+    state: StateStore,
 }
 
 /// Offers of a server, as they are shown to the person.
@@ -77,10 +79,10 @@ impl ServerTrial {
         let host = Host::builder(config)
             .settings(settings)
             .builtins(builtins::all())
-            .pins(PinningConfig::new(state, mode))
+            .pins(PinningConfig::new(state.clone(), mode))
             .start()
             .map_err(|error| CliError::usage("cannot start the server").with_cause(&error))?;
-        Ok(Self { host, name })
+        Ok(Self { host, name, state })
     }
 
     /// Waits until the server is ready. The inner error is its status if it is not.
@@ -144,5 +146,14 @@ impl ServerTrial {
     /// Ends the server.
     pub(in crate::commands) async fn end(self) {
         self.host.stop().await;
+    }
+
+    /// Ends the server, and removes what was recorded of it unless somebody has decided about it.
+    pub(in crate::commands) async fn discard(self) {
+        let Self { host, name, state } = self;
+        host.stop().await;
+        if let Err(error) = state.pins().forget_undecided(&name).await {
+            tracing::warn!(%error, server = %name, "the definitions of a server that was not added were not removed");
+        }
     }
 }

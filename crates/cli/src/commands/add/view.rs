@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use hospes_console::{AdditionRow, AdditionScreen};
 use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_host::pins::PinnedServer;
 use hospes_host::upstream::UpstreamStatus;
@@ -18,33 +19,78 @@ use crate::registry::format_ago;
 /// Columns before the text of a row.
 const MARGIN: usize = 14;
 
-/// Rows of a screen: a label and its text.
-#[derive(Debug, Default)]
-pub(in crate::commands) struct Screen(String);
+/// Rows of a screen, for the terminal and for a page of the console.
+#[derive(Clone, Debug, Default)]
+pub(in crate::commands) struct Screen {
+    title: String,
+    step: String,
+    rows: Vec<ScreenRow>,
+}
+
+/// A row: a label and its text.
+#[derive(Clone, Debug)]
+struct ScreenRow {
+    label: String,
+    text: String,
+    kind: RowKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowKind {
+    Plain,
+    Warning,
+    /// Names a key or an option of the command, which a page has not.
+    Terminal,
+}
 
 impl Screen {
     pub(in crate::commands) fn title(&mut self, title: &str, step: &str) {
-        let step = paint(DIM, one_line(step));
-        let _ = write!(self.0, "\n  {}  {step}\n\n", paint(BOLD, one_line(title)));
+        self.title = title.to_owned();
+        self.step = step.to_owned();
     }
 
     pub(in crate::commands) fn row(&mut self, label: &str, text: &str) {
-        self.painted(label, DIM, text);
+        self.push(label, text, RowKind::Plain);
     }
 
     pub(in crate::commands) fn warning(&mut self, text: &str) {
-        self.painted("warning", YELLOW, text);
+        self.push("warning", text, RowKind::Warning);
     }
 
-    fn painted(&mut self, label: &str, style: &str, text: &str) {
-        let wrapped = wrap_text(&one_line(text), MARGIN, talk_width());
-        let text = wrapped.trim_start();
-        let space = MARGIN.saturating_sub(2 + label.chars().count()).max(1);
-        let _ = writeln!(self.0, "  {}{:space$}{text}", paint(style, label), "");
+    /// Adds a row that only the terminal shows.
+    fn terminal_row(&mut self, label: &str, text: &str) {
+        self.push(label, text, RowKind::Terminal);
     }
 
-    pub(in crate::commands) fn text(self) -> String {
-        self.0
+    fn push(&mut self, label: &str, text: &str, kind: RowKind) {
+        self.rows.push(ScreenRow { label: label.to_owned(), text: text.to_owned(), kind });
+    }
+
+    /// Formats the screen for the terminal.
+    pub(in crate::commands) fn text(&self) -> String {
+        let mut text = String::new();
+        if !self.title.is_empty() {
+            let step = paint(DIM, one_line(&self.step));
+            let _ = write!(text, "\n  {}  {step}\n\n", paint(BOLD, one_line(&self.title)));
+        }
+        for ScreenRow { label, text: content, kind } in &self.rows {
+            let style = if *kind == RowKind::Warning { YELLOW } else { DIM };
+            let wrapped = wrap_text(&one_line(content), MARGIN, talk_width());
+            let space = MARGIN.saturating_sub(2 + label.chars().count()).max(1);
+            let _ = writeln!(text, "  {}{:space$}{}", paint(style, label), "", wrapped.trim_start());
+        }
+        text
+    }
+
+    /// Returns the screen for a page of the console, which shows hidden characters itself.
+    pub(super) fn for_page(&self) -> AdditionScreen {
+        let rows = self.rows.iter().filter(|row| row.kind != RowKind::Terminal);
+        let rows = rows.map(|row| AdditionRow {
+            label: row.label.clone(),
+            text: row.text.clone(),
+            is_warning: row.kind == RowKind::Warning,
+        });
+        AdditionScreen { title: self.title.clone(), rows: rows.collect() }
     }
 }
 
@@ -55,18 +101,10 @@ pub(in crate::commands) fn origin(
     signs: &[TrustSign],
     registry: &str,
 ) {
-    let publisher = signs.iter().find_map(|sign| match sign {
-        TrustSign::NamespaceProved(publisher) => Some((publisher, format!("checked by {registry}"))),
-        TrustSign::NamespaceClaimed(publisher) => {
-            Some((publisher, format!("{registry} does not say that this was checked")))
-        }
-        _ => None,
-    });
-    if let Some((publisher, checked)) = publisher {
-        let who = match publisher {
-            EntryPublisher::GitHubAccount(account) => format!("GitHub account {account}"),
-            EntryPublisher::DomainOwner(domain) => format!("owner of {domain}"),
-            _ => "nobody that the name tells".to_owned(),
+    if let Some((who, is_checked)) = publisher(signs) {
+        let checked = match is_checked {
+            true => format!("checked by {registry}"),
+            false => format!("{registry} does not say that this was checked"),
         };
         screen.row("from", &format!("{who} ({checked}; not audited by anybody)"));
     }
@@ -81,6 +119,21 @@ pub(in crate::commands) fn origin(
     for text in trust_warnings(signs) {
         screen.warning(&text);
     }
+}
+
+/// Returns who published an entry, and whether the registry says that it has checked this.
+pub(in crate::commands) fn publisher(signs: &[TrustSign]) -> Option<(String, bool)> {
+    let (publisher, is_checked) = signs.iter().find_map(|sign| match sign {
+        TrustSign::NamespaceProved(publisher) => Some((publisher, true)),
+        TrustSign::NamespaceClaimed(publisher) => Some((publisher, false)),
+        _ => None,
+    })?;
+    let who = match publisher {
+        EntryPublisher::GitHubAccount(account) => format!("GitHub account {account}"),
+        EntryPublisher::DomainOwner(domain) => format!("owner of {domain}"),
+        _ => "nobody that the name tells".to_owned(),
+    };
+    Some((who, is_checked))
 }
 
 /// Returns what is conspicuous about an entry.
@@ -152,11 +205,10 @@ pub(in crate::commands) fn launch(
     others: &[String],
 ) {
     if let Some(option) = option {
-        let others = match others {
-            [] => String::new(),
-            others => format!(" · --package {} instead", others.join(" or ")),
-        };
-        screen.row("runs", &format!("{}: {}{others}", option.kind, option.reason));
+        screen.row("runs", &format!("{}: {}", option.kind, option.reason));
+        if !others.is_empty() {
+            screen.terminal_row("", &format!("--package {} runs it in another way", others.join(" or ")));
+        }
     }
     match &server.transport {
         ServerTransport::Stdio(stdio) => {
@@ -188,7 +240,7 @@ pub(in crate::commands) fn permissions(
     let is_confinable = hospes_sandbox::SandboxHelper::is_supported();
     match sandbox {
         Some(sandbox) if is_confinable => {
-            screen.row("sandbox", &format!("none; proposed (s): {}", sandbox.describe()));
+            screen.terminal_row("sandbox", &format!("none; proposed (s): {}", sandbox.describe()));
         }
         _ if is_process && !is_confinable => {
             screen.row("sandbox", "none: programs are not confined on this system");
@@ -218,7 +270,7 @@ pub(in crate::commands) fn launch_warnings(plan: &LaunchPlan) -> Vec<String> {
 pub(in crate::commands) fn new_risks(risks: &[String]) -> String {
     let mut screen = Screen::default();
     for risk in risks {
-        screen.painted("new", YELLOW, risk);
+        screen.push("new", risk, RowKind::Warning);
     }
     screen.text().trim_end().to_owned()
 }
@@ -294,7 +346,7 @@ fn warning_text(warning: &LaunchWarning) -> String {
 }
 
 /// Formats what a started server offers.
-pub(in crate::commands) fn report(report: &TrialReport, notices: &[String], seconds: f32) -> String {
+pub(in crate::commands) fn report(report: &TrialReport, notices: &[String], seconds: f32) -> Screen {
     let mut screen = Screen::default();
     let status = &report.status;
     let who = status.implementation.as_deref().unwrap_or(&status.name);
@@ -309,7 +361,7 @@ pub(in crate::commands) fn report(report: &TrialReport, notices: &[String], seco
     for notice in notices {
         screen.row("note", notice);
     }
-    screen.text()
+    screen
 }
 
 /// Formats the numbers of tools.

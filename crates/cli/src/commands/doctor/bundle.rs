@@ -6,9 +6,10 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes_host::config::{HostConfig, ServerConfig, ServerTransport};
+use hospes_host::config::{ExpandedText, HostConfig, ServerConfig, ServerTransport};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use url::Url;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 use super::check::{DoctorChain, DoctorCheck};
@@ -20,6 +21,7 @@ use crate::installation::InstallEvidence;
 use crate::log_file::LogEntry;
 use crate::output::{self, BOLD, CliOutput, DIM, paint};
 use crate::paths;
+use crate::secrets::SecretStore;
 
 /// Number of lines of the log of each server, and of the host.
 const MAX_LINES: usize = 200;
@@ -35,6 +37,7 @@ pub(super) async fn write(
     file: Option<&Path>,
     chains: &[DoctorChain],
     config: Option<&HostConfig>,
+    filter: &SecretFilter,
     output: CliOutput,
 ) -> CliResult {
     let named = || format!("hospes-doctor-{}.zip", Timestamp::now().strftime("%Y%m%d-%H%M%S"));
@@ -44,11 +47,14 @@ pub(super) async fn write(
         return Err(CliError::usage(format!("{shown} exists; it was not changed"))
             .hint("name another file: --bundle=FILE"));
     }
-    let files = gather(chains, config).await;
+    let files = gather(chains, config, filter).await;
     output.say(format_args!("{} will have:", paint(BOLD, &shown)));
     for (name, text) in &files {
         let size = many(text.lines().count(), "line");
         output.say(format_args!("  {name:<28} {}", paint(DIM, size)));
+    }
+    if !filter.is_complete {
+        output.say("logs are left out, because the configuration cannot be read, and it tells what is secret in them");
     }
     output.say(paint(DIM, "without values of variables, headers, arguments of calls and other secrets"));
     if output::is_interactive() && !output.json {
@@ -77,8 +83,11 @@ fn archive(target: impl Write + Seek, files: &[(String, String)]) -> std::io::Re
 }
 
 /// Returns the names and texts of the files.
-async fn gather(chains: &[DoctorChain], config: Option<&HostConfig>) -> Vec<(String, String)> {
-    let filter = SecretFilter::new(config);
+async fn gather(
+    chains: &[DoctorChain],
+    config: Option<&HostConfig>,
+    filter: &SecretFilter,
+) -> Vec<(String, String)> {
     let mut files = vec![("versions.json".to_owned(), filter.json(versions()))];
     let checks: Vec<&DoctorCheck> = chains.iter().flat_map(|chain| &chain.checks).collect();
     files.push(("checks.json".to_owned(), filter.json(serde_json::to_value(checks).unwrap_or_default())));
@@ -89,7 +98,8 @@ async fn gather(chains: &[DoctorChain], config: Option<&HostConfig>) -> Vec<(Str
         files.push(("audit.json".to_owned(), filter.json(counts)));
     }
     let mut logs: BTreeMap<String, Vec<LogEntry>> = BTreeMap::new();
-    for (server, entries) in logs::last_by_server(MAX_LINES) {
+    let read = filter.is_complete.then(|| logs::last_by_server(MAX_LINES));
+    for (server, entries) in read.into_iter().flatten() {
         // The name of a server is text of the configuration, and must not leave its folder.
         let plain =
             |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
@@ -179,34 +189,59 @@ async fn audit_counts() -> Option<Value> {
     }))
 }
 
-/// Filter of secrets: the values of the configuration, wherever they stand, and what looks like a secret.
-struct SecretFilter {
+/// Filter of secrets: stored secrets and the values of the configuration, wherever they stand, and what looks like a
+/// secret.
+pub(super) struct SecretFilter {
     /// Values, the longest first, so that no part of one is left.
     values: Vec<String>,
     home: Option<String>,
+    /// True if the configuration could be read, so that its values are known.
+    is_complete: bool,
 }
 
 impl SecretFilter {
-    fn new(config: Option<&HostConfig>) -> Self {
+    /// Creates the filter of a configuration, with all its servers. Reads the stored secrets, and may block.
+    pub(super) fn new(config: Option<&HostConfig>) -> Self {
         let mut values: Vec<String> = Vec::new();
-        for server in config.iter().flat_map(|config| &config.servers) {
+        for server in config.iter().flat_map(|config| config.servers.iter().chain(&config.profile_servers)) {
             match &server.transport {
                 ServerTransport::Stdio(stdio) => {
-                    // Names of folders and numbers would leave reports without sense.
+                    // Names of folders would leave reports without sense.
                     let secret = stdio.env.iter().filter(|(name, value)| {
-                        hospes::redact::is_secret_name(name) || !value.reveal().contains('/')
+                        hospes::redact::is_secret_name(name) || !Path::new(value.reveal()).exists()
                     });
                     values.extend(secret.map(|(_, value)| value.reveal().to_owned()));
+                    values.extend(expanded(&stdio.args));
                 }
                 ServerTransport::Http(http) => {
                     values.extend(http.headers.iter().map(|(_, value)| value.reveal().to_owned()));
-                    let url = http.url.reveal();
-                    values.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
-                    values.extend(url.password().map(str::to_owned));
+                    values.extend(secrets_of_url(http.url.reveal()));
                 }
+                ServerTransport::Builtin(builtin) => values.extend(expanded(&builtin.args)),
                 _ => {}
             }
         }
+        // Also of entries that are rejected or skipped, and in texts around the reference.
+        if config.is_some()
+            && let Ok(Some(store)) = SecretStore::open_existing()
+        {
+            let names = store.names().unwrap_or_default();
+            values.extend(names.iter().filter_map(|name| store.read(name).ok().flatten()));
+        }
+        let home = std::env::home_dir().map(|home| home.to_string_lossy().into_owned());
+        let home = home.filter(|home| home.len() > 1);
+        Self { values: Vec::new(), home, is_complete: config.is_some() }.with(values)
+    }
+
+    /// Adds what is secret in a URL.
+    pub(super) fn with_url(self, url: &str) -> Self {
+        match Url::parse(url) {
+            Ok(url) => self.with(secrets_of_url(&url).collect()),
+            Err(_) => self,
+        }
+    }
+
+    fn with(mut self, mut values: Vec<String>) -> Self {
         // `Bearer TOKEN` is written without its first word, too.
         let parts: Vec<String> = values
             .iter()
@@ -215,10 +250,10 @@ impl SecretFilter {
             .collect();
         values.extend(parts);
         values.retain(|value| value.len() >= MIN_SECRET);
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values.dedup();
-        let home = std::env::home_dir().map(|home| home.to_string_lossy().into_owned());
-        Self { values, home: home.filter(|home| home.len() > 1) }
+        self.values.extend(values);
+        self.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        self.values.dedup();
+        self
     }
 
     fn text(&self, text: &str) -> String {
@@ -249,4 +284,17 @@ impl SecretFilter {
             _ => {}
         }
     }
+}
+
+/// Returns the arguments that are others than the configuration says, because they have references.
+fn expanded(args: &[ExpandedText]) -> impl Iterator<Item = String> {
+    args.iter().filter(|arg| arg.reveal() != arg.written()).map(|arg| arg.reveal().to_owned())
+}
+
+/// Returns the values of the query, and the password, as they are and as they are written.
+fn secrets_of_url(url: &Url) -> impl Iterator<Item = String> {
+    let written = url.query().into_iter().flat_map(|query| query.split('&'));
+    let written = written.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
+    let query: Vec<String> = url.query_pairs().map(|(_, value)| value.into_owned()).chain(written).collect();
+    query.into_iter().chain(url.password().map(str::to_owned))
 }

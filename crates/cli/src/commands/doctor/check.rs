@@ -24,7 +24,7 @@ macro_rules! codes {
 }
 
 codes! {
-    H01 = "H01", "port", "the running host and its endpoint; without one, whether port 7337 is free";
+    H01 = "H01", "port", "the running host and its endpoint; without one, whether its address (port 7337) is free";
     H02 = "H02", "state", "a file is written to the state folder, and removed";
     H03 = "H03", "disk", "free space of the state folder, at least 100 MiB";
     H04 = "H04", "quota", "room for more files in the state folder";

@@ -1,7 +1,7 @@
 //! Checks of the host itself: its endpoint, its folders, and what the system offers.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const MIN_OPEN_FILES: u64 = 1024;
 /// Checks the host. `running` is the state of the one that runs, if one does.
 pub(super) async fn check(config: Option<&HostConfig>, running: Option<&HostStatus>) -> DoctorChain {
     let mut chain = DoctorChain::new("host");
-    port(&mut chain).await;
+    port(config, &mut chain).await;
     let state = paths::state_file().and_then(|file| file.parent().map(Path::to_owned));
     match &state {
         Some(folder) => state_folder(folder, &mut chain),
@@ -66,7 +66,7 @@ pub(super) fn unreadable_configuration(error: &CliError) -> DoctorChain {
     chain
 }
 
-async fn port(chain: &mut DoctorChain) {
+async fn port(config: Option<&HostConfig>, chain: &mut DoctorChain) {
     for (file, note) in paths::list_host_notes() {
         let Ok(url) = url::Url::parse(&note.endpoint) else { continue };
         let Some(address) = url.socket_addrs(|| None).ok().and_then(|all| all.first().copied()) else {
@@ -77,16 +77,20 @@ async fn port(chain: &mut DoctorChain) {
         }
         tracing::debug!(file = %file.display(), "note of a host that does not answer");
     }
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, DEFAULT_PORT)) {
-        Ok(_) => chain.ok(&H01, "not running"),
-        Err(error) => {
-            let finding =
-                DoctorFinding::new(format!("port {DEFAULT_PORT} cannot be used, and no host of yours runs"))
-                    .why(format!("another program listens there ({error})"))
-                    .mend("hospes up --listen 127.0.0.1:0, or end the other program");
-            chain.fail(&H01, finding, &[]);
-        }
-    }
+    let address = config
+        .and_then(|config| config.listen)
+        .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)));
+    let Err(error) = TcpListener::bind(address) else { return chain.ok(&H01, "not running") };
+    let finding = DoctorFinding::new(format!("{address} cannot be used, and no host of yours runs"));
+    let finding = match error.kind() {
+        ErrorKind::AddrInUse => finding
+            .why(format!("another program listens there ({error})"))
+            .mend("hospes up --listen 127.0.0.1:0, or end the other program"),
+        _ => finding
+            .why(error.to_string())
+            .mend("hospes up --listen 127.0.0.1:0, or another address as `endpoint.listen`"),
+    };
+    chain.fail(&H01, finding, &[]);
 }
 
 fn state_folder(folder: &Path, chain: &mut DoctorChain) {
@@ -157,12 +161,17 @@ fn private_files(chain: &mut DoctorChain) {
     let credentials = paths::credentials().map(|(store, key)| [store, key]);
     let audit = paths::audit_files().map(|(log, key)| [log, key]);
     let files = credentials.into_iter().chain(audit).flatten().chain(paths::endpoint_token());
-    let exposed: Vec<PathBuf> = files.filter(|file| platform::is_exposed(file)).collect();
+    let exposed: Vec<PathBuf> = files.filter(|file| is_exposed(file)).collect();
     let Some(first) = exposed.first() else { return chain.ok(&H06, "") };
     let names: Vec<String> = exposed.iter().map(|file| display_path(file)).collect();
     let finding = DoctorFinding::new(format!("other users can read {}", names.join(", ")))
-        .mend(platform::protection_hint(first));
+        .mend(hospes_fs::protection_hint(first));
     chain.fail(&H06, finding, &[]);
+}
+
+/// Returns true if other users can read a file. A link counts as what it leads to.
+fn is_exposed(file: &Path) -> bool {
+    file.canonicalize().and_then(|real| hospes_fs::is_open_to_others(&real)).unwrap_or(false)
 }
 
 fn sandbox(chain: &mut DoctorChain) {

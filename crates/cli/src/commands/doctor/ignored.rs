@@ -58,7 +58,7 @@ impl IgnoredWarnings {
             file().ok_or_else(|| CliError::usage("no home folder found for the state").hint("set HOME"))?;
         let written = || -> std::io::Result<()> {
             if let Some(folder) = file.parent() {
-                paths::create_private_folder(folder)?;
+                hospes_fs::create_private_folder(folder)?;
             }
             paths::write_private(&file, &serde_json::to_vec_pretty(self)?)
         };

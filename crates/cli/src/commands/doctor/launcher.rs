@@ -91,7 +91,7 @@ pub(super) async fn check(
                 .why(format!("`{} {}` failed", launcher.program, launcher.args.join(" ")))
                 .mend(program_source(launcher.program).unwrap_or_default()),
         };
-        chain.fail(&C04, finding, &super::server::PROCESS_STEPS);
+        chain.fail(&C04, finding, &super::failed_connection::PROCESS_STEPS);
         return false;
     };
     match (launcher.oldest, parse(&version)) {

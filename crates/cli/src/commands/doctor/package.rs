@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::check::{C06, C07, DoctorChain, DoctorFinding};
-use super::server::PROCESS_STEPS;
+use super::failed_connection::PROCESS_STEPS;
 use crate::output::printable;
 use crate::paths::display_path;
 use crate::registry::launcher_registries;

@@ -1,10 +1,10 @@
 //! Checks of a server: its entry, its program or its URL, and its tools.
 
 use std::ffi::OsStr;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use hospes::client::{Client, ConnectError, ConnectStage, Target};
+use hospes::client::{Client, Target};
 use hospes::model::Tool;
 use hospes_host::config::{RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport};
 use hospes_host::upstream::UpstreamStatus;
@@ -12,11 +12,12 @@ use hospes_sandbox::ProgramNotFound;
 
 use super::call::{self, CheckCall};
 use super::check::{
-    C01, C02, C03, C04, C05, CheckStatus, DoctorChain, DoctorCheck, DoctorCode, DoctorFinding, N01, N02, N03,
-    N04, N05, N06, O01, S01, S02, S03, S04, T01, T02, T03,
+    C01, C02, C03, C04, C05, CheckStatus, DoctorChain, DoctorCheck, DoctorFinding, N04, O01, S02, S03, S04,
+    T01, T02, T03,
 };
+use super::failed_connection::{FailedServer, PROCESS_STEPS, URL_STEPS, explain};
 use super::sign_in::{self, RefusedRequest};
-use super::{launcher, leftovers, package};
+use super::{executable, launcher, leftovers, package};
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
 use crate::paths;
@@ -26,9 +27,8 @@ use crate::target::{ServerTarget, entry_target, probe, url_target};
 /// Maximum length of the name of a tool with the name of its server: the shortest limit of known applications.
 const MAX_NAME: usize = 64;
 
-/// Steps of a process, after those of its program.
-pub(super) const PROCESS_STEPS: [&DoctorCode; 5] = [&S01, &S02, &S03, &S04, &T01];
-const URL_STEPS: [&DoctorCode; 5] = [&N01, &N02, &N04, &O01, &T01];
+/// Time for the checks of a server besides that to connect: an index of packages, its lists, a call, and its end.
+const EXTRA_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the chain of an entry with mistakes.
 pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
@@ -95,12 +95,37 @@ pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorCha
         return chain;
     }
     chain.ok(&C01, "");
+    let mark = leftovers::new_mark();
+    within(args, &mut chain, async |chain| check_steps(server, args, &mark, chain).await).await;
+    if matches!(server.transport, ServerTransport::Stdio(_))
+        && chain
+            .checks
+            .iter()
+            .any(|check| check.code.starts_with('S') && check.status != CheckStatus::NotReached)
+    {
+        leftovers::check(&mark, &mut chain).await;
+    }
+    chain
+}
+
+/// Runs checks, and ends them after the time that they may take. A server that answers each question slowly stays within
+/// each time limit, and could keep the checks going without end.
+async fn within(args: &DoctorArgs, chain: &mut DoctorChain, checks: impl AsyncFnOnce(&mut DoctorChain)) {
+    let limit = args.connect_timeout.saturating_add(EXTRA_TIME);
+    if tokio::time::timeout(limit, checks(chain)).await.is_err() {
+        let is_connected = chain.checks.iter().any(|check| check.code == S04.code);
+        let finding = DoctorFinding::new(format!("the checks did not end within {} s", limit.as_secs()))
+            .why("the server answers too slowly, or lists tools without end")
+            .mend(format!("hospes logs {}; report it to the author of the server", chain.target));
+        chain.fail(if is_connected { &T01 } else { &S03 }, finding, &[]);
+    }
+}
+
+async fn check_steps(server: &ServerConfig, args: &DoctorArgs, mark: &str, chain: &mut DoctorChain) {
     match &server.transport {
-        ServerTransport::Stdio(stdio) if !files(stdio, &mut chain).await => return chain,
-        ServerTransport::Stdio(stdio) if !package::check(server, stdio, &mut chain).await => return chain,
-        ServerTransport::Http(http) if !sign_in::token(http.url.reveal().as_str(), &mut chain) => {
-            return chain;
-        }
+        ServerTransport::Stdio(stdio) if !files(stdio, chain).await => return,
+        ServerTransport::Stdio(stdio) if !package::check(server, stdio, chain).await => return,
+        ServerTransport::Http(http) if !sign_in::token(http.url.reveal().as_str(), chain).await => return,
         _ => {}
     }
     let has_header = match &server.transport {
@@ -109,38 +134,32 @@ pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorCha
         }
         _ => false,
     };
-    let mark = leftovers::new_mark();
+    let command = match &server.transport {
+        // Secrets are not in it.
+        ServerTransport::Stdio(stdio) => Some(stdio.command_line()),
+        _ => None,
+    };
     match entry_target(server) {
         Ok(mut target) => {
             if let Target::Command(command) = &mut target.target {
-                *command = command.clone().env(leftovers::MARK, &mark);
+                *command = command.clone().env(leftovers::MARK, mark);
             }
             let call = CheckCall {
                 tool: args.call.as_deref(),
                 words: &args.words,
                 is_trusted: matches!(server.transport, ServerTransport::Builtin(_)),
             };
-            connect(target, args, (call, has_header), &mut chain).await;
+            connect(target, args, ConnectCheck { call, has_header, command }, chain).await;
         }
-        Err(error) => refused(&error, &mut chain),
+        Err(error) => refused(&error, chain),
     }
-    if let ServerTransport::Stdio(stdio) = &server.transport {
-        let ended = chain.checks.iter_mut().find(|check| check.code == S01.code);
-        if let Some(ended) = ended.filter(|check| check.status == CheckStatus::Fault) {
-            // Secrets are not in it.
-            ended.mend = Some(format!("see what it says when you run it: {}", stdio.command_line()));
-        }
-        // What is old is the likely reason that it does not run.
-        let has_failed =
-            |check: &DoctorCheck| check.status == CheckStatus::Fault && check.code.starts_with('S');
-        if chain.checks.iter().any(has_failed)
-            && let Some(old) = chain.take_warning(&C04)
-        {
-            chain.blame(&C04, old);
-        }
-        leftovers::check(&mark, &mut chain).await;
+    // What is old is the likely reason that it does not run.
+    let has_failed = |check: &DoctorCheck| check.status == CheckStatus::Fault && check.code.starts_with('S');
+    if chain.checks.iter().any(has_failed)
+        && let Some(old) = chain.take_warning(&C04)
+    {
+        chain.blame(&C04, old);
     }
-    chain
 }
 
 /// Checks the working folder, the program and the launcher of a process. Returns false if it cannot be started.
@@ -154,7 +173,7 @@ async fn files(stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
     let cwd =
         stdio.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("/"));
     let path = stdio.env.get("PATH").map(|path| path.reveal().to_owned());
-    let path = path.map(Into::into).or_else(|| std::env::var_os("PATH"));
+    let path = path.map(Into::into).or_else(hospes_sandbox::search_path);
     let command = stdio.command.reveal();
     match program(command, path.as_deref(), &cwd, chain) {
         Some(found) => launcher::check(command, &found, path.as_deref(), chain).await,
@@ -165,16 +184,19 @@ async fn files(stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
 /// Checks a server at a URL.
 pub(super) async fn check_url(url: &str, args: &DoctorArgs) -> DoctorChain {
     let mut chain = DoctorChain::new(url);
-    if !sign_in::token(url, &mut chain) {
-        return chain;
-    }
-    match url_target(url) {
-        Ok(target) => {
-            let call = CheckCall { tool: args.call.as_deref(), words: &args.words, is_trusted: false };
-            connect(target, args, (call, false), &mut chain).await;
+    let steps = async |chain: &mut DoctorChain| {
+        if !sign_in::token(url, chain).await {
+            return;
         }
-        Err(error) => refused(&error, &mut chain),
-    }
+        match url_target(url) {
+            Ok(target) => {
+                let call = CheckCall { tool: args.call.as_deref(), words: &args.words, is_trusted: false };
+                connect(target, args, ConnectCheck { call, has_header: false, command: None }, chain).await;
+            }
+            Err(error) => refused(&error, chain),
+        }
+    };
+    within(args, &mut chain, steps).await;
     chain
 }
 
@@ -196,20 +218,20 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
                     let unknown = "install it, or write the absolute path of the program";
                     (&C02, source.unwrap_or(unknown).to_owned())
                 }
-                _ => (&C02, "correct the path of the program".to_owned()),
+                _ => (&C02, "correct the path of the program in `command` of the entry".to_owned()),
             };
-            let finding = DoctorFinding::new(format!("the program `{command}` cannot be started"))
-                .why(error.to_string())
-                .mend(mend);
+            let why = match &error {
+                ProgramNotFound::File(file) if file.is_dir() => format!("{} is a folder", file.display()),
+                error => error.to_string(),
+            };
+            let finding =
+                DoctorFinding::new(format!("the program `{command}` cannot be started")).why(why).mend(mend);
             chain.fail(code, finding, &PROCESS_STEPS);
             return None;
         }
     };
     chain.ok(&C02, "");
-    if let Some(interpreter) = interpreter(&found).filter(|interpreter| !interpreter.is_file()) {
-        let finding = DoctorFinding::new(format!("{} needs {}", found.display(), interpreter.display()))
-            .why("the first line of the file names an interpreter that does not exist")
-            .mend("install the interpreter, or install the server again");
+    if let Some(finding) = executable::check(&found, path) {
         chain.fail(&C03, finding, &PROCESS_STEPS);
         return None;
     }
@@ -217,51 +239,60 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
     Some(found)
 }
 
-/// Returns the interpreter that the first line of a script names.
-fn interpreter(file: &Path) -> Option<PathBuf> {
-    let mut head = [0; 256];
-    let count = std::fs::File::open(file).ok()?.read(&mut head).ok()?;
-    let line = head[..count].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let line = std::str::from_utf8(line).ok()?;
-    line.split_whitespace().next().map(PathBuf::from)
+/// What is needed besides the target of a connection.
+struct ConnectCheck<'a> {
+    call: CheckCall<'a>,
+    /// True if the entry has a token in its headers.
+    has_header: bool,
+    /// Command line of a process.
+    command: Option<String>,
 }
 
-async fn connect(
-    target: ServerTarget,
-    args: &DoctorArgs,
-    (call, has_header): (CheckCall<'_>, bool),
-    chain: &mut DoctorChain,
-) {
+async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_>, chain: &mut DoctorChain) {
+    let ConnectCheck { call, has_header, command } = check;
     let url = match &target.target {
         Target::Url(url) => Some(url.url.clone()),
         _ => None,
     };
-    let is_url = url.is_some();
+    // Without TLS there is no certificate.
+    let is_plain = url.as_ref().is_some_and(|url| url.starts_with("http://"));
+    let steps = if url.is_some() { &URL_STEPS[..] } else { &PROCESS_STEPS[..] };
+    let steps = steps.iter().copied().filter(|step| !(is_plain && step.code == N04.code));
     match probe(target, args.connect_timeout).await {
         Ok(client) => {
-            let revision = client.revision();
-            match is_url {
-                true => chain.ok(&O01, ""),
-                false => chain.ok(&S01, ""),
-            }
-            chain.ok(&S04, revision.as_str());
+            steps.take_while(|step| step.code != S04.code).for_each(|step| chain.ok(step, ""));
+            chain.ok(&S04, client.revision().as_str());
             if let Some(tools) = tools(&client, chain).await {
                 call::check(&client, &tools, call, chain).await;
             }
             client.close().await;
         }
         Err(Ok(error)) => {
-            let (code, finding) = explain(&error, is_url);
-            if code.code == O01.code
-                && let Some(url) = &url
-            {
-                return sign_in::explain(RefusedRequest { error: &error, url, has_header }, chain).await;
+            let server =
+                FailedServer { name: &chain.target, url: url.as_deref(), command: command.as_deref() };
+            let (code, finding) = explain(&error, server);
+            // The steps before have passed.
+            let (mut before, mut later) = (Vec::new(), Vec::new());
+            let mut is_reached = true;
+            for step in steps {
+                is_reached &= step.code != code.code;
+                match is_reached {
+                    true => before.push(step),
+                    false => later.push(step),
+                }
             }
-            let steps: &[&DoctorCode] = if is_url { &URL_STEPS } else { &PROCESS_STEPS };
-            let later =
-                steps.iter().position(|step| step.code == code.code).map_or(&[][..], |at| &steps[at + 1..]);
-            let later = if later.is_empty() { &steps[steps.len() - 1..] } else { later };
-            chain.fail(code, finding, later);
+            // A step that is none of the way says nothing of the others.
+            if !later.is_empty() {
+                later.remove(0);
+                before.retain(|step| step.code != S02.code || error.noise.is_none());
+                before.into_iter().for_each(|step| chain.ok(step, ""));
+            }
+            match &url {
+                Some(url) if code.code == O01.code => {
+                    sign_in::explain(RefusedRequest { error: &error, url, has_header }, chain).await;
+                }
+                _ => chain.fail(code, finding, &later),
+            }
         }
         Err(Err(error)) => refused(&error, chain),
     }
@@ -275,7 +306,9 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
     }
     match client.tools().all().await {
         Ok(tools) if tools.is_empty() => {
-            chain.warn(&T01, DoctorFinding::new("the server offers tools, and its list is empty"));
+            let finding = DoctorFinding::new("the server offers tools, and its list is empty")
+                .mend(format!("hospes logs {} may say why; else ask the author of the server", chain.target));
+            chain.warn(&T01, finding);
             Some(tools)
         }
         Ok(tools) => {
@@ -314,53 +347,4 @@ fn many_tools(count: usize) -> String {
         1 => "1 tool".to_owned(),
         count => format!("{count} tools"),
     }
-}
-
-/// Returns the step at which connecting failed, and what mends it.
-fn explain(error: &ConnectError, is_url: bool) -> (&'static DoctorCode, DoctorFinding) {
-    let mut finding = DoctorFinding::new(error.what.clone());
-    // Here the time limit is set by a flag.
-    finding.mend = error.hint.as_ref().map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
-    finding.why = error.source.as_ref().map(|source| crate::exit::error_chain(&**source));
-    finding.why = finding.why.filter(|why| *why != finding.what);
-    finding.evidence = error.stderr.clone().or_else(|| error.noise.clone());
-    let is_page = error.body.as_deref().is_some_and(|body| body.trim_start().starts_with('<'));
-    let code = match (error.stage, error.status) {
-        (ConnectStage::Target, _) => &C01,
-        (ConnectStage::Spawn, _) => &S01,
-        (ConnectStage::Dns, _) => &N01,
-        (ConnectStage::Tcp, _) => &N02,
-        (ConnectStage::Tls, _) => &N04,
-        (_, Some(407)) => &N03,
-        (_, Some(401 | 403)) if is_url && is_page => &N03,
-        (_, Some(401 | 403)) => &O01,
-        (_, Some(421)) => &N06,
-        (ConnectStage::Http, Some(200..=299)) if is_page => &N03,
-        (ConnectStage::Http, _) => &N05,
-        _ if error.noise.is_some() => &S02,
-        (ConnectStage::Negotiate, _) => &S04,
-        _ if is_url => &N05,
-        _ if error.stderr.is_some() || error.what.contains("exited") || error.what.contains("ended") => &S01,
-        _ => &S03,
-    };
-    if code.code == S02.code {
-        finding.why = Some(finding.what);
-        finding.what = "the server prints other text to stdout, where only messages may be".to_owned();
-    }
-    if code.code == N03.code && is_page {
-        finding.what = "a web page answered instead of the server".to_owned();
-        finding.why = Some(
-            "a proxy or the sign-in page of a network is in the way, or the URL is that of a page".to_owned(),
-        );
-    }
-    let mend = match code.code {
-        "S02" => Some("make the server log to stderr, and report it to its author".to_owned()),
-        "N01" => Some("correct the name in the URL; is a VPN needed, or is the network off?".to_owned()),
-        "N03" => Some("sign in to the network or the proxy, or except the host: NO_PROXY=HOST".to_owned()),
-        "N04" => Some("check that the URL is https and the host is right; for the authority of a company: SSL_CERT_FILE=FILE".to_owned()),
-        "N06" => Some("start the server with this name among its allowed hosts".to_owned()),
-        _ => None,
-    };
-    finding.mend = mend.or(finding.mend);
-    (code, finding)
 }

@@ -8,11 +8,14 @@ use hospes_auth::metadata::{
 };
 use hospes_auth::{Challenge, Issuer, UnixClock};
 use hospes_oauth::StoredTokens;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use url::Url;
 
 use super::check::{DoctorChain, DoctorCode, DoctorFinding, O01, O02, O03, O04, T01};
 use super::fetch;
-use super::system::duration;
+use super::system::{CHECK_TIMEOUT, duration};
 use crate::credentials;
 use crate::output::printable;
 
@@ -28,8 +31,8 @@ pub(super) struct RefusedRequest<'a> {
 }
 
 /// Reports an expired token that cannot be renewed. Returns false if there is one.
-pub(super) fn token(url: &str, chain: &mut DoctorChain) -> bool {
-    let Some(ago) = stored(url).and_then(|tokens| expired_ago(&tokens)) else { return true };
+pub(super) async fn token(url: &str, chain: &mut DoctorChain) -> bool {
+    let Some(ago) = stored(url).await.and_then(|tokens| expired_ago(&tokens)) else { return true };
     let finding = DoctorFinding::new(format!("the access token expired {} ago", duration(ago)))
         .why("the authorization server gave no token with which it could be renewed")
         .mend(format!("hospes auth login {}", chain.target));
@@ -37,11 +40,18 @@ pub(super) fn token(url: &str, chain: &mut DoctorChain) -> bool {
     false
 }
 
-fn stored(url: &str) -> Option<StoredTokens> {
-    let (store, _) = credentials::open_existing().ok()??;
-    // The keyring has its own check.
-    let all = StoredTokens::all(&*store).ok()?;
-    all.into_iter().find(|tokens| tokens.account.is_empty() && tokens.is_for(url))
+/// Returns the stored tokens for a URL. They are read once for all servers. Without a key in time there are none; the
+/// keyring has its own check.
+async fn stored(url: &str) -> Option<StoredTokens> {
+    static ALL: OnceCell<Vec<StoredTokens>> = OnceCell::const_new();
+    let read = || {
+        let (store, _) = credentials::open_existing().ok()??;
+        StoredTokens::all(&*store).ok()
+    };
+    // On a thread of its own: a locked keyring may ask the person, and the call blocks meanwhile.
+    let read = async || timeout(CHECK_TIMEOUT, spawn_blocking(read)).await.ok()?.ok()?;
+    let all = ALL.get_or_init(async || read().await.unwrap_or_default()).await;
+    all.iter().find(|tokens| tokens.account.is_empty() && tokens.is_for(url)).cloned()
 }
 
 fn expired_ago(tokens: &StoredTokens) -> Option<u64> {
@@ -68,7 +78,7 @@ pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain
             DoctorFinding::new(format!("the token lacks the scope {}", printable(&scopes))).mend(mend);
         return chain.fail(&O03, finding, &LATER);
     }
-    let tokens = stored(url);
+    let tokens = stored(url).await;
     if has_header || tokens.is_some() || said("error").as_deref() == Some("invalid_token") {
         let finding = match &error.source {
             Some(source) => {

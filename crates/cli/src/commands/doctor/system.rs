@@ -9,6 +9,7 @@ use hospes_host::HostStatus;
 use hospes_host::config::{HostConfig, ServerTransport};
 use hospes_store::{AuditLog, StateStore, StoreError};
 use jiff::Timestamp;
+use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::time::timeout;
 use url::Url;
@@ -21,13 +22,15 @@ use crate::output::first_line;
 use crate::paths::{self, display_path};
 
 /// Maximum time of one check.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Difference of two clocks, in seconds, from which tokens and certificates may be refused.
 const MAX_CLOCK_DIFFERENCE: i64 = 60;
 /// Number of servers whose clocks are read.
 const MAX_CLOCKS: usize = 2;
 /// Maximum number of other programs in PATH that are started.
 const MAX_COPIES: usize = 5;
+/// Maximum number of bytes that are read of a program that says its version.
+const MAX_VERSION_BYTES: u64 = 4096;
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -201,11 +204,16 @@ pub(super) async fn copies(chain: &mut DoctorChain) {
     chain.ok(&H11, "");
 }
 
-/// Returns the first line that a program prints about its version. `None` if it fails.
+/// Returns the first line that a program prints about its version. `None` if it fails or prints without end.
 pub(super) async fn version_of(program: &std::path::Path, args: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let output = timeout(CHECK_TIMEOUT, command.output()).await.ok()?.ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then(|| first_line(&text, 80))
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let run = async {
+        let mut child = command.spawn().ok()?;
+        let mut text = Vec::new();
+        child.stdout.take()?.take(MAX_VERSION_BYTES).read_to_end(&mut text).await.ok()?;
+        let status = child.wait().await.ok()?;
+        status.success().then(|| first_line(&String::from_utf8_lossy(&text), 80))
+    };
+    timeout(CHECK_TIMEOUT, run).await.ok()?
 }

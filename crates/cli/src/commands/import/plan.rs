@@ -6,7 +6,9 @@ use hospes_host::config::applications::ApplicationFile;
 use hospes_host::config::import::{
     FoundServer, FoundServers, RefusedServer, SealedValue, fill_input, secret_name, take_secrets,
 };
-use hospes_host::config::{ConfigInput, ServerConfig, TextPart, nearest};
+use hospes_host::config::{ConfigInput, ServerConfig, TextPart, nearest, servers_text};
+use hospes_host::pins::Sha256Digest;
+use sha2::{Digest as _, Sha256};
 
 use super::names::rename;
 use crate::args::ImportArgs;
@@ -48,6 +50,8 @@ pub(super) struct PlannedServer {
     pub(super) is_selected: bool,
     /// The server as it is added, with references in place of secrets.
     pub(super) server: ServerConfig,
+    /// Digest of its entry, with its origins, as it was found. Values of secrets are no part of it.
+    pub(super) digest: Sha256Digest,
     /// Names under which its secrets are stored.
     pub(super) secrets: Vec<String>,
     /// Secrets that a person has to store before the server can start.
@@ -66,15 +70,19 @@ impl PlannedServer {
 
     /// Returns the entry for the file, and the comment above it.
     pub(super) fn entry(&self) -> (ServerConfig, String) {
-        let origins = self.found.origins.iter().map(|origin| {
-            let file = paths::display_path(origin.source.file());
-            match origin.application {
-                Some(application) => format!("{} ({file})", application.name),
-                None => file,
-            }
-        });
-        (self.server.clone(), format!("From {}", origins.collect::<Vec<_>>().join(", ")))
+        (self.server.clone(), origins_comment(&self.found))
     }
+}
+
+fn origins_comment(found: &FoundServer) -> String {
+    let origins = found.origins.iter().map(|origin| {
+        let file = paths::display_path(origin.source.file());
+        match origin.application {
+            Some(application) => format!("{} ({file})", application.name),
+            None => file,
+        }
+    });
+    format!("From {}", origins.collect::<Vec<_>>().join(", "))
 }
 
 /// The found servers and their selection.
@@ -103,15 +111,19 @@ impl ImportPlan {
             let server = found.server.clone();
             // Shown before anything is asked; the final names are chosen when the secrets are stored.
             let mut secrets = Vec::new();
-            let _values = take_secrets(&mut server.clone(), &mut |name, _| {
+            let mut sealed = server.clone();
+            let _values = take_secrets(&mut sealed, &mut |name, _| {
                 secrets.push(name.to_owned());
                 name.to_owned()
             });
+            let entry = servers_text(&[(sealed, origins_comment(&found))]);
+            let digest = Sha256Digest::new(Sha256::digest(entry).into());
             planned.push(PlannedServer {
                 found,
                 state,
                 is_selected: false,
                 server,
+                digest,
                 secrets,
                 missing: Vec::new(),
             });
@@ -181,6 +193,15 @@ impl ImportPlan {
             Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
             None => problem.hint("`hospes import --dry-run` lists the servers"),
         }
+    }
+
+    /// Checks that the servers to import are as they were seen. An empty list allows all.
+    pub(super) fn check_seen(&self, seen: &[Sha256Digest]) -> CliResult {
+        let changed = self.selected().find(|planned| !seen.is_empty() && !seen.contains(&planned.digest));
+        let Some(changed) = changed else { return Ok(()) };
+        let name = printable(&changed.found.server.name);
+        Err(CliError::usage(format!("the server `{name}` has changed since it was shown"))
+            .hint("nothing was changed; look at the servers again"))
     }
 
     /// Returns the servers to import.

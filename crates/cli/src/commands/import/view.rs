@@ -178,6 +178,7 @@ pub(super) fn print_json(plan: &ImportPlan, file: &Path, imported: bool, output:
                 "name": server.name,
                 "state": planned.state.as_str(),
                 "selected": planned.is_selected,
+                "digest": planned.digest,
                 "transport": server.transport.kind(),
                 "target": server.transport.to_string(),
                 "disabled": server.disabled,

@@ -1,5 +1,6 @@
 //! The server before an update: its answers, and what it offers.
 
+use hospes_host::pins::PinState;
 use hospes_host::{PinMode, PinningConfig};
 use hospes_store::StateStore;
 use hospes_store::pins::{ServerFingerprint, ServerSighting, TrustMode};
@@ -14,6 +15,8 @@ use crate::server_record::RecordedVersion;
 /// State of the server before the update.
 pub(super) struct BeforeUpdate {
     pub(super) definitions: DefinitionMap,
+    /// True if a person, or the rules, accepted all that the server offered last.
+    pub(super) is_accepted: bool,
     fingerprint: Option<ServerFingerprint>,
     state: StateStore,
 }
@@ -41,8 +44,10 @@ impl BeforeUpdate {
             || CliError::usage("no folder found in which to store accepted definitions").hint("set HOME");
         let state = enforcement::open_state()?.ok_or_else(nowhere)?;
         let pins = PinningConfig::new(state.clone(), PinMode::Ask).offline();
-        let fingerprint = pins.server(name).await.ok().map(|server| server.fingerprint);
-        Ok(Self { definitions: definitions(&pins, name).await, fingerprint, state })
+        let pinned = pins.server(name).await.ok();
+        let is_accepted = pinned.as_ref().is_some_and(|pinned| pinned.state == PinState::Accepted);
+        let fingerprint = pinned.map(|pinned| pinned.fingerprint);
+        Ok(Self { definitions: definitions(&pins, name).await, is_accepted, fingerprint, state })
     }
 
     /// Makes the version before the one that was seen last again.

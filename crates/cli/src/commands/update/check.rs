@@ -11,16 +11,24 @@ use super::super::config_target::ConfigTarget;
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
+use crate::packages::name::PackageName;
 use crate::progress::StepBar;
 use crate::registry::{base_url, open_registry};
 use crate::server_record::ServerRecord;
 
-/// A server that is of a registry.
+/// A server that is of a registry, or of a package whose index lists versions.
 pub(super) struct UpdateCandidate {
     pub(super) server: ServerConfig,
     pub(super) record: Option<ServerRecord>,
-    /// Base URL of the registry that is asked.
-    pub(super) registry: String,
+    pub(super) source: VersionSource,
+}
+
+/// Place that is asked for newer versions.
+pub(super) enum VersionSource {
+    /// Base URL of an MCP registry.
+    Registry(String),
+    /// Package, which is looked up at the index that its launcher uses.
+    Package(PackageName),
 }
 
 /// Result of asking the registry.
@@ -29,7 +37,7 @@ pub(super) enum UpdateAvailability {
     Current { latest: String },
 }
 
-/// Returns the servers that are of a registry. A named one that is not is an error.
+/// Returns the servers that can be updated. A named one that is not is an error.
 pub(super) fn candidates(
     servers: &[&ServerConfig],
     target: &ConfigTarget,
@@ -38,24 +46,24 @@ pub(super) fn candidates(
     let configured = target.registry();
     let mut found = Vec::new();
     for server in servers {
-        if server.origin.registry.is_none() {
-            continue;
-        }
+        let Some(origin) = &server.origin.registry else { continue };
+        let package = PackageName::read(origin);
         let record = ServerRecord::read(&target.file, &server.name).filter(|record| record.is_of(server));
         // A server stays with the registry that it is from: another one may have the same name for something else.
-        let registry = match (&args.registry.registry, &record) {
-            (None, Some(record)) => record.registry.clone(),
-            _ => base_url(&args.registry, configured.as_deref()),
+        let source = match (package, &args.registry.registry, &record) {
+            (Some(package), ..) => VersionSource::Package(package),
+            (None, None, Some(record)) => VersionSource::Registry(record.registry.clone()),
+            _ => VersionSource::Registry(base_url(&args.registry, configured.as_deref())),
         };
-        found.push(UpdateCandidate { server: (*server).clone(), record, registry });
+        found.push(UpdateCandidate { server: (*server).clone(), record, source });
     }
     match (&args.server, found.is_empty()) {
         (Some(name), true) => {
-            Err(CliError::usage(format!("`{}` was not added from the registry", printable(name))).hint(
+            Err(CliError::usage(format!("`{}` is not from a registry or an index of packages", printable(name))).hint(
                 "only servers with `registry` in the configuration are updated; remove this one and add its new version",
             ))
         }
-        (None, true) => Err(CliError::usage("no server of the configuration is from the registry")
+        (None, true) => Err(CliError::usage("no server of the configuration is from a registry or an index of packages")
             .hint("`hospes add NAME` adds one")),
         _ => Ok(found),
     }
@@ -68,26 +76,41 @@ impl UpdateCandidate {
         recorded.or_else(|| self.server.origin.version.clone())
     }
 
-    /// Returns the host of the registry.
-    pub(super) fn host(&self) -> String {
-        let url = Url::parse(&self.registry).ok();
-        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
-        match url.as_ref().and_then(Url::port) {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
+    /// Returns the base URL of the registry. `None` for a package.
+    pub(super) fn registry(&self) -> Option<&str> {
+        match &self.source {
+            VersionSource::Registry(url) => Some(url),
+            VersionSource::Package(_) => None,
         }
     }
 
-    /// Asks the registry for the newest version, or a named one. A named one may be older than the one in use.
+    /// Returns the host of the registry. `None` for a package.
+    pub(super) fn host(&self) -> Option<String> {
+        let url = self.registry()?;
+        let url = Url::parse(url).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        Some(match url.as_ref().and_then(Url::port) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        })
+    }
+
+    /// Asks for the newest version, or a named one. A named one may be older than the one in use.
     pub(super) async fn look_up(&self, version: Option<&str>) -> CliResult<UpdateAvailability> {
-        let registry = open_registry(&self.registry)?.revalidating();
-        let name = self.server.origin.registry.as_deref().unwrap_or_default();
-        let answer = registry.entry(name, version).await?;
-        // An older answer cannot say that there is nothing newer.
-        if let Some(error) = answer.offline {
-            return Err(error.into());
-        }
-        let entry = answer.value;
+        let entry = match (&self.source, version) {
+            (VersionSource::Registry(url), _) => {
+                let registry = open_registry(url)?.revalidating();
+                let name = self.server.origin.registry.as_deref().unwrap_or_default();
+                let answer = registry.entry(name, version).await?;
+                // An older answer cannot say that there is nothing newer.
+                if let Some(error) = answer.offline {
+                    return Err(error.into());
+                }
+                answer.value
+            }
+            (VersionSource::Package(package), Some(version)) => package.entry(version)?,
+            (VersionSource::Package(package), None) => package.entry(&package.newest_version().await?)?,
+        };
         let is_other = match (self.version(), version) {
             (Some(current), Some(_)) => current != entry.version,
             (Some(current), None) => compare_versions(&entry.version, &current) == Ordering::Greater,

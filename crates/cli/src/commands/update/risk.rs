@@ -24,11 +24,8 @@ pub(super) fn risks(candidate: &UpdateCandidate, planned: &PlannedServer) -> Cli
     if planned.has_other_owner {
         found.push("another owner publishes it, or its source is elsewhere".to_owned());
     }
-    if record.registry != candidate.registry {
-        found.push(format!(
-            "it comes from the registry {}, and before from {}",
-            candidate.registry, record.registry
-        ));
+    if let Some(registry) = candidate.registry().filter(|registry| *registry != record.registry) {
+        found.push(format!("it comes from the registry {registry}, and before from {}", record.registry));
     }
     let before = package_source(known);
     let after = planned.recipe.as_ref().and_then(package_source);

@@ -8,6 +8,7 @@ use super::{ConfigTarget, file_replace, find};
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, GREEN, one_line, paint, printable};
 use crate::paths;
+use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
 
 /// Goes back to the version before. Its definitions are still accepted, because acceptance belongs to the command line,
@@ -18,6 +19,7 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
             format!("`hospes update {} --version VERSION` installs a version that you name", printable(name)),
         )
     };
+    let _lock = ServerLock::acquire(name)?;
     let servers = target.servers()?;
     let current = find(&servers, name, target)?;
     let record = ServerRecord::read(&target.file, name).filter(|record| record.is_of(current));

@@ -143,9 +143,10 @@ async fn serve_one(
     };
     output.write_all(format!("{ACCEPTED}\n").as_bytes()).await?;
     tracing::info!(application = %name, profile, %caller, "application attached");
+    let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
     let mut server = StdioServer::new(gateway);
-    if let Some(rounds) = rounds {
-        server = server.state_keys(rounds.keys).state_lifetime(rounds.lifetime);
+    if let Some((keys, lifetime)) = rounds {
+        server = server.state_keys(keys).state_lifetime(lifetime);
     }
     // The name is what the program says of itself; the process is what the system says.
     let served = server.caller(format!("{name}: {caller}")).serve_io(input, output);

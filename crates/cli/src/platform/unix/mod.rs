@@ -3,9 +3,9 @@
 pub(crate) mod attach;
 mod signals;
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,29 +16,9 @@ pub(crate) use signals::{
     suspend_process,
 };
 
-/// Makes files that are created readable by their owner alone.
-pub(crate) fn make_private(options: &mut OpenOptions) {
-    options.mode(0o600);
-}
-
-/// Makes folders that are created accessible to their owner alone.
-pub(crate) fn make_folder_private(builder: &mut DirBuilder) {
-    builder.mode(0o700);
-}
-
 /// Makes a temporary folder accessible to its owner alone.
 pub(crate) fn make_temporary_private(builder: &mut tempfile::Builder<'_, '_>) {
     builder.permissions(fs::Permissions::from_mode(0o700));
-}
-
-/// Returns true if other users can read a file.
-pub(crate) fn is_exposed(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
-}
-
-/// Returns the command that keeps other users from reading a file.
-pub(crate) fn protection_hint(file: &Path) -> String {
-    format!("chmod 600 {}", file.display())
 }
 
 /// Returns a number that identifies the file at a path until it is replaced.

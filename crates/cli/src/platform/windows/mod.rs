@@ -1,8 +1,8 @@
-//! Windows: access lists that are inherited, console events, and no job control.
+//! Windows: console events, and no job control.
 
 pub(crate) mod attach;
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -12,26 +12,8 @@ use super::FreeSpace;
 /// Interval at which a suspended screen checks whether it is in the foreground again. Never used here.
 pub(crate) const FOREGROUND_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Does nothing: files below the profile of a user inherit an access list for the user, administrators and the system.
-pub(crate) fn make_private(_: &mut OpenOptions) {}
-
-/// Does nothing: see [`make_private`].
-pub(crate) fn make_folder_private(_: &mut DirBuilder) {}
-
-/// Does nothing: see [`make_private`].
+/// Does nothing: a temporary folder is created in a private one, whose access list it inherits.
 pub(crate) fn make_temporary_private(_: &mut tempfile::Builder<'_, '_>) {}
-
-/// Returns true if a file is outside the profile of the user, whose access list it would inherit.
-pub(crate) fn is_exposed(file: &Path) -> bool {
-    let Ok(real) = file.canonicalize() else { return false };
-    let profile = std::env::home_dir().and_then(|home| home.canonicalize().ok());
-    profile.is_some_and(|profile| !real.starts_with(profile))
-}
-
-/// Returns what keeps other users from reading a file.
-pub(crate) fn protection_hint(file: &Path) -> String {
-    format!("move {} below your profile, or remove other users from its access list", file.display())
-}
 
 /// Returns a number that identifies the file at a path until it is replaced.
 pub(crate) fn file_id(path: &Path) -> io::Result<u64> {

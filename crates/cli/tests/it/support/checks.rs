@@ -43,8 +43,24 @@ pub(crate) fn program(house: &House, name: &str, script: &str) -> String {
     text(&file)
 }
 
+/// Returns the report, after a check of its form. Each fault has a remedy.
 pub(crate) fn report(ran: &Ran) -> Value {
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    assert!(report["ok"].is_boolean(), "{report:#}");
+    for check in report["checks"].as_array().unwrap() {
+        let is_text = |name: &str| check[name].is_string();
+        let known = ["code", "target", "status", "what", "why", "mend", "evidence", "ms"];
+        let mut names = check.as_object().unwrap().keys();
+        assert!(names.all(|name| known.contains(&name.as_str())), "{check:#}");
+        assert!(is_text("code") && is_text("target") && is_text("what") && check["ms"].is_u64(), "{check:#}");
+        let status = check["status"].as_str().unwrap();
+        assert!(["ok", "warning", "ignored", "fault", "not_reached"].contains(&status), "{check:#}");
+        assert!(
+            status != "fault" || is_text("mend") && check["what"] != "",
+            "a fault without a remedy: {check:#}"
+        );
+    }
+    report
 }
 
 pub(crate) fn check<'r>(report: &'r Value, target: &str, code: &str) -> &'r Value {

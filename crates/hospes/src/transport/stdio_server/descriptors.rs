@@ -51,12 +51,37 @@ pub(super) fn take() -> io::Result<(StdioInput, StdioOutput)> {
     Ok((StdioInput::new(input)?, StdioOutput::new(output)?))
 }
 
-/// Takes stdin and stdout, as far as this system allows.
-#[cfg(not(unix))]
+/// Takes stdin and stdout. From here on `println!` and children print to stderr, as all code does that asks the system for
+/// its standard streams. The C library has copies of its own, so that its `printf` still reaches the client. Terminals are
+/// left as they are: the standard library translates their text.
+#[cfg(windows)]
 pub(super) fn take() -> io::Result<(StdioInput, StdioOutput)> {
-    let input = StdioInput::Thread(ThreadReader::start(io::stdin())?);
-    let output = StdioOutput::Thread(ThreadWriter::start(io::stdout())?);
-    Ok((input, output))
+    use std::fs::File;
+    use std::io::IsTerminal as _;
+    use std::os::windows::io::AsHandle as _;
+
+    use filedescriptor::{FileDescriptor, StdioDescriptor};
+
+    // The former handles are never closed, because the C library uses them.
+    let keep_open = |former: filedescriptor::Result<FileDescriptor>| {
+        former.map(std::mem::forget).map_err(io::Error::other)
+    };
+    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let input = if stdin.is_terminal() {
+        ThreadReader::start(stdin)?
+    } else {
+        let own = File::from(stdin.as_handle().try_clone_to_owned()?);
+        keep_open(FileDescriptor::redirect_stdio(&File::open("NUL")?, StdioDescriptor::Stdin))?;
+        ThreadReader::start(own)?
+    };
+    let output = if stdout.is_terminal() {
+        ThreadWriter::start(stdout)?
+    } else {
+        let own = File::from(stdout.as_handle().try_clone_to_owned()?);
+        keep_open(FileDescriptor::redirect_stdio(&io::stderr(), StdioDescriptor::Stdout))?;
+        ThreadWriter::start(own)?
+    };
+    Ok((StdioInput::Thread(input), StdioOutput::Thread(output)))
 }
 
 #[cfg(unix)]

@@ -63,7 +63,11 @@ async fn what_waits_is_there_after_a_restart_and_its_decision_counts_once() {
         third.redeem(&one, &[1; 32], Some((ApprovalDecision::deny(), "app"))).await,
         Ok(Some(allowed(CONSOLE)))
     );
-    let denied = ApprovalOutcome::Denied { reason: Some("wrong folder".to_owned()), by: CONSOLE.to_owned() };
+    let denied = ApprovalOutcome::Denied {
+        reason: Some("wrong folder".to_owned()),
+        by: CONSOLE.to_owned(),
+        basis: DecisionBasis::Person,
+    };
     assert_eq!(third.redeem(&two, &[2; 32], None).await, Ok(Some(denied)));
     for queue in [third, place.queue().await] {
         assert_eq!(queue.redeem(&one, &[1; 32], None).await, Err(ApprovalQueueError::Expired), "used");
@@ -111,7 +115,14 @@ async fn what_an_application_says_counts_unless_somebody_was_quicker() {
     other.subscribe().wait_for(|_| other.get(&id).is_some()).await.unwrap();
     other.decide(&id, ApprovalDecision::deny(), CONSOLE).await.unwrap();
     let said = one.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await;
-    assert_eq!(said, Ok(Some(ApprovalOutcome::Denied { reason: None, by: CONSOLE.to_owned() })));
+    assert_eq!(
+        said,
+        Ok(Some(ApprovalOutcome::Denied {
+            reason: None,
+            by: CONSOLE.to_owned(),
+            basis: DecisionBasis::Person
+        }))
+    );
 
     let id = put(&one, 1).await;
     other.subscribe().wait_for(|_| other.get(&id).is_some()).await.unwrap();

@@ -45,6 +45,27 @@ impl EntrySplice {
         Self { offset, removed: String::new(), inserted }
     }
 
+    /// Returns the splice that makes one text of another. It replaces whole lines, so that no value is shown in part.
+    #[must_use]
+    pub fn between(before: &str, after: &str) -> Self {
+        let (mut old, mut new) = (before, after);
+        let mut offset = 0;
+        while let (Some(one), Some(two)) =
+            (old.split_inclusive('\n').next(), new.split_inclusive('\n').next())
+            && one == two
+        {
+            offset += one.len();
+            (old, new) = (&old[one.len()..], &new[two.len()..]);
+        }
+        while let (Some(one), Some(two)) =
+            (old.split_inclusive('\n').next_back(), new.split_inclusive('\n').next_back())
+            && one == two
+        {
+            (old, new) = (&old[..old.len() - one.len()], &new[..new.len() - two.len()]);
+        }
+        Self { offset, removed: old.to_owned(), inserted: new.to_owned() }
+    }
+
     /// Applies the splice. `None` if it does not fit the text.
     #[must_use]
     pub fn apply(&self, text: &str) -> Option<String> {

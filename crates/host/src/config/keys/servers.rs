@@ -8,6 +8,7 @@ use super::KeyType::{
 
 const PIN_MODES: &[&str] = &["ask", "first-use", "off"];
 const ARGUMENT_CHECKS: &[&str] = &["strict", "lax", "off"];
+const AUTO_UPDATES: &[&str] = &["off", "patch"];
 
 pub(in crate::config) const DEFAULTS: KeyTable = KeyTable {
     path: "defaults",
@@ -20,6 +21,7 @@ pub(in crate::config) const DEFAULTS: KeyTable = KeyTable {
         Key::new("max_connections", Count, "16", "As `max_connections` of a server."),
         Key::new("pins", OneOf(PIN_MODES), "ask", "As `pins` of a server."),
         Key::new("check_arguments", OneOf(ARGUMENT_CHECKS), "strict", "As `check_arguments` of a server."),
+        Key::new("auto_update", OneOf(AUTO_UPDATES), "off", "As `auto_update` of a server."),
     ],
 };
 
@@ -130,14 +132,19 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
             "registry",
             Text,
             "",
-            "Name in the registry of a server that `hospes add` added; `hospes update` uses it.",
+            "Name in the registry, or package such as `npm:NAME`, of a server that `hospes add` added; `hospes update` uses it.",
         ),
         Key::new("version", Text, "", "Version of its package."),
         Key::new("digest", Text, "", "Digest of its package, as it was added."),
         Key::new("oauth", Table, "", "Client that is registered with the authorization server.")
             .foreign_only(&["oauth", "auth"]),
-        Key::new("scopes", Texts, "", "Scopes to request; Hospes requests those that the server names.")
-            .foreign_only(&["scopes"]),
+        Key::new(
+            "scopes",
+            Texts,
+            "",
+            "Scopes to request at a sign-in; those that the server names by default.",
+        )
+        .foreign(&["scopes"]),
         Key::new("request_options", Table, "", "Table with `headers` (Continue).")
             .foreign_only(&["requestOptions"]),
         Key::new(
@@ -211,6 +218,12 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
             OneOf(ARGUMENT_CHECKS),
             "strict",
             "Check of arguments against the tools' input schemas; `lax` lets unlisted properties and numbers in quotes pass.",
+        ),
+        Key::new(
+            "auto_update",
+            OneOf(AUTO_UPDATES),
+            "off",
+            "Updates that a running host makes by itself; `patch`: corrections that change nothing that you have seen.",
         ),
         Key::new("required", Boolean, "false", "The host does not start without this server.")
             .foreign(&["required"]),

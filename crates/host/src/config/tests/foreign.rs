@@ -583,10 +583,18 @@ fn clients_of_an_authorization_server_are_taken() {
         "[mcp_servers.a]\nurl = 'https://e.com/mcp'\nscopes = ['x']\noauth = { client_id = 'abc' }\n",
     );
     assert_eq!(http(&config, "a").client.as_ref().unwrap().id, "abc");
-    assert!(
-        warnings(&config)[0]
-            .ends_with("`scopes` is ignored: Hospes requests the scopes that the server names")
-    );
+    assert_eq!(http(&config, "a").scopes, ["x"]);
+    assert!(warnings(&config).is_empty(), "{:?}", warnings(&config));
+    for (oauth, scopes) in [
+        (r#"{"clientId": "abc", "scopes": ["a", "b"]}"#, &["a", "b"][..]),
+        (r#"{"scope": "a b:c"}"#, &["a", "b:c"]),
+        (r#"{"clientId": "abc"}"#, &[]),
+    ] {
+        let text = format!(
+            r#"{{"mcpServers": {{"a": {{"type": "http", "url": "https://e.com", "oauth": {oauth}}}}}}}"#
+        );
+        assert_eq!(http(&parse(".mcp.json", &text), "a").scopes, scopes, "{oauth}");
+    }
     let config = parse(
         "opencode.json",
         r#"{"mcp": {"a": {"type": "remote", "url": "https://e.com", "oauth": {"clientId": "abc", "clientSecret": "{env:TOKEN}"}}}}"#,

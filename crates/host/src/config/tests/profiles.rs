@@ -79,7 +79,7 @@ fn mistakes_in_profiles_are_named_with_their_lines() {
         (
             "[profiles.'My Work']",
             "/c/h.toml:5:11: `profiles.My Work`: expected a name of 1 to 32 lower-case letters, digits, `-` and `_`, \
-             with a letter or a digit first; for example `my-work`",
+             with a letter or a digit first and last, and no `__`; for example `my-work`",
         ),
         (
             "[profiles.files]",
@@ -104,7 +104,7 @@ fn mistakes_in_profiles_are_named_with_their_lines() {
     ] {
         assert_eq!(found(text), [expected], "{text}");
     }
-    for name in ["..", "a/b", "", "-a", "A", "ä", "a.b", &"a".repeat(33)] {
+    for name in ["..", "a/b", "", "-a", "A", "ä", "a.b", "a__b", "a_", &"a".repeat(33)] {
         assert!(!is_profile_name(name), "{name}");
         assert_eq!(found(&format!("[profiles.'{name}']")).len(), 1, "{name}");
     }
@@ -167,6 +167,24 @@ fn a_missing_secret_of_a_profile_leaves_its_server_out() {
     let text = "[servers.a]\ncommand = 'a'\nenv = { T = '${secret:none}' }\n[profiles.work]\nsecrets = { none = 'gone' }";
     let config = with_secrets(text).unwrap();
     assert_eq!(config.profile("work").unwrap().own_servers, ["a"]);
+}
+
+/// A mistake in an entry is no reason to hide the server that runs from a profile that uses the same secrets.
+#[test]
+fn only_a_rejected_entry_with_a_replaced_secret_is_of_the_profile() {
+    for (entry, own) in [
+        ("command = 3", &["github"][..]),
+        ("command = 3\nenv = { T = '${secret:other}' }", &["github"]),
+        ("command = 3\nenv = { T = 'a ${secret:gh}' }", &["bad", "github"]),
+        ("command = 3\nargs = ['$${secret:gh}']", &["github"]),
+    ] {
+        let config = with_secrets(&format!(
+            "[servers.bad]\n{entry}\n[profiles.work]\nsecrets = {{ gh = 'gh.work' }}\n"
+        ));
+        let mut found = config.unwrap().profile("work").unwrap().own_servers.clone();
+        found.sort();
+        assert_eq!(found, own, "{entry}");
+    }
 }
 
 #[test]

@@ -3,13 +3,25 @@
 use std::sync::atomic::AtomicU32;
 
 use hospes::model::ElicitParams;
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, DecisionBasis};
 
 use super::guarded::{answering, counting, guard, pairs};
 use super::*;
-use crate::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope};
+use crate::approvals::{
+    Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope, DecisionAuthor,
+};
 
 /// Somebody at the console who decides about each approval so, and says what they saw.
 pub(super) async fn at_console(queue: &ApprovalQueue, decisions: Vec<ApprovalDecision>) -> Vec<Approval> {
+    decided_by(queue, decisions, DecisionAuthor::person("the person at the console")).await
+}
+
+async fn decided_by(
+    queue: &ApprovalQueue,
+    decisions: Vec<ApprovalDecision>,
+    by: DecisionAuthor,
+) -> Vec<Approval> {
     let mut seen = Vec::new();
     let mut changes = queue.subscribe();
     for decision in decisions {
@@ -20,7 +32,7 @@ pub(super) async fn at_console(queue: &ApprovalQueue, decisions: Vec<ApprovalDec
             }
             changes.changed().await.unwrap();
         };
-        queue.decide(&approval.id, decision, "the person at the console").await.unwrap();
+        queue.decide(&approval.id, decision, by.clone()).await.unwrap();
         seen.push(approval);
     }
     seen
@@ -110,6 +122,43 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
         assert!(lasts.is_none_or(|lasts| lasts == crate::approvals::SESSION_LIFETIME));
         drop(first);
         assert_eq!(rules.approvals().grants().is_empty(), down.is_legacy(), "{up} behind {down}");
+    }
+}
+
+/// The words of a permission name the person who has given it. Calls under it are recorded as such all the same, and
+/// so are calls that a program decides.
+#[tokio::test]
+async fn calls_under_a_permission_are_not_recorded_as_decisions_of_the_person() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (up, down)) in pairs().enumerate() {
+        let at = |name: &str| folder.path().join(format!("{index}.{name}"));
+        let audit = AuditLog::open(at("db"), at("key")).unwrap();
+        let policy = Policy::read("[[rule]]\ndecide = 'ask'", &PolicyEnvironment::default()).unwrap();
+        let rules = Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()));
+        let host = House::default().with("files", up, counting(&Arc::default())).guarded(&rules).start();
+        let _attendance = rules.approvals().register_viewer(None);
+        let client = plain(&host, down).await;
+        let call = async |path: &str| client.call("files__write", json!({ "path": path })).await.unwrap();
+        let queue = rules.approvals();
+        let program = DecisionAuthor::program("a program with the token person");
+        tokio::join!(call("/a"), decided_by(queue, vec![ApprovalDecision::allow()], program));
+        let session = ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session };
+        tokio::join!(call("/a"), at_console(queue, vec![session]));
+        call("/a").await;
+        call("/a").await;
+        // What was noted is written before what is recorded after it.
+        audit.record(AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
+        let query = hospes_store::AuditQuery::new().with_kind(AuditEntryKind::Call);
+        let found = audit.search(query).await.unwrap();
+        let bases: Vec<_> = found.iter().rev().map(|one| one.entry.basis).collect();
+        let grant = DecisionBasis::Grant;
+        assert_eq!(
+            bases,
+            [DecisionBasis::Program, DecisionBasis::Person, grant, grant],
+            "{up} behind {down}"
+        );
+        let words = found[0].entry.by.as_deref().unwrap();
+        assert!(words.contains("the person"), "the decider is still named: {words}");
     }
 }
 

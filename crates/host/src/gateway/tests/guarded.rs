@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 
 use hospes::model::{ElicitAction, ElicitParams};
 use hospes_policy::{Policy, PolicyEnvironment};
-use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, DecisionBasis};
 
 use super::*;
 
@@ -373,6 +373,9 @@ async fn everything_that_is_called_or_refused_is_recorded() {
             ],
             "{up} behind {down}"
         );
+        let bases: Vec<_> = all.iter().map(|one| one.basis).collect();
+        let (rule, person) = (DecisionBasis::Rule, DecisionBasis::Person);
+        assert_eq!(bases, [rule, rule, DecisionBasis::Unanswered, person, person, person]);
         let first = &all[0];
         assert_eq!(first.by.as_deref(), Some("rule 1 (line 1) `tries`"));
         assert_eq!((first.server.as_deref(), first.sent), (Some("files"), Some(22)));

@@ -291,22 +291,27 @@ async fn a_profile_named_like_a_server_is_refused() {
     assert!(host.gateway_of_profile("work").is_some(), "nothing has changed");
 }
 
-/// The server for everybody and the one of the profile are told apart by their labels.
-#[tokio::test]
-async fn a_profile_with_other_secrets_has_a_server_of_its_own() {
+/// Returns a configuration of a server with a secret, one without, and these profiles. Names of secrets that begin with
+/// `missing` are not stored.
+fn with_secrets(profiles: &str) -> HostConfig {
     const TEXT: &str =
         "[servers.git]\ncommand = 'git'\nenv = { T = '${secret:token}' }\n[servers.other]\nbuiltin = 'x'\n";
-    let with = |profiles: &str| {
-        let secret = |name: &str| Ok(Some(format!("value of {name}")));
-        ConfigLoader::new().secrets(secret).parse("h.toml", &format!("{TEXT}{profiles}")).unwrap()
-    };
-    let profile =
-        "[profiles.work]\nsecrets = { token = 'token.work' }\n[profiles.plain]\nservers = ['git']\n";
-    let started = Arc::<Mutex<Vec<String>>>::default();
-    let note = Arc::clone(&started);
-    let connect = move |config: &ServerConfig, settings: &HostSettings| -> Arc<dyn UpstreamConnector> {
+    read(&format!("{TEXT}{profiles}"))
+}
+
+fn read(text: &str) -> HostConfig {
+    let secret = |name: &str| Ok(Some(format!("value of {name}")).filter(|_| !name.starts_with("missing")));
+    ConfigLoader::new().secrets(secret).keep_going(true).parse("h.toml", text).unwrap()
+}
+
+/// Starts servers whose tool `who` says under which label they were started, and notes the labels.
+fn labelled(
+    started: &Arc<Mutex<Vec<String>>>,
+) -> impl Fn(&ServerConfig, &HostSettings) -> Arc<dyn UpstreamConnector> + use<> {
+    let started = Arc::clone(started);
+    move |config, settings| {
         let label = config.label();
-        note.lock().push(label.clone());
+        started.lock().push(label.clone());
         let make: Make = Arc::new(move || {
             let label = label.clone();
             let jobs = Jobs.into_server().tool("who", move || {
@@ -317,16 +322,25 @@ async fn a_profile_with_other_secrets_has_a_server_of_its_own() {
         });
         let (revision, delay, made) = (Revision::LATEST, Duration::ZERO, Arc::default());
         Arc::new(InMemory { make, revision, delay, settings: settings.clone(), made })
-    };
-    let host = Host::builder(with(profile)).connectors(connect).start().unwrap();
+    }
+}
+
+async fn who(gateway: crate::Gateway) -> String {
+    let client = Client::in_memory(gateway).await.unwrap();
+    let names: BTreeSet<String> = tool_names(&client).await.into_iter().collect();
+    assert!(names.contains("git__who"), "{names:?}");
+    client.call("git__who", ()).await.unwrap().all_text()
+}
+
+/// The server for everybody and the one of the profile are told apart by their labels.
+#[tokio::test]
+async fn a_profile_with_other_secrets_has_a_server_of_its_own() {
+    let with = with_secrets;
+    let profile =
+        "[profiles.work]\nsecrets = { token = 'token.work' }\n[profiles.plain]\nservers = ['git']\n";
+    let started = Arc::default();
+    let host = Host::builder(with(profile)).connectors(labelled(&started)).start().unwrap();
     assert_eq!(*started.lock(), ["git", "other", "git (profile work)"]);
-    let who = async |gateway: crate::Gateway| {
-        let client = Client::in_memory(gateway).await.unwrap();
-        let names: BTreeSet<String> =
-            client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
-        assert!(names.contains("git__who"), "{names:?}");
-        client.call("git__who", ()).await.unwrap().all_text()
-    };
     assert_eq!(who(host.gateway()).await, "git");
     assert_eq!(who(host.gateway_of_profile("work").unwrap()).await, "git (profile work)");
     assert_eq!(who(host.gateway_of_profile("plain").unwrap()).await, "git");
@@ -358,6 +372,96 @@ async fn a_profile_with_other_secrets_has_a_server_of_its_own() {
     let found = host.update_servers(with("[profiles.work]\n")).await.unwrap();
     assert_eq!(found.removed, ["git (profile work)"]);
     assert_eq!(who(host.gateway_of_profile("work").unwrap()).await, "git");
+}
+
+/// A mistake in the entry of a server ends neither the server for everybody nor the one of a profile.
+#[tokio::test]
+async fn a_typing_mistake_stops_no_server_of_a_profile() {
+    const PROFILE: &str = "[profiles.work]\nsecrets = { token = 'token.work' }\n";
+    let host = Host::builder(with_secrets(PROFILE)).connectors(labelled(&Arc::default())).start().unwrap();
+    let mistaken = format!(
+        "[servers.git]\ncommand = 3\nenv = {{ T = '${{secret:token}}' }}\n[servers.other]\nbuiltin = 5\n{PROFILE}"
+    );
+    let found = host.update_servers(read(&mistaken)).await.unwrap();
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(who(host.gateway()).await, "git");
+    let work = host.gateway_of_profile("work").unwrap();
+    assert_eq!(who(work.clone()).await, "git (profile work)");
+    // The other server has no secret, so that it is the same one for the profile.
+    assert!(tool_names(&Client::in_memory(work).await.unwrap()).await.contains(&"other__who".to_owned()));
+    // Without a secret of its own the profile has no server of its own either.
+    let found = host.update_servers(read(&mistaken.replace("secrets", "# secrets"))).await.unwrap();
+    assert_eq!((found.removed.len(), &*found.changed_profiles), (1, &["work".to_owned()][..]), "{found:?}");
+}
+
+/// Servers of one name share what is pinned of them, whichever of them came first.
+#[tokio::test]
+async fn a_new_profile_restarts_no_server_and_shares_its_pins() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateStore::open(folder.path().join("state.db")).unwrap();
+    // The server for everybody has no secret and does not run.
+    let text = "[servers.git]\ncommand = '/bin/sh'\nenv = { T = '${secret:missing}' }\n";
+    let work = format!("{text}[profiles.work]\nsecrets = {{ missing = 'work' }}\n");
+    let both = format!(
+        "{text}[profiles.home]\nsecrets = {{ missing = 'home' }}\n[profiles.work]\nsecrets = {{ missing = 'work' }}\n"
+    );
+    let host = Host::builder(read(&work))
+        .connectors(labelled(&Arc::default()))
+        .pins(PinningConfig::new(state, PinMode::FirstUse))
+        .start()
+        .unwrap();
+    let client = in_profile(&host, Revision::LATEST).await;
+    assert_eq!(client.call("git__who", ()).await.unwrap().all_text(), "git (profile work)");
+    let found = host.update_servers(read(&both)).await.unwrap();
+    assert_eq!((&*found.added, found.replaced.len()), (&["git (profile home)".to_owned()][..], 0));
+    assert_eq!(who(host.gateway_of_profile("home").unwrap()).await, "git (profile home)");
+    host.pins().unwrap().reject("git", None, "ann").await.unwrap();
+    let is_refused = async || client.call("git__who", ()).await.is_ok_and(|result| result.has_failed());
+    let waiting = async {
+        while !is_refused().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("the running one is rejected too");
+}
+
+/// One server with two accounts offers two lists, and neither is news to the other.
+#[tokio::test]
+async fn profiles_that_list_other_tools_are_pinned_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateStore::open(folder.path().join("state.db")).unwrap();
+    let connect = |config: &ServerConfig, settings: &HostSettings| -> Arc<dyn UpstreamConnector> {
+        let tools: &[&str] = if config.profile.is_some() { &["read", "write"] } else { &["read"] };
+        let make: Make = Arc::new(move || {
+            let server = tools.iter().fold(Server::new("git", "1"), |server, tool| {
+                server.tool(*tool, move || async move { *tool })
+            });
+            Ok(hospes::BoxService::new(server))
+        });
+        let (revision, delay, made) = (Revision::LATEST, Duration::ZERO, Arc::default());
+        Arc::new(InMemory { make, revision, delay, settings: settings.clone(), made })
+    };
+    let text = "[servers.git]\ncommand = '/bin/sh'\nenv = { T = '${secret:token}' }\n\
+        [profiles.work]\nsecrets = { token = 'token.work' }\n";
+    let host = Host::builder(read(text))
+        .connectors(connect)
+        .pins(PinningConfig::new(state, PinMode::FirstUse))
+        .start()
+        .unwrap();
+    assert_eq!(tool_names(&plain(&host, Revision::LATEST).await).await, ["git__read"]);
+    let work = in_profile(&host, Revision::LATEST).await;
+    assert_eq!(tool_names(&work).await, ["git__read", "git__write"]);
+    assert_eq!(work.call("git__write", ()).await.unwrap().all_text(), "write");
+}
+
+/// A server that gets an account for each user stays the shared one until the host starts again.
+#[tokio::test]
+async fn a_server_with_new_accounts_stays_as_it_is() {
+    let text = "[servers.git]\nurl = 'https://e.com/mcp'\n";
+    let host = Host::builder(read(text)).connectors(labelled(&Arc::default())).start().unwrap();
+    let found = host.update_servers(read(&format!("{text}account = 'per-user'\n"))).await.unwrap();
+    assert_eq!((&*found.deferred, found.removed.len()), (&["git".to_owned()][..], 0), "{found:?}");
+    assert_eq!(who(host.gateway()).await, "git");
 }
 
 /// Over a duplex connection, as `hospes stdio` serves a profile.

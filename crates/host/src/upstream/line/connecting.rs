@@ -152,7 +152,9 @@ impl SupervisedConnection {
     ) -> Result<Arc<DefinitionHashes>, UpstreamConnectError> {
         let Some(gate) = &self.server.gate else { return Ok(Arc::default()) };
         let user = self.server.user.as_deref().unwrap_or_default();
-        let sight = format!("{} {user}", self.abilities.bits());
+        // What is listed with one account need not be all that another has.
+        let profile = self.server.profile.as_ref().map_or_else(String::new, |profile| format!("@{profile}"));
+        let sight = format!("{}{profile} {user}", self.abilities.bits());
         gate.record_listing(connection.instructions.as_deref(), listing, sight).await
     }
 }

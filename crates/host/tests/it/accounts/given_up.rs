@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hospes::client::Client;
+use hospes::{Call, Context, Outcome, Peer, Service as _};
 use hospes_auth::{ClientId, RedirectUri};
 use hospes_host::catalogue::ACCOUNTS_URI;
 use hospes_host::config::ConfigLoader;
 use hospes_host::{AccountLimits, Host, UpstreamAccounts};
-use hospes_model::Revision;
+use hospes_model::{ClientCapabilities, Method, RawJson, Revision};
 use hospes_oauth::{
     CredentialStore, DeferredSignIn, FlowError, MemoryCredentialStore, OAuthClient, PreregisteredOAuthClient,
     StoredTokens as Tokens,
@@ -230,4 +231,25 @@ async fn there_are_only_so_many_users_at_once() {
     };
     assert!(refused.contains("max_users"), "{refused}");
     assert!(says(&alice, "site__whoami").await.contains("/connect/"));
+}
+
+/// What a user sees is kept for each profile, and the limit is of users.
+#[tokio::test]
+async fn a_user_with_several_profiles_is_one_user() {
+    let site = Site::new().await;
+    let limits = limited(|limits| limits.max_users = 1);
+    let (gate, _) = Gate::told(&site, |accounts| accounts.limits(limits), "[profiles.work]").await;
+    let list = async |gateway: hospes_host::Gateway, name: &str| {
+        let mut peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new());
+        peer.principal = Some(format!("https://issuer.example user {name}").into());
+        let context = Context::new(Arc::new(peer));
+        gateway.call(Call::new(Method::ToolsList, RawJson::empty_object(), context)).await
+    };
+    let work = || gate.host.gateway_of_profile("work").unwrap();
+    for gateway in [gate.host.gateway(), work(), gate.host.gateway()] {
+        let outcome = list(gateway, "alice").await;
+        assert!(matches!(outcome, Outcome::Complete(_)), "{outcome:?}");
+    }
+    let Outcome::Failed(error) = list(work(), "bob").await else { panic!("one user too many") };
+    assert!(error.message.contains("max_users"), "{error}");
 }

@@ -4,10 +4,8 @@ mod folder;
 mod process;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 pub(crate) use folder::{EntryStat, FolderHandle};
@@ -52,13 +50,4 @@ pub(crate) fn name_problem(_: &OsStr) -> Option<&'static str> {
 /// Returns true if an error means that a link was met where none is followed, or too many links.
 pub(crate) fn is_link_error(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP)
-}
-
-/// Creates a file and its folder with permissions for the owner alone. An existing file stays as it is.
-pub(crate) fn create_private(file: &Path) -> io::Result<()> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    // In append mode, which can create the file and never truncates an existing one.
-    fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file).map(drop)
 }

@@ -12,16 +12,11 @@ use std::time::SystemTime;
 use cap_fs_ext::{DirExt as _, FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions};
+use hospes_fs::retry_while_in_use;
 use jiff::Timestamp;
 
 use super::super::EntryKind;
 use super::name_problem;
-
-/// Windows error for a file that another program has open: `ERROR_SHARING_VIOLATION`, and `ERROR_ACCESS_DENIED`, which
-/// a replacement gets for it.
-const SHARING_ERRORS: [i32; 2] = [32, 5];
-/// Pauses before further attempts, in milliseconds: programs that scan new files hold them for a moment.
-const RETRY_PAUSES: [u64; 4] = [10, 40, 160, 640];
 
 /// An open folder. Names are looked up in it whatever becomes of its path, and are never followed as links.
 #[derive(Debug)]
@@ -104,7 +99,7 @@ impl FolderHandle {
     pub(crate) fn rename(&self, name: &OsStr, folder: &Self, new_name: &OsStr) -> io::Result<()> {
         check(name)?;
         check(new_name)?;
-        retry(|| self.0.rename(name, &folder.0, new_name))
+        retry_while_in_use(|| self.0.rename(name, &folder.0, new_name))
     }
 
     /// Moves an entry to a name that must be free.
@@ -114,7 +109,7 @@ impl FolderHandle {
         // A second name, which the system refuses where there is one: a rename would replace it.
         if self.stat_entry(name)?.kind == EntryKind::File {
             match self.0.hard_link(name, &folder.0, new_name) {
-                Ok(()) => return retry(|| self.0.remove_file(name)),
+                Ok(()) => return retry_while_in_use(|| self.0.remove_file(name)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
                 // The file system has no second names. That nothing exists was checked just before.
                 Err(_) => {}
@@ -133,7 +128,7 @@ impl FolderHandle {
         match kind {
             EntryKind::Folder => self.0.remove_dir(name),
             EntryKind::Link => self.0.remove_file_or_symlink(name),
-            EntryKind::File | EntryKind::Other => retry(|| self.0.remove_file(name)),
+            EntryKind::File | EntryKind::Other => retry_while_in_use(|| self.0.remove_file(name)),
         }
     }
 
@@ -152,19 +147,6 @@ fn check(name: &OsStr) -> io::Result<()> {
         Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidInput, problem)),
         None => Ok(()),
     }
-}
-
-/// Repeats a change that fails because another program has the file open at the moment.
-fn retry(mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    for pause in RETRY_PAUSES {
-        match change() {
-            Err(error) if error.raw_os_error().is_some_and(|code| SHARING_ERRORS.contains(&code)) => {
-                std::thread::sleep(std::time::Duration::from_millis(pause));
-            }
-            done => return done,
-        }
-    }
-    change()
 }
 
 /// Metadata of an entry.

@@ -4,7 +4,6 @@ mod folder;
 mod process;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf, Prefix};
 
@@ -102,13 +101,4 @@ pub(crate) fn name_problem(name: &OsStr) -> Option<&'static str> {
 /// Returns true if an error means that a link was met where none is followed.
 pub(crate) fn is_link_error(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| LINK_ERRORS.contains(&code))
-}
-
-/// Creates a file and its folder. Below the profile of a user they inherit an access list for the user alone. An
-/// existing file stays as it is.
-pub(crate) fn create_private(file: &Path) -> io::Result<()> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder)?;
-    }
-    fs::OpenOptions::new().read(true).append(true).create(true).open(file).map(drop)
 }

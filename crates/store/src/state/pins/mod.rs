@@ -104,6 +104,15 @@ impl PinRecords {
         self.0.write(move |change| decide::decide(change, &decision)).await
     }
 
+    /// Removes what is stored of a server about which nobody has decided. A server that was accepted or rejected stays.
+    ///
+    /// # Errors
+    /// If the state cannot be written.
+    pub async fn forget_undecided(&self, name: &str) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.0.write(move |change| sightings::forget_undecided(change, &name)).await
+    }
+
     /// Returns all known definitions of a server, of one item or all, newest first.
     ///
     /// # Errors

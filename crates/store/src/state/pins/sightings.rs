@@ -62,6 +62,15 @@ pub(super) fn report_if_known(
     Ok(is_known.then_some(SightingReport { server, is_first: false, is_replaced: false, news: Vec::new() }))
 }
 
+/// Removes the rows of a server about which nobody has decided.
+pub(super) fn forget_undecided(change: &Connection, name: &str) -> rusqlite::Result<()> {
+    change.execute(
+        "DELETE FROM pinned_servers WHERE name = ?1 AND state = ?2 AND decided_at IS NULL",
+        params![name, ServerPinState::New],
+    )?;
+    Ok(())
+}
+
 /// Records everything in the sighting.
 pub(super) fn record_sighting(
     change: &Connection,

@@ -46,6 +46,25 @@ fn waiting(server: &StoredServer) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn only_a_server_without_a_decision_is_forgotten() {
+    let place = Place::new();
+    let pins = place.pins();
+    pins.record_sighting(sighting("p", &[("a", "1")]), TrustMode::Ask).await.unwrap();
+    pins.forget_undecided("other").await.unwrap();
+    assert_eq!(pins.servers().await.unwrap().len(), 1);
+    pins.forget_undecided("it").await.unwrap();
+    assert_eq!(pins.servers().await.unwrap(), []);
+    assert_eq!(pins.history("it", digest("target"), None).await.unwrap(), []);
+
+    let seen = pins.record_sighting(sighting("p", &[("a", "1")]), TrustMode::Ask).await.unwrap();
+    assert!(seen.is_first, "nothing of the first time is left");
+    let reject = TrustDecision::reject("it", digest("target"), "ann");
+    pins.decide(reject).await.unwrap().unwrap();
+    pins.forget_undecided("it").await.unwrap();
+    assert_eq!(pins.servers().await.unwrap()[0].state, ServerPinState::Rejected);
+}
+
+#[tokio::test]
 async fn what_is_new_waits_until_it_is_accepted_as_it_was_seen() {
     let place = Place::new();
     let pins = place.pins();

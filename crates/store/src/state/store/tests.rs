@@ -114,8 +114,7 @@ async fn the_file_is_its_owners_alone() {
 #[test]
 fn what_is_no_database_is_refused() {
     let place = place();
-    let mut made =
-        file::private(std::fs::OpenOptions::new().write(true).create(true)).open(&place.file).unwrap();
+    let mut made = hospes_fs::create_private(&place.file).unwrap();
     std::io::Write::write_all(&mut made, b"this is no database, however long it is made to be").unwrap();
     assert!(matches!(StateStore::open(&place.file), Err(StoreError::Database { .. })));
 }

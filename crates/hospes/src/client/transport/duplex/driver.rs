@@ -24,6 +24,10 @@ const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time a server has to read the remaining output before the connection is closed.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
+/// Maximum number of reads in one turn. A peer that never stops writing would otherwise use up the budget that tokio
+/// gives a task for one turn; without it the timer never rings, and no request expires. The runtime looks at its timers
+/// after some dozens of turns, so they are short.
+const MAX_READS_PER_TURN: usize = 2;
 /// A buffer that grew beyond this for one message is given back.
 const MAX_RETAINED_BUFFER_BYTES: usize = 256 * 1024;
 
@@ -224,9 +228,10 @@ where
         }
     }
 
-    /// Reads until no more input is available.
+    /// Reads until no more input is available, or until it is the turn of the timer.
     fn poll_read(&mut self, cx: &mut TaskContext<'_>) {
-        while let Some(read) = &mut self.read {
+        for _ in 0..MAX_READS_PER_TURN {
+            let Some(read) = &mut self.read else { return };
             let result = pin!(read.read_buf(self.framer.buffer())).poll(cx);
             let framer = &mut self.framer;
             match result {
@@ -256,6 +261,7 @@ where
                 Poll::Pending => return,
             }
         }
+        cx.waker().wake_by_ref();
     }
 
     /// The connection ends soon; the first reason counts, the earliest time does.

@@ -316,7 +316,11 @@ impl DuplexState {
                 };
                 self.handle_response(&id.clone(), Err(error), batch);
             }
-            OversizeSubject::Unknown => {}
+            OversizeSubject::Unknown => {
+                self.noise.count += 1;
+                let seen = over.seen;
+                self.noise.first.get_or_insert_with(|| format!("a line of {seen} bytes that is no message"));
+            }
         }
     }
 
@@ -345,6 +349,10 @@ impl DuplexState {
 
     fn handle_noise(&mut self, line: &Bytes) {
         self.noise.count += 1;
+        // There are servers that print without end.
+        if self.noise.first.is_some() && !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
         // Before it is cut: half a secret is one, too.
         let line = self.hidden.redact(String::from_utf8_lossy(&line[..line.len().min(MAX_NOISE_BYTES)]));
         let Some(shown) = excerpt(line.as_bytes()) else { return };

@@ -1,0 +1,352 @@
+//! Tests of `hospes doctor`: faults of the host, of stored tokens and of processes, made on a real system.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests may panic, and say what they skip")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::checks::{assert_found, check, doctor, program, report};
+use crate::support::site::{Site, signed_in};
+use crate::support::{House, Ran, text};
+
+/// Passes bytes on to `server`, and answers with another version in place of the real one.
+fn proxy_of_another_version(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((mut client, _)) = listener.accept() {
+            let mut server = TcpStream::connect(server).unwrap();
+            let (mut requests, mut answers) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ended = std::io::copy(&mut requests, &mut server);
+                let _ended = server.shutdown(std::net::Shutdown::Write);
+            });
+            std::thread::spawn(move || {
+                let mut bytes = [0; 64 * 1024];
+                while let Ok(count @ 1..) = answers.read(&mut bytes) {
+                    let other =
+                        String::from_utf8_lossy(&bytes[..count]).replace(env!("CARGO_PKG_VERSION"), "9.9.9");
+                    if client.write_all(other.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+                let _ended = client.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_running_host_of_another_version_is_found() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", "[servers.time]\nbuiltin = 'time'\n");
+    let mut host = house.up(&[]);
+    host.said(|line| line.contains("event=ready"));
+    let note = std::fs::read_dir(house.path("run/hospes")).unwrap().flatten().map(|entry| entry.path());
+    let note = note.into_iter().find(|file| file.extension().is_some_and(|ending| ending == "json")).unwrap();
+    let mut content: Value = serde_json::from_slice(&std::fs::read(&note).unwrap()).unwrap();
+    let (_, found) = doctor(&house, &[]);
+    assert_eq!(check(&found, "host", "H10")["status"], "ok", "{found:#}");
+    let endpoint = url::Url::parse(content["endpoint"].as_str().unwrap()).unwrap();
+    let proxy = proxy_of_another_version(endpoint.socket_addrs(|| None).unwrap()[0]);
+    content["endpoint"] = json!(format!("http://{proxy}/mcp"));
+    std::fs::write(&note, content.to_string()).unwrap();
+    let (ran, found) = doctor(&house, &[]);
+    assert_eq!(ran.code, Some(2), "a warning: {found:#}");
+    assert_found(&found, "host", "H10", "warning", "9.9.9", "hospes up");
+    host.signal("-TERM");
+    host.wait();
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_found() {
+    let house = House::new();
+    let config = house.config(&[]);
+    let mut command = house.program("sh", &["-c", "ulimit -n 256 && exec \"$@\"", "sh"]);
+    command.args([env!("CARGO_BIN_EXE_hospes"), "doctor", "--json", "--config", &config]);
+    let found = report(&Ran::of(command.stdin(Stdio::null()).output().unwrap()));
+    assert_found(&found, "host", "H12", "warning", "256 open files", "ulimit -n");
+}
+
+#[test]
+fn an_application_without_an_entry_is_found() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("home/.cursor")).unwrap();
+    house.write("home/.cursor/mcp.json", r#"{ "mcpServers": { "other": { "command": "other" } } }"#);
+    let (ran, found) = doctor(&house, &["cursor"]);
+    assert_eq!(ran.code, Some(1));
+    assert_found(&found, "cursor", "A03", "fault", "does not use Hospes", "hospes connect cursor");
+}
+
+#[test]
+fn a_stored_token_that_has_expired_and_cannot_be_renewed_is_found() {
+    let house = House::new();
+    let site = Site::open();
+    // It is valid for no time at all, and comes without a token that renews it.
+    site.script().lasts = Some(0);
+    let signed = signed_in(&house, &["auth", "login", &site.mcp()], &[]);
+    assert_eq!(signed.code, Some(0), "{signed:?}");
+    let entry = json!({ "url": site.mcp() });
+    let config = house.config(&[("site", entry)]);
+    let (ran, found) = doctor(&house, &["--config", &config, "site"]);
+    assert_eq!(ran.code, Some(1));
+    assert_found(&found, "site", "O03", "fault", "the access token expired", "hospes auth login site");
+    assert!(!ran.stdout.contains("s3cret"), "{ran:?}");
+    // A new sign-in mends it, as the doctor says.
+    site.script().lasts = None;
+    assert_eq!(signed_in(&house, &["auth", "login", &site.mcp()], &[]).code, Some(0));
+    let (_, found) = doctor(&house, &["--config", &config, "site"]);
+    assert_eq!(check(&found, "site", "T01")["status"], "ok", "{found:#}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_stays_after_its_server_is_found() {
+    let house = House::new();
+    // A session of its own, so that the end of the server's process group does not reach it. The parent of the server ends
+    // all other processes of it, unless it is killed.
+    let dies = r#"*'"method":"tools/list"'*) answer '{"tools":[{"name":"look","inputSchema":{"type":"object"}}]}'; kill -KILL $PPID;;"#;
+    let server = house.server("leaves", &[], dies);
+    let script = format!(
+        "setsid sh -c 'echo $$ > \"$0\"; exec sleep 600' '{}' < /dev/null > /dev/null 2>&1 &\n{}",
+        house.path("helper.pid").display(),
+        house.read("leaves.sh")
+    );
+    house.write("leaves.sh", &script);
+    let config = house.config(&[("leaves", server), ("well", house.server("well", &["look"], ""))]);
+    let (ran, found) = doctor(&house, &["--config", &config]);
+    let helper = house.read("helper.pid");
+    let killed = Command::new("kill").arg(helper.trim()).status().unwrap();
+    assert!(killed.success(), "the helper was there: {helper}");
+    assert_eq!(ran.code, Some(2), "a warning: {found:#}");
+    assert_found(&found, "leaves", "S05", "warning", "sleep", &format!("kill {}", helper.trim()));
+    assert_eq!(check(&found, "well", "S05")["status"], "ok");
+    let (_, found) = doctor(&house, &["--config", &config, "well"]);
+    assert_eq!(check(&found, "well", "S05")["status"], "ok");
+}
+
+#[test]
+fn a_list_of_tools_that_is_not_valid_is_found() {
+    let house = House::new();
+    let broken = r#"*'"method":"tools/list"'*) answer '{"tools":[{"inputSchema":7}]}';;"#;
+    let silent = r#"*'"method":"tools/list"'*) refuse -32603 'the database is locked';;"#;
+    let config = house.config(&[
+        ("broken", house.server("broken", &[], broken)),
+        ("failing", house.server("failing", &[], silent)),
+        ("empty", house.server("empty", &[], "")),
+    ]);
+    let (ran, found) = doctor(&house, &["--config", &config]);
+    assert_eq!(ran.code, Some(1));
+    assert_found(&found, "broken", "T01", "warning", "its list is empty", "hospes logs broken");
+    assert_found(&found, "failing", "T01", "fault", "the database is locked", "hospes logs failing");
+    assert_eq!(check(&found, "empty", "T01")["status"], "warning");
+}
+
+/// Runs a program without `PATH` in which a system call fails, as it does on a system that lacks or forbids it.
+#[cfg(target_os = "linux")]
+const WITHOUT_SYSTEM_CALL: &str = r"
+import ctypes, os, struct, sys
+number, error, *command = sys.argv[1:]
+load = struct.pack('HBBI', 0x20, 0, 0, 0)
+matches = struct.pack('HBBI', 0x15, 0, 1, int(number))
+fails = struct.pack('HBBI', 0x06, 0, 0, 0x00050000 | int(error))
+allowed = struct.pack('HBBI', 0x06, 0, 0, 0x7fff0000)
+program = ctypes.create_string_buffer(load + matches + fails + allowed)
+filter = ctypes.create_string_buffer(struct.pack('HxxxxxxP', 4, ctypes.addressof(program)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, filter, 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.environ['PATH'] = '/none'
+os.execv(command[0], command)
+";
+
+#[cfg(target_os = "linux")]
+fn doctor_without(house: &House, (call, error): (u32, i32), args: &[&str]) -> Option<Value> {
+    let (call, error) = (call.to_string(), error.to_string());
+    let mut command = house.program("python3", &["-c", WITHOUT_SYSTEM_CALL, &call, &error]);
+    command.args([env!("CARGO_BIN_EXE_hospes"), "doctor", "--json"]).args(args);
+    let ran = Ran::of(command.stdin(Stdio::null()).output().ok()?);
+    if ran.stdout.is_empty() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{ran:?}");
+        eprintln!("skipped: system calls cannot be forbidden here: {}", ran.stderr);
+        return None;
+    }
+    Some(report(&ran))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_system_without_confinement_is_found() {
+    let house = House::new();
+    let config = house.config(&[]);
+    // Landlock is a system call of this number on all processors; the error is `ENOSYS`.
+    let Some(found) = doctor_without(&house, (444, 38), &["--config", &config]) else { return };
+    assert_found(&found, "host", "H09", "warning", "programs cannot be confined", "");
+    assert!(check(&found, "host", "H09")["mend"].is_string(), "{found:#}");
+    let (_, found) = doctor(&house, &["--config", &config]);
+    assert_eq!(check(&found, "host", "H09")["status"], "ok", "{found:#}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_machine_without_a_port_for_the_end_of_a_sign_in_is_found() {
+    let house = House::new();
+    let site = Site::open();
+    let config = house.config(&[("site", json!({ "url": site.mcp() }))]);
+    // `bind` fails with `EADDRINUSE`.
+    let bind = if cfg!(target_arch = "aarch64") { 200 } else { 49 };
+    let Some(found) = doctor_without(&house, (bind, 98), &["--config", &config, "site"]) else { return };
+    assert_found(&found, "site", "O04", "fault", "no port of this machine", "--no-browser");
+    let (_, found) = doctor(&house, &["--config", &config, "site"]);
+    assert_found(&found, "site", "O01", "fault", "asks for a sign-in", "hospes auth login site");
+}
+
+/// A server that prints without end keeps the reader of its messages busy, and must not keep the time limits from
+/// ending the check.
+#[test]
+fn servers_that_print_without_end_or_say_nothing_do_not_keep_the_doctor() {
+    let house = House::new();
+    let line = program(&house, "line", "tr '\\0' x < /dev/zero");
+    let config = house.config(&[
+        ("lines", json!({ "command": "yes" })),
+        ("line", json!({ "command": line })),
+        ("stderr", json!({ "command": program(&house, "stderr", "yes >&2") })),
+        ("deaf", json!({ "command": program(&house, "deaf", "trap '' TERM\nexec sleep 600") })),
+    ]);
+    let begun = std::time::Instant::now();
+    let ran = house.run(&["doctor", "--json", "--connect-timeout", "2", "--config", &config]);
+    let found = report(&ran);
+    assert!(begun.elapsed().as_secs() < 60, "it took {:?}", begun.elapsed());
+    assert_found(&found, "lines", "S02", "fault", "prints other text", "log to stderr");
+    assert_eq!(check(&found, "lines", "S02")["evidence"], "y");
+    assert_eq!(check(&found, "stderr", "S03")["status"], "fault", "{found:#}");
+    assert_found(&found, "deaf", "S03", "fault", "no response", "--connect-timeout 120");
+    let line = found["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["target"] == "line" && one["status"] == "fault");
+    let line = line.unwrap_or_else(|| panic!("{found:#}"));
+    assert!(
+        line["code"] == "S02" || line["code"] == "S03",
+        "a line of 64 MiB, or the time limit before: {line:#}"
+    );
+}
+
+/// Each of these ends at once, or cannot be started at all.
+#[test]
+fn the_reason_why_a_program_cannot_run_is_said_with_its_remedy() {
+    let house = House::new();
+    let file = |name: &str, content: &[u8]| {
+        let path = program(&house, name, "");
+        std::fs::write(&path, content).unwrap();
+        json!({ "command": path })
+    };
+    let other = if cfg!(target_arch = "x86_64") { 183_u8 } else { 62 };
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0".to_vec();
+    elf.extend([other, 0]);
+    elf.resize(256, 0);
+    let script = |name: &str, text: &str| json!({ "command": program(&house, name, text) });
+    let config = house.config(&[
+        ("crlf", file("crlf", b"#!/bin/sh\r\necho\r\n")),
+        ("env", file("env", b"#!/usr/bin/env none-such\n")),
+        ("empty", file("empty", b"")),
+        ("windows", file("windows", b"MZ\x90\0")),
+        ("processor", file("processor", &elf)),
+        ("variable", script("variable", ": \"${ACME_API_KEY:?environment variable is required}\"")),
+        ("module", script("module", "echo \"Error: Cannot find module 'zod'\" >&2; exit 1")),
+        (
+            "port",
+            script("port", "echo 'Error: listen EADDRINUSE: address already in use :::3000' >&2; exit 1"),
+        ),
+        ("done", script("done", "exit 0")),
+        ("killed", script("killed", "kill -KILL $$")),
+        ("folder", json!({ "command": text(&house.path("")) })),
+    ]);
+    let (ran, found) = doctor(&house, &["--config", &config]);
+    assert_eq!(ran.code, Some(1));
+    for (target, code, what, mend) in [
+        ("crlf", "C03", "line breaks of Windows", "sed -i"),
+        ("env", "C03", "there is no program none-such in PATH", "install the interpreter none-such"),
+        ("empty", "C03", "is empty", "install the server again"),
+        ("windows", "C03", "a program for Windows", "install the build of the server for"),
+        ("processor", "C03", "another processor", "install the build of the server for"),
+        (
+            "variable",
+            "S01",
+            "the environment variable ACME_API_KEY",
+            "hospes secret set variable.ACME_API_KEY",
+        ),
+        ("module", "S01", "a package that it needs", "install the server again"),
+        ("port", "S01", "another program uses the port", "end the other copy"),
+        ("done", "S01", "ended without a word", "when you run it: "),
+        ("killed", "S01", "signal 9", "when you run it: "),
+        ("folder", "C02", "is a folder", "correct the path"),
+    ] {
+        assert_found(&found, target, code, "fault", what, mend);
+    }
+}
+
+#[test]
+fn answers_of_web_servers_are_told_apart_and_each_has_a_remedy() {
+    use crate::support::checks::web;
+
+    let house = House::new();
+    let address = web(Box::new(|path, address| {
+        let (status, header, body) = match path {
+            "/loop" => ("302 Found", format!("Location: http://{address}/loop\r\n"), ""),
+            "/away" => ("307 Temporary Redirect", "Location: https://other.example/mcp\r\n".to_owned(), ""),
+            "/busy" => ("429 Too Many Requests", String::new(), "slow down"),
+            "/broken" => ("500 Internal Server Error", String::new(), "Traceback"),
+            "/text" => ("200 OK", "Content-Type: text/plain\r\n".to_owned(), "I am up"),
+            "/json" => ("200 OK", "Content-Type: application/json\r\n".to_owned(), "{\"hello\":1}"),
+            "/page" => ("200 OK", "Content-Type: text/html\r\n".to_owned(), "<html>Hello</html>"),
+            _ => return String::new(),
+        };
+        format!(
+            "HTTP/1.1 {status}\r\n{header}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }));
+    let names = ["loop", "away", "busy", "broken", "text", "json", "page", "closed"];
+    let servers: Vec<(&str, Value)> =
+        names.iter().map(|name| (*name, json!({ "url": format!("http://{address}/{name}") }))).collect();
+    let config = house.config(&servers);
+    let (ran, found) = doctor(&house, &["--config", &config]);
+    assert_eq!(ran.code, Some(1));
+    for (target, code, what, mend) in [
+        ("loop", "N05", "redirects", "if the redirect is right"),
+        ("away", "N05", "a different origin", "if the redirect is right"),
+        ("busy", "S03", "429", "wait a while"),
+        ("broken", "S03", "500", "ask the operator"),
+        ("text", "N05", "text/plain", "correct `url`"),
+        ("json", "N05", "jsonrpc", "correct `url`"),
+        ("page", "N03", "a web page answered", "/mcp"),
+        ("closed", "N05", "connection was lost", "https://"),
+    ] {
+        assert_found(&found, target, code, "fault", what, mend);
+        let before = check(&found, target, "N02");
+        assert_eq!(before["status"], "ok", "the steps before have passed: {found:#}");
+    }
+}
+
+#[test]
+fn proxies_of_the_environment_that_cannot_be_used_are_named() {
+    let house = House::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (proxy, what) in
+        [("::nonsense::", "HTTPS_PROXY"), (&*format!("http://{closed}"), "through the proxy")]
+    {
+        let mut command = house.command(&["doctor", "--json", "https://mcp.example.com/mcp"]);
+        for name in ["https_proxy", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"] {
+            command.env_remove(name);
+        }
+        let ran = Ran::of(command.env("HTTPS_PROXY", proxy).stdin(Stdio::null()).output().unwrap());
+        assert_found(&report(&ran), "https://mcp.example.com/mcp", "N03", "fault", what, "NO_PROXY=HOST");
+    }
+}

@@ -1,0 +1,279 @@
+//! A server of a registry that is added on a page.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hospes_browser_tests::{HospesProgram, RunningHospes, TestBrowser, WAIT_TIMEOUT};
+use hospes_registry_testkit::RegistryServer;
+
+const ENTER: &str = "\u{e007}";
+const ESCAPE: &str = "\u{e00c}";
+const TAB: &str = "\u{e004}";
+const DOWN: &str = "\u{e015}";
+
+/// The secret of the server, which must not be seen anywhere.
+const SECRET: &str = "tok-5f0e1d2c3b4a";
+/// A secret that makes the server print it and end.
+const REFUSED: &str = "refused-8d7c6b5a";
+const CONFIG: &str = "# mine\n[servers.time]\nbuiltin = \"time\"\n";
+const SERVER: &str = "io.github.loopback/clock-npm";
+
+struct Adding {
+    browser: TestBrowser,
+    hospes: HospesProgram,
+    up: RunningHospes,
+    _registry: RegistryServer,
+    origin: String,
+}
+
+impl Adding {
+    async fn begin() -> Option<Self> {
+        let (browser, mut hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
+        let registry = RegistryServer::start();
+        registry.publish_clocks(true);
+        let environment = registry.environment(&hospes.path("caches"));
+        hospes.set_variables(environment);
+        hospes.set_variables([("HOSPES_REGISTRY".to_owned(), registry.url())]);
+        let up = hospes.start_gateway_with(CONFIG, &["-vv"]);
+        browser.open(&hospes.console().await).await;
+        browser.wait_for_text("Nothing waits for you").await;
+        let origin = browser.url().await.origin().ascii_serialization();
+        Some(Self { browser, hospes, up, _registry: registry, origin })
+    }
+
+    /// Goes from Home to the questions of the server, by keyboard.
+    async fn search_and_choose(&self) {
+        let browser = &self.browser;
+        browser.open(&format!("{}/add", self.origin)).await;
+        browser.find("[data-registry]").await;
+        browser.keys("/").await;
+        browser.keys("clock npm").await;
+        browser.keys(ENTER).await;
+        browser.find(&format!("[data-result='{SERVER}']")).await;
+        // Out of the field, then to the first result.
+        browser.keys(ESCAPE).await;
+        browser.keys("j").await;
+        browser.keys(ENTER).await;
+        browser.find("[data-stage=questions]").await;
+    }
+
+    /// Types the secret, and goes on to what is run.
+    async fn answer(&self, secret: &str) {
+        let browser = &self.browser;
+        self.tab_to("#ask-CLOCK_TOKEN").await;
+        browser.keys(secret).await;
+        browser.keys(ENTER).await;
+        browser.find("[data-stage=plan]").await;
+    }
+
+    /// Presses Tab until this has the focus.
+    async fn tab_to(&self, selector: &str) {
+        let is_there = format!("return document.activeElement.matches({selector:?})");
+        for _ in 0..60 {
+            if self.browser.run(&is_there).await == true {
+                return;
+            }
+            self.browser.keys(TAB).await;
+        }
+        panic!("{selector} is not reached by Tab: {}", self.browser.text().await);
+    }
+
+    async fn enter(&self, selector: &str) {
+        self.tab_to(selector).await;
+        self.browser.keys(ENTER).await;
+    }
+
+    fn config(&self) -> String {
+        std::fs::read_to_string(self.hospes.path("hospes.toml")).unwrap()
+    }
+
+    fn packages(&self) -> Vec<std::path::PathBuf> {
+        let folder = self.hospes.path("home/.local/share/hospes/packages");
+        std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Waits until the packages are removed, which comes last, and checks that nothing else is left.
+    async fn assert_clean(&self) {
+        let begun = Instant::now();
+        while !self.packages().is_empty() {
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "{:?}", self.packages());
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        assert_eq!(self.config(), CONFIG);
+        let pins = self.hospes.run(&["pins", "list", "--json"]).await;
+        assert!(!pins.said.contains("clock-npm"), "{pins:?}");
+        let secrets = self.hospes.run(&["secret", "list"]).await;
+        assert!(!secrets.said.contains("CLOCK_TOKEN"), "{secrets:?}");
+    }
+
+    /// The markup of the page has no secret, and no file of the host has one.
+    async fn assert_hidden(&self, secret: &str) {
+        let html = self.browser.run("return document.documentElement.outerHTML").await;
+        assert!(!html.as_str().unwrap().contains(secret), "{html}");
+        for folder in ["config", "state", "home", "run", "hospes.toml"] {
+            assert_absent(&self.hospes.path(folder), secret);
+        }
+    }
+
+    async fn axe(&self, what: &str) {
+        for (width, height) in [(1280, 900), (390, 844)] {
+            self.browser.resize_window(width, height).await;
+            for scheme in ["light", "dark"] {
+                self.browser.set_color_scheme(scheme).await;
+                let problems = self.browser.find_accessibility_problems().await.unwrap_or_default();
+                assert!(problems.is_empty(), "{what} {width} {scheme}: {}", problems.join("\n"));
+                let wide = self.browser.run("return document.documentElement.scrollWidth").await;
+                assert!(wide.as_u64() <= Some(width.into()), "{what} is {wide} wide at {width}");
+            }
+        }
+        self.browser.resize_window(1280, 900).await;
+        self.browser.take_screenshot(what).await;
+    }
+}
+
+fn assert_absent(path: &Path, secret: &str) {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            assert_absent(&entry.unwrap().path(), secret);
+        }
+    } else if let Ok(content) = std::fs::read(path) {
+        let is_there = content.windows(secret.len()).any(|part| part == secret.as_bytes());
+        assert!(!is_there, "{} has the secret", path.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_registry_is_added_by_keyboard_to_an_answered_call() {
+    let Some(house) = Adding::begin().await else { return };
+    let browser = &house.browser;
+    house.search_and_choose().await;
+    let page = browser.wait_for_text("stored encrypted").await;
+    assert!(
+        page.contains("GitHub account loopback") && page.contains("does not say that this was checked"),
+        "{page}"
+    );
+    house.axe("adding-questions").await;
+    // Without an answer it does not go on, and says why.
+    house.enter("[data-continue]").await;
+    browser.wait_for_text("an answer is needed").await;
+    house.answer(SECRET).await;
+    let page = browser.wait_for_text("Install and start it").await;
+    for words in ["sha512-", "node ", "npm install loopback-clock@1.1.0", "CLOCK_TOKEN"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(!page.contains("--package"), "{page}");
+    house.assert_hidden(SECRET).await;
+    house.axe("adding-plan").await;
+    assert_eq!(house.config(), CONFIG, "nothing is written before the last yes");
+    house.enter("[data-start]").await;
+    browser.find("[data-stage=offer]").await;
+    let page = browser.wait_for_text("Returns the current time.").await;
+    assert!(page.contains("says it only reads") && page.contains("set_alarm"), "{page}");
+    house.axe("adding-offer").await;
+    house.assert_hidden(SECRET).await;
+    assert_eq!(house.config(), CONFIG);
+    house.enter("[data-accept]").await;
+    browser.find("[data-ready='clock-npm']").await;
+    house.axe("adding-added").await;
+    let config = house.config();
+    assert!(config.starts_with(CONFIG) && config.contains("[servers.clock-npm]"), "{config}");
+    assert!(config.contains("${secret:"), "{config}");
+    house.assert_hidden(SECRET).await;
+
+    // The first call, still by keyboard.
+    house.enter("[data-try]").await;
+    browser.find("[data-call]").await;
+    browser.keys("x").await;
+    browser.find("[data-outcome=done]").await;
+    let called = house.hospes.run(&["call", "clock-npm", "token_length", "--config", "hospes.toml"]).await;
+    assert!(called.said.contains(&SECRET.len().to_string()), "{called:?}");
+    let pins = house.hospes.run(&["pins", "list", "--json"]).await;
+    assert!(pins.said.contains("the person at the console, browser session"), "{pins:?}");
+    let said = house.up.said_so_far();
+    assert!(said.contains("clock-npm") && !said.contains(SECRET), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_of_a_failed_start_of_a_no_and_of_a_page_that_is_left() {
+    let Some(house) = Adding::begin().await else { return };
+    let browser = &house.browser;
+    // The server prints the secret that it was given, and ends.
+    house.search_and_choose().await;
+    house.answer(REFUSED).await;
+    house.enter("[data-start]").await;
+    let page = browser.wait_for_text("It was not added").await;
+    browser.find("[data-failed]").await;
+    assert!(page.contains("•••"), "{page}");
+    house.assert_hidden(REFUSED).await;
+    house.axe("adding-failed").await;
+    house.assert_clean().await;
+
+    // A second try keeps the answers; then a no.
+    house.enter("[data-again]").await;
+    browser.find("[data-stage=questions]").await;
+    let typed = browser.run("return document.getElementById('ask-CLOCK_TOKEN').value").await;
+    assert_eq!(typed, REFUSED);
+    browser.run("document.getElementById('ask-CLOCK_TOKEN').select()").await;
+    house.answer(SECRET).await;
+    house.enter("[data-start]").await;
+    browser.find("[data-stage=offer]").await;
+    house.enter("[data-cancel]").await;
+    browser.wait_for_text("nothing was added").await;
+    house.assert_clean().await;
+
+    // Another page ends it, and so does the way back.
+    house.search_and_choose().await;
+    house.answer(SECRET).await;
+    house.enter("[data-start]").await;
+    browser.find("[data-stage=offer]").await;
+    browser.keys("0").await;
+    browser.wait_for_text("Nothing waits for you").await;
+    house.assert_clean().await;
+    house.search_and_choose().await;
+    browser.driver().back().await.unwrap();
+    browser.find(&format!("[data-result='{SERVER}']")).await;
+    browser.wait_until_gone("[data-stage]").await;
+
+    // A link from elsewhere asks nobody before a press.
+    browser.open(&format!("{}/add?server={SERVER}", house.origin)).await;
+    browser.find("[data-begin]").await;
+    house.enter("[data-begin]").await;
+    browser.find("[data-stage=questions]").await;
+    house.assert_clean().await;
+}
+
+/// The sandbox is chosen with the keyboard, and is in the entry.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proposed_sandbox_is_chosen_and_a_second_window_waits() {
+    let Some(house) = Adding::begin().await else { return };
+    let browser = &house.browser;
+    house.search_and_choose().await;
+    let first = browser.driver().window().await.unwrap();
+    let second = browser.driver().new_tab().await.unwrap();
+    browser.driver().switch_to_window(second).await.unwrap();
+    browser.open(&format!("{}/add?server={SERVER}", house.origin)).await;
+    browser.press("[data-begin]").await;
+    browser.wait_for_text("Another server is being added").await;
+    house.axe("adding-other").await;
+    house.enter("[data-end-other]").await;
+    browser.find("[data-stage=questions]").await;
+    browser.driver().switch_to_window(first).await.unwrap();
+    browser.wait_for_text("It was not added").await;
+    let windows = browser.driver().windows().await.unwrap();
+    browser.driver().switch_to_window(windows[1].clone()).await.unwrap();
+    house.answer(SECRET).await;
+    if browser.run("return document.querySelector('[data-sandbox=true]') === null").await == true {
+        eprintln!("servers are not confined on this system; the choice is not offered");
+        return;
+    }
+    house.tab_to("[data-sandbox=false]").await;
+    browser.keys(DOWN).await;
+    browser.find("[data-sandbox=true]:checked").await;
+    house.enter("[data-start]").await;
+    browser.find("[data-stage=offer]").await;
+    house.enter("[data-accept]").await;
+    browser.find("[data-added='clock-npm']").await;
+    assert!(house.config().contains("[servers.clock-npm.sandbox"), "{}", house.config());
+}
