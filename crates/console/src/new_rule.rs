@@ -174,7 +174,7 @@ pub(crate) fn set_preset(before: &str, preset: &str) -> String {
     let Ok(file) = Document::parse(before) else { return before.to_owned() };
     if let Some(item) = file.get("preset") {
         // So is what is no text.
-        let Some(at) = item.as_str().and(item.span()) else { return before.to_owned() };
+        let Some(at) = item.as_str().and_then(|_| item.span()) else { return before.to_owned() };
         return format!("{}{}{}", &before[..at.start], toml_text(preset), &before[at.end..]);
     }
     let newline = if before.contains("\r\n") { "\r\n" } else { "\n" };

@@ -43,6 +43,9 @@ impl FaultyHouse {
     }
 }
 
+/// Arguments, fault of the registry, a variable of the environment, and texts of the error.
+type FailureCase<'a> = (&'a [&'a str], Option<RegistryFault>, Option<(&'a str, &'a str)>, &'a [&'a str]);
+
 /// Every failure says what happened, why, and what to do; and nothing is left behind.
 #[test]
 fn failures_say_what_why_and_what_to_do() {
@@ -59,7 +62,7 @@ fn failures_say_what_why_and_what_to_do() {
     let pypi = ["add", "--yes", "pypi:loopback-clock"];
     let status = |status| Some(RegistryFault::Status(status));
     let html = || Some(RegistryFault::Html);
-    let cases: Vec<(&[&str], Option<RegistryFault>, Option<(&str, &str)>, &[&str])> = vec![
+    let cases: Vec<FailureCase<'_>> = vec![
         (&["add", "--yes", "io.github.nobody/nothing"], None, None, &["has no", "hospes search"]),
         (&["search", "words-that-nobody-has"], None, None, &["no server"]),
         (

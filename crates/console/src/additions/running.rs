@@ -122,7 +122,6 @@ impl RunningAdditions {
     }
 
     /// Enters an addition. The error is the one that is running, or `None` if there are too many.
-    #[expect(clippy::type_complexity, reason = "used once")]
     fn enter(
         &self,
         session: &str,

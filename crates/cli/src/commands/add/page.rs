@@ -63,7 +63,7 @@ impl ServerAdder for RegistryAdder {
                 StepReport::Text(text) => shown.show_step(text),
                 StepReport::Bytes(done, total) => shown.show_bytes(done, total),
             });
-            let added = listener.listen(adder.run(wanted, &person)).await;
+            let added = Box::pin(listener.listen(adder.run(wanted, &person))).await;
             added.map_err(|error| failure(&error))
         })
     }
