@@ -317,6 +317,32 @@ fn a_folder_that_another_server_uses_is_not_purged() {
     assert_eq!(house.run(&["call", "copy", "token_length"]).code, Some(0));
 }
 
+/// Without a purge, the folders of a removed server end after 30 days, but not one from which another server is started.
+#[test]
+fn the_sweep_leaves_the_folder_of_another_server() {
+    let Some(house) = UpdateHouse::new() else { return };
+    copy_entry(&house);
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let removed = house.run(&["remove", "clock-npm", "--yes"]);
+    assert!(removed.code == Some(0) && removed.stderr.contains("for 30 days"), "{removed:?}");
+    let folder = house.house.path("data/hospes/packages/clock-npm");
+    let all = || -> Vec<PathBuf> {
+        std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()).collect()
+    };
+    let marks = all().into_iter().filter(|path| path.extension().is_some_and(|end| end == "removed"));
+    let marks: Vec<PathBuf> = marks.collect();
+    assert_eq!(marks.len(), 1, "{marks:?}");
+    assert!(marks[0].file_name().unwrap().to_string_lossy().starts_with("1.1.0"), "{marks:?}");
+    // Both are due. An entry that a person wrote uses the first one.
+    for path in all().into_iter().filter(|path| path.is_dir()) {
+        std::fs::write(format!("{}.removed", path.display()), "2020-01-01T00:00:00Z").unwrap();
+    }
+    // It sweeps first, whatever comes after.
+    assert_eq!(house.run(&["add", "npm:no-such-package", "--yes"]).code, Some(4));
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
+}
+
 /// The folder of an old version stays while another server is started from it.
 #[test]
 fn an_old_folder_that_another_server_uses_is_not_removed() {
