@@ -13,7 +13,7 @@ use hospes_registry::ServerEntry;
 use tempfile::TempDir;
 
 use super::answers::{self, AskedValue};
-use super::draft::ServerDraft;
+use super::draft::{self, ServerDraft};
 use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
@@ -159,7 +159,10 @@ pub(in crate::commands) async fn plan(
     }
     let launch = launch(&manifest, &places, platform, &values)?;
 
-    let mut draft = ServerDraft::of_bundle(&name, &launch, &folder)?;
+    let mut draft = {
+        let (name, launch, folder) = (name.clone(), launch.clone(), folder.clone());
+        draft::in_thread(move || ServerDraft::of_bundle(&name, &launch, &folder)).await?
+    };
     draft.origin.registry = entry.map(|entry| entry.name.clone());
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));

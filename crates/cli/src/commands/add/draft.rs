@@ -226,6 +226,14 @@ impl ServerDraft {
     }
 }
 
+/// Creates a draft in a thread, because a keyring may ask the person before it answers.
+pub(super) async fn in_thread(
+    create: impl FnOnce() -> CliResult<ServerDraft> + Send + 'static,
+) -> CliResult<ServerDraft> {
+    let created = tokio::task::spawn_blocking(create).await;
+    created.map_err(|error| CliError::usage("cannot read the stored secrets").with_cause(&error))?
+}
+
 /// Secrets that are stored already. Those of other servers are not overwritten.
 struct StoredSecrets(Option<SecretStore>);
 

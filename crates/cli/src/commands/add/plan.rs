@@ -12,7 +12,7 @@ use hospes_registry::{
 use super::answers::{self, AnswerMap, AskedValue, Asker};
 use super::bundle::{self, BundleFolder};
 use super::denied::DeniedAccess;
-use super::draft::ServerDraft;
+use super::draft::{self, ServerDraft};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult};
@@ -321,7 +321,10 @@ pub(in crate::commands) async fn plan(
         return Err(CliError::usage(format!("packages of type {} have no launcher", option.kind))
             .hint("leave --no-install out, or choose another package with --package"));
     }
-    let mut draft = ServerDraft::of_plan(&name, &plan)?;
+    let mut draft = {
+        let (name, plan) = (name.clone(), plan.clone());
+        draft::in_thread(move || ServerDraft::of_plan(&name, &plan)).await?
+    };
     let package_name = PackageName::of_entry(entry).filter(|_| registry.is_none());
     if registry.is_none() {
         draft.origin.registry = package_name.as_ref().map(PackageName::to_string);
