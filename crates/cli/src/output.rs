@@ -281,9 +281,14 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Makes a text from servers one line without hidden characters, so that it cannot forge a line of its own.
 pub(crate) fn one_line(text: &str) -> String {
+    printable(&without_breaks(text))
+}
+
+/// Replaces line breaks and tabs by spaces. Other hidden characters stay.
+pub(crate) fn without_breaks(text: &str) -> String {
     let is_break = |letter: char| matches!(letter, '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}');
     let plain: String = text.chars().map(|letter| if is_break(letter) { ' ' } else { letter }).collect();
-    printable(plain.trim())
+    plain.trim().to_owned()
 }
 
 /// Returns true if a line of a problem is a detail: an address that was tried before a failure, or an HTML page.

@@ -33,7 +33,7 @@ use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult};
 use crate::known_configs::KnownConfigs;
-use crate::output::{self, BOLD, CliOutput, GREEN, announce, paint, printable};
+use crate::output::{self, BOLD, CliOutput, GREEN, announce, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
@@ -138,7 +138,7 @@ async fn update(
                     "  {} {} is up to date: {}",
                     paint(GREEN, "✓"),
                     paint(BOLD, printable(name)),
-                    printable(&version)
+                    one_line(&version)
                 )),
             }
             Ok(UpdateOutcome::Current)
@@ -447,12 +447,12 @@ impl Update {
             "  {} {} updated to {}. A running host uses it within a second or two.",
             paint(GREEN, "✓"),
             paint(BOLD, printable(&server.name)),
-            printable(&self.entry.version)
+            one_line(&self.entry.version)
         ));
         if let Some(kept) = kept {
             let back = format!(
                 "    Back to {}: hospes update {} --rollback",
-                printable(kept),
+                one_line(kept),
                 printable(&server.name)
             );
             output.say(paint(output::DIM, back));

@@ -13,7 +13,9 @@ use hospes_registry::{
 
 use super::sandbox::ProposedSandbox;
 use super::trial::{ToolCounts, TrialReport};
-use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable, talk_width, wrap_text};
+use crate::output::{
+    BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable, talk_width, without_breaks, wrap_text,
+};
 use crate::registry::format_ago;
 
 /// Columns before the text of a row.
@@ -87,10 +89,10 @@ impl Screen {
         let rows = self.rows.iter().filter(|row| row.kind != RowKind::Terminal);
         let rows = rows.map(|row| AdditionRow {
             label: row.label.clone(),
-            text: row.text.clone(),
+            text: without_breaks(&row.text),
             is_warning: row.kind == RowKind::Warning,
         });
-        AdditionScreen { title: self.title.clone(), rows: rows.collect() }
+        AdditionScreen { title: without_breaks(&self.title), rows: rows.collect() }
     }
 }
 
@@ -448,6 +450,9 @@ mod tests {
         let text = screen.text();
         assert_eq!(text.trim().lines().filter(|line| !line.is_empty()).count(), 3, "{text}");
         assert!(!text.contains(['\r', '\u{2028}']), "{text}");
+        let page = screen.for_page();
+        let breaks = ['\n', '\r', '\u{2028}'];
+        assert!(!page.title.contains(breaks) && page.rows.iter().all(|row| !row.text.contains(breaks)));
     }
 
     #[test]

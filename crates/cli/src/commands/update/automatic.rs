@@ -15,7 +15,7 @@ use super::{BeforeUpdate, ConfigTarget, InterruptListener, Update, UpdateOutcome
 use crate::args::UpdateArgs;
 use crate::enforcement;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, one_line, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, one_line, paint};
 
 /// Name of the decider in the record and with the accepted definitions.
 pub(super) const DECIDER: &str = "automatic update";
@@ -72,7 +72,7 @@ pub(in crate::commands) fn line(row: &Value) -> String {
 
 /// Creates the result of an update that a person has to look at.
 fn waits(from: &str, to: &str, why: impl std::fmt::Display) -> CliError {
-    let text = format!("{} → {} waits for you: {why}", printable(from), printable(to));
+    let text = format!("{} → {} waits for you: {why}", one_line(from), one_line(to));
     CliError::new(FailureCode::Outdated, text).hint("`hospes update SERVER` shows all that changes")
 }
 

@@ -10,7 +10,7 @@ use url::Url;
 use super::super::config_target::ConfigTarget;
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, YELLOW, one_line, paint, printable};
 use crate::packages::name::PackageName;
 use crate::progress::StepBar;
 use crate::registry::{base_url, open_registry};
@@ -172,13 +172,13 @@ fn text<'r>(row: &'r Value, key: &str) -> &'r str {
 }
 
 fn line(row: &Value, width: usize) -> String {
-    let name = printable(text(row, "server"));
+    let name = one_line(text(row, "server"));
     let space = width.saturating_sub(name.chars().count());
-    let current = printable(text(row, "current"));
+    let current = one_line(text(row, "current"));
     let state = match text(row, "state") {
-        "available" => format!("{current} → {}", paint(YELLOW, printable(text(row, "latest")))),
+        "available" => format!("{current} → {}", paint(YELLOW, one_line(text(row, "latest")))),
         "current" => format!("{current}  {}", paint(DIM, "up to date")),
-        _ => format!("{current}  {}", printable(text(row, "error"))),
+        _ => format!("{current}  {}", one_line(text(row, "error"))),
     };
     format!("{}{:space$}  {state}", paint(BOLD, name), "")
 }

@@ -62,7 +62,7 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
         "  {} {} is back at {}. A running host uses it within a second or two.",
         paint(GREEN, "✓"),
         paint(BOLD, printable(name)),
-        printable(&to)
+        one_line(&to)
     ));
     Ok(())
 }
