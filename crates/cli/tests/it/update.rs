@@ -227,6 +227,27 @@ fn an_update_can_be_interrupted_at_any_time() {
     assert_eq!(house.config(), before);
 }
 
+/// Automatic updates end at once, and go on with no other server.
+#[cfg(unix)]
+#[test]
+fn automatic_updates_can_be_interrupted() {
+    let Some(house) = UpdateHouse::new() else { return };
+    copy_entry(&house);
+    let config = format!("[defaults]\nauto_update = \"patch\"\n\n{}", house.config());
+    house.house.write("config/hospes/config.toml", &config);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    let mut command = house.command(&["update", "--auto", "--json", "--registry", &silent]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (_held, _) = listener.accept().unwrap();
+    let interrupt = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let ran = Ran::of(running.wait_with_output().unwrap());
+    let rows: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, rows.as_array().unwrap().len()), (Some(1), 1), "{rows}");
+    assert_eq!(house.config(), config);
+}
+
 /// Changes of a person in the entry stay, with its comments. A new required value is asked for.
 #[test]
 fn own_changes_stay_and_new_values_are_asked_for() {
