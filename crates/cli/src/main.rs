@@ -16,6 +16,7 @@ mod enforcement;
 mod exit;
 mod file_watch;
 mod installation;
+mod known_configs;
 mod known_servers;
 mod live;
 mod local_host;

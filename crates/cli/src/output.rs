@@ -266,19 +266,29 @@ pub(crate) fn paint(style: &str, text: impl fmt::Display) -> String {
     format!("\x1b[{style}m{text}\x1b[0m")
 }
 
-/// Makes control characters visible, so that text from servers cannot control the terminal. Line breaks stay.
+/// Makes hidden and control characters visible, so that text from servers cannot control the terminal. Line breaks stay.
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
-        let steers = character.is_control()
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}');
         match character {
             '\n' | '\t' => safe.push(character),
-            _ if steers => safe.extend(character.escape_default()),
+            _ if hospes_policy::is_hidden(character) => safe.extend(character.escape_default()),
             _ => safe.push(character),
         }
     }
     safe
+}
+
+/// Makes a text from servers one line without hidden characters, so that it cannot forge a line of its own.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(&without_breaks(text))
+}
+
+/// Replaces line breaks and tabs by spaces. Other hidden characters stay.
+pub(crate) fn without_breaks(text: &str) -> String {
+    let is_break = |letter: char| matches!(letter, '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}');
+    let plain: String = text.chars().map(|letter| if is_break(letter) { ' ' } else { letter }).collect();
+    plain.trim().to_owned()
 }
 
 /// Returns true if a line of a problem is a detail: an address that was tried before a failure, or an HTML page.
@@ -368,6 +378,11 @@ mod tests {
     #[test]
     fn a_server_cannot_write_to_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\nc\\u{202e}d");
+        assert_eq!(printable("a\u{ad}b\u{2028}c\u{e0041}"), "a\\u{ad}b\\u{2028}c\\u{e0041}");
+        assert_eq!(
+            one_line(" Jane\r\n  from  Example\u{2028}\u{1b}[2K "),
+            "Jane    from  Example \\u{1b}[2K"
+        );
         assert_eq!(first_line("  one\ntwo", 10), "one");
         assert_eq!(first_line("abcdef", 3), "abc…");
     }

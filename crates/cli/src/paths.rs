@@ -9,6 +9,7 @@ use crate::platform;
 use crate::user_folders::{FolderKind, UserFolders};
 use hospes_host::config::applications::SystemKind;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// Returns the default configuration file, if it exists.
 pub(crate) fn default_config() -> Option<PathBuf> {
@@ -88,21 +89,37 @@ pub(crate) fn version_folders() -> Vec<PathBuf> {
     data.iter().flat_map(|data| ["bundles", "packages"].map(|kind| data.join(kind))).collect()
 }
 
-/// Returns the file about how a server was added.
-pub(crate) fn server_record(server: &str) -> Option<PathBuf> {
-    let name = safe_name(server);
-    Some(folder(FolderKind::State)?.join("servers").join(format!("{name}.json")))
+/// Returns the folder of the records about how servers were added.
+pub(crate) fn server_records() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("servers"))
+}
+
+/// Returns the file about how a server of a configuration file was added. Those of the default file have no folder of
+/// their own.
+pub(crate) fn server_record(config: &Path, server: &str) -> Option<PathBuf> {
+    let mut folder = server_records()?;
+    let config = absolute_path(config);
+    if new_config_path().map(|default| absolute_path(&default)) != Some(config.clone()) {
+        let hash = Sha256::digest(config.as_os_str().as_encoded_bytes());
+        folder.push(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>());
+    }
+    Some(folder.join(format!("{}.json", safe_name(server))))
+}
+
+/// Returns the absolute path of a file, without links if it or its folder exists.
+pub(crate) fn absolute_path(file: &Path) -> PathBuf {
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let in_folder = || {
+        let folder = absolute.parent()?.canonicalize().ok()?;
+        Some(folder.join(absolute.file_name()?))
+    };
+    absolute.canonicalize().ok().or_else(in_folder).unwrap_or(absolute)
 }
 
 /// Returns the file that is locked while a server is added, updated or removed.
 pub(crate) fn server_lock(server: &str) -> Option<PathBuf> {
     let name = safe_name(server);
     Some(folder(FolderKind::State)?.join("servers").join(format!("{name}.lock")))
-}
-
-/// Returns the folder with the records about how servers were added.
-pub(crate) fn server_records() -> Option<PathBuf> {
-    Some(folder(FolderKind::State)?.join("servers"))
 }
 
 /// Returns the note about the last automatic updates.

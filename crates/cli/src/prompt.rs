@@ -8,7 +8,7 @@ use hospes::model::{
 use serde_json::{Value, json};
 
 use crate::arguments::{ArgumentSource, arguments};
-use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, discard_typed_input, paint, printable};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, discard_typed_input, one_line, paint, printable};
 use crate::progress;
 
 /// Maximum number of times a form is asked.
@@ -130,8 +130,8 @@ fn ask_url(asked: &ElicitUrlParams, ask: &mut AskLine<'_>) -> ElicitResult {
     // A URL that cannot be parsed is not shown, because its host could not be named (ELIC-10).
     let Ok(review) = UrlReview::of(&asked.url) else { return ElicitResult::decline() };
     announce("It asks you to visit this page. Check the whole URL before you open it:");
-    announce(format_args!("  {}", printable(&review.url)));
-    announce(format_args!("  {} {}", paint(DIM, "at"), paint(BOLD, printable(&review.domain))));
+    announce(format_args!("  {}", one_line(&review.url)));
+    announce(format_args!("  {} {}", paint(DIM, "at"), paint(BOLD, one_line(&review.domain))));
     for warning in &review.warnings {
         announce(format_args!("  {} {warning}", paint(BOLD, "!")));
     }
@@ -162,8 +162,8 @@ fn is_list(field: &Value) -> bool {
 }
 
 fn question(name: &str, field: &Value, is_required: bool) -> String {
-    let text = |key: &str| field.get(key).and_then(Value::as_str).map(printable);
-    let label = text("title").unwrap_or_else(|| printable(name));
+    let text = |key: &str| field.get(key).and_then(Value::as_str).map(one_line);
+    let label = text("title").unwrap_or_else(|| one_line(name));
     let mut notes = Vec::new();
     let choices = field.get("enum").or_else(|| field.pointer("/items/enum")).and_then(Value::as_array);
     let titled = field.get("oneOf").or_else(|| field.pointer("/items/anyOf")).and_then(Value::as_array);
@@ -172,7 +172,7 @@ fn question(name: &str, field: &Value, is_required: bool) -> String {
         .into_iter()
         .flatten()
         .chain(consts)
-        .map(|choice| printable(&choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)))
+        .map(|choice| one_line(&choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)))
         .collect();
     if values.is_empty() {
         notes.extend(text("type"));
@@ -180,7 +180,7 @@ fn question(name: &str, field: &Value, is_required: bool) -> String {
         notes.push(values.join(if is_list(field) { ", " } else { " | " }));
     }
     if let Some(default) = field.get("default") {
-        notes.push(printable(&format!("default {default}")));
+        notes.push(one_line(&format!("default {default}")));
     }
     if !is_required {
         notes.push("optional".to_owned());

@@ -9,10 +9,19 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::printable;
 use crate::paths;
 
-/// Returns the base URL of the registry: of the options, of the configuration, or the official one.
+/// Environment variable that names another registry than the configuration.
+const REGISTRY_VARIABLE: &str = "HOSPES_REGISTRY";
+
+/// Returns the base URL of the registry: of the command line, of the variable, of the configuration, or the official one.
 pub(crate) fn base_url(options: &RegistryOptions, configured: Option<&str>) -> String {
-    let named = options.registry.as_deref().filter(|url| !url.is_empty());
-    named.or(configured).unwrap_or(DEFAULT_REGISTRY).trim_end_matches('/').to_owned()
+    let variable = std::env::var(REGISTRY_VARIABLE).ok();
+    let mut named = [options.registry.as_deref(), variable.as_deref()].into_iter().flatten();
+    named
+        .find(|url| !url.is_empty())
+        .or(configured)
+        .unwrap_or(DEFAULT_REGISTRY)
+        .trim_end_matches('/')
+        .to_owned()
 }
 
 /// Opens the registry with this base URL, with its cache.

@@ -1,22 +1,24 @@
 //! Records about how servers were added: what an update has to know, and the version before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ServerConfig, server_toml};
+use hospes_registry::ServerEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::exit::{CliError, CliResult};
+use crate::packages::name::PackageName;
 use crate::paths;
 
 /// Maximum size of a record, in bytes: two entries of a registry, and their answers.
 const MAX_RECORD: u64 = 4 * 1024 * 1024;
 /// Maximum number of records that are read to find the folders in use.
-const MAX_RECORDS: usize = 1000;
+pub(crate) const MAX_RECORDS: usize = 1000;
 
 /// Data from which a server of a registry or a package is planned: its entry, and the answers of the person.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LaunchRecipe {
     /// Entry of the registry, or one that was made for the package.
@@ -32,6 +34,9 @@ pub(crate) struct LaunchRecipe {
     /// Permissions that the command line grants, as they were shown.
     #[serde(default)]
     pub(crate) permissions: Vec<String>,
+    /// Warnings about its start, as they were shown.
+    #[serde(default)]
+    pub(crate) warnings: Vec<String>,
     /// Account that published the package, if its index names it.
     #[serde(default)]
     pub(crate) publisher: Option<String>,
@@ -65,6 +70,9 @@ impl RecordedVersion {
 pub(crate) struct ServerRecord {
     /// Name in the configuration.
     pub(crate) name: String,
+    /// Configuration file that has the server: its absolute path. Records of the default file may have none.
+    #[serde(default)]
+    pub(crate) config: Option<PathBuf>,
     /// Base URL of the registry that it comes from. Packages are looked up at their own indexes.
     pub(crate) registry: String,
     pub(crate) current: RecordedVersion,
@@ -74,11 +82,24 @@ pub(crate) struct ServerRecord {
 }
 
 impl ServerRecord {
-    /// Reads the record of a server. `None` if there is none, or it cannot be read.
-    pub(crate) fn read(server: &str) -> Option<Self> {
-        let record = Self::read_file(&paths::server_record(server)?)?;
+    /// Creates the record of a server of a configuration file.
+    pub(crate) fn new(
+        config: &Path,
+        name: &str,
+        registry: &str,
+        current: RecordedVersion,
+        previous: Option<RecordedVersion>,
+    ) -> Self {
+        let config = Some(paths::absolute_path(config));
+        Self { name: name.to_owned(), config, registry: registry.to_owned(), current, previous }
+    }
+
+    /// Reads the record of a server of a configuration file. `None` if there is none, or it cannot be read.
+    pub(crate) fn read(config: &Path, server: &str) -> Option<Self> {
+        let record = Self::read_file(&paths::server_record(config, server)?)?;
         // Two names may have one file.
-        (record.name == server).then_some(record)
+        let is_same = record.config.as_ref().is_none_or(|known| *known == paths::absolute_path(config));
+        (record.name == server && is_same).then_some(record)
     }
 
     fn read_file(file: &Path) -> Option<Self> {
@@ -88,14 +109,35 @@ impl ServerRecord {
         serde_json::from_slice(&std::fs::read(file).ok()?).ok()
     }
 
-    /// Returns the folders that the servers with a record use.
-    pub(crate) fn used_folders() -> BTreeSet<PathBuf> {
-        let entries = paths::server_records().and_then(|folder| std::fs::read_dir(folder).ok());
-        let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-        let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "json"));
-        let records = files.take(MAX_RECORDS).filter_map(|file| Self::read_file(&file));
-        let versions = records.flat_map(|record| std::iter::once(record.current).chain(record.previous));
-        versions.filter_map(|version| version.folder).collect()
+    /// Returns the records that can be read, at most [`MAX_RECORDS`].
+    pub(crate) fn all() -> Vec<Self> {
+        let Some(folder) = paths::server_records() else { return Vec::new() };
+        let entries = |folder: &Path| -> Vec<PathBuf> {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect()
+        };
+        let (folders, mut files): (Vec<_>, Vec<_>) =
+            entries(&folder).into_iter().partition(|path| path.is_dir());
+        files.extend(folders.iter().flat_map(|folder| entries(folder)));
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        files.iter().filter_map(|file| Self::read_file(file)).take(MAX_RECORDS).collect()
+    }
+
+    /// Returns true if the record is about this server or package, and not about one that was there under its name before.
+    pub(crate) fn is_of(&self, server: &ServerConfig) -> bool {
+        let entry = &self.current.recipe.entry;
+        let Some(origin) = &server.origin.registry else { return false };
+        match PackageName::read(origin) {
+            Some(name) => ServerEntry::from_value(entry.clone())
+                .is_ok_and(|entry| PackageName::of_entry(&entry).as_ref() == Some(&name)),
+            None => entry["name"].as_str() == Some(origin),
+        }
+    }
+
+    /// Returns the folders of its versions.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        let versions = std::iter::once(&self.current).chain(&self.previous);
+        versions.filter_map(|version| version.folder.as_deref())
     }
 
     /// Writes the record. Answers are in it, so only its owner can read it.
@@ -106,7 +148,8 @@ impl ServerRecord {
         let failed = |error: &std::io::Error| {
             CliError::usage("the record for later updates was not written").with_cause(error)
         };
-        let file = paths::server_record(&self.name).ok_or_else(|| {
+        let config = self.config.clone().or_else(paths::new_config_path);
+        let file = config.and_then(|config| paths::server_record(&config, &self.name)).ok_or_else(|| {
             CliError::usage("no folder found for the record of the server").hint("set HOME")
         })?;
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
@@ -116,9 +159,9 @@ impl ServerRecord {
     }
 
     /// Removes the record of a server, if there is one.
-    pub(crate) fn remove(server: &str) {
-        if Self::read(server).is_some()
-            && let Some(file) = paths::server_record(server)
+    pub(crate) fn remove(config: &Path, server: &str) {
+        if Self::read(config, server).is_some()
+            && let Some(file) = paths::server_record(config, server)
         {
             let _gone = std::fs::remove_file(file);
         }

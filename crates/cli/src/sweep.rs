@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::known_configs::KnownConfigs;
 use crate::packages::removed;
 use crate::paths;
 use crate::secrets::pending;
-use crate::server_record::ServerRecord;
 
 /// Interval of the sweeps of a running host.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -16,7 +16,11 @@ const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Removes all whose time is over. Failures are logged, because they must not keep a command from its work.
 pub(crate) fn run(now: Timestamp) {
     pending::sweep(now);
-    removed::sweep(&paths::version_folders(), &ServerRecord::used_folders(), now);
+    let known = KnownConfigs::read_all();
+    // What cannot be read may use everything.
+    if known.is_complete() {
+        removed::sweep(&paths::version_folders(), |folder| known.uses_folder(folder), now);
+    }
 }
 
 /// Sweeps every hour. Never returns.

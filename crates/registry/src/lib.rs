@@ -78,7 +78,7 @@ pub use self::launch::{
 };
 pub use self::trust::{EntryPublisher, TrustContext, TrustSign, publisher, trust_signs};
 pub use self::validate::{EntryViolation, validate};
-pub use self::version::{compare_versions, is_patch, is_prerelease};
+pub use self::version::{compare_versions, is_patch, is_prerelease, is_same_version};
 
 /// Base URL of the official registry.
 pub const DEFAULT_REGISTRY: &str = "https://registry.modelcontextprotocol.io";

@@ -22,10 +22,10 @@ pub(crate) struct AddArgs {
     /// Way to run it, if there are several: remote, mcpb, npm, pypi, oci, nuget, go or cargo
     #[arg(long, value_name = "TYPE")]
     pub(crate) package: Option<String>,
-    /// Version of the registry entry [default: the latest]
+    /// Version of the registry entry or of the package [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// SHA-256 of the bundle at the URL, 64 hexadecimal digits
+    /// SHA-256 that the bundle must have, 64 hexadecimal digits; needed for the URL of one
     #[arg(long, value_name = "HEX")]
     pub(crate) sha256: Option<String>,
     /// Run the package with npx or uvx, which download it when they have to, instead of installing it once
@@ -115,7 +115,7 @@ pub(crate) struct UpdateArgs {
     /// Secret of the server, from a file, a variable, or standard input: NAME=@FILE, NAME=$VARIABLE or NAME=-
     #[arg(long, value_name = "NAME=SOURCE", conflicts_with = "all")]
     pub(crate) secret: Vec<String>,
-    /// Update and accept without asking
+    /// Update and accept without asking. Without it and without a terminal, nothing is installed or started
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]

@@ -22,8 +22,9 @@ pub(crate) struct SearchArgs {
 /// The registry that a command uses.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RegistryOptions {
-    /// Base URL of the MCP registry [default: https://registry.modelcontextprotocol.io]
-    #[arg(long, value_name = "URL", env = "HOSPES_REGISTRY")]
+    // Not read from the variable, which is only a default: `registry::base_url` does that.
+    /// Base URL of the MCP registry [env: HOSPES_REGISTRY] [default: https://registry.modelcontextprotocol.io]
+    #[arg(long, value_name = "URL")]
     pub(crate) registry: Option<String>,
 }
 

@@ -35,7 +35,7 @@ use super::config_target::ConfigTarget;
 use super::status;
 use crate::args::{AddArgs, SandboxChoice};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{self, CliOutput, announce, paint, printable};
+use crate::output::{self, CliOutput, announce, one_line, paint, printable};
 use crate::{deciders, registry, sweep};
 
 /// Maximum time that a running host may take to start the new server.
@@ -46,7 +46,8 @@ const HOST_RELOAD: Duration = Duration::from_secs(5);
 const HOST_POLL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
-    let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?;
+    let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?
+        .with_options(&args)?;
     sweep::run(jiff::Timestamp::now());
     let target = ConfigTarget::read(args.config.clone())?;
     let existing = target.servers()?;
@@ -72,6 +73,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         package: args.package.as_deref(),
         set: &args.set,
         secret: &args.secret,
+        sha256: args.sha256.as_deref(),
         installs: !args.no_install,
         by,
         credentials_store: args.credentials_store,
@@ -187,7 +189,7 @@ pub(super) fn not_started(
     is_confined: bool,
     end: &str,
 ) -> CliError {
-    let notices: String = notices.iter().map(|notice| format!("\n  {}", printable(notice))).collect();
+    let notices: String = notices.iter().map(|notice| format!("\n  {}", one_line(notice))).collect();
     let failure = CliError::new(
         FailureCode::Unreachable,
         format!("the server did not start, and {end}\n  {}{notices}", view::failure(status)),

@@ -64,6 +64,7 @@ pub(crate) fn request_end() {
 /// child processes running.
 pub(crate) struct InterruptListener {
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
+    was_interrupted: bool,
 }
 
 impl InterruptListener {
@@ -77,7 +78,12 @@ impl InterruptListener {
                 () = END_REQUESTED.notified() => {}
             }
         };
-        Ok(Self { asked: Box::pin(asked) })
+        Ok(Self { asked: Box::pin(asked), was_interrupted: false })
+    }
+
+    /// Returns true if some work was interrupted.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.was_interrupted
     }
 
     /// Runs `work`. Returns `None` if the program is asked to end before it is done. A later request ends the next
@@ -88,7 +94,8 @@ impl InterruptListener {
         tokio::select! {
             biased;
             () = &mut self.asked => {
-                *self = Self::new().ok()?;
+                self.was_interrupted = true;
+                self.asked = Self::new().ok()?.asked;
                 None
             }
             done = work => Some(done),

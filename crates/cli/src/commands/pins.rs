@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::args::{PinsAcceptArgs, PinsCommand, PinsItemArgs, PinsShowArgs};
 use crate::exit::{CliError, CliResult};
 use crate::output::{
-    BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, announce, is_interactive, paint, printable,
+    BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, announce, is_interactive, one_line, paint, printable,
 };
 use crate::{deciders, enforcement, paths};
 
@@ -74,8 +74,8 @@ fn line(server: &PinnedServer) -> String {
         rest.push(format!("warnings: {lints}"));
     }
     let state = paint(colour(server.state), format!("{:<9}", server.state.as_str()));
-    let shown = printable(&server.fingerprint.shown);
-    format!("{state} {:<16} {}  {}", printable(&server.server), rest.join(", "), paint(DIM, shown))
+    let shown = one_line(&server.fingerprint.shown);
+    format!("{state} {:<16} {}  {}", one_line(&server.server), rest.join(", "), paint(DIM, shown))
 }
 
 fn colour(state: PinState) -> &'static str {
@@ -115,19 +115,19 @@ fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usiz
     let mut text = String::new();
     let state = paint(colour(server.state), server.state.as_str());
     // Writing into a string cannot fail.
-    let _ = writeln!(text, "{}  {state}", paint(BOLD, printable(&server.server)));
+    let _ = writeln!(text, "{}  {state}", paint(BOLD, one_line(&server.server)));
     let by = server.decided_by.as_deref().zip(server.decided_at);
     if let Some((by, at)) = by {
-        let _ = writeln!(text, "  {}", paint(DIM, format!("decided {} by {}", moment(at), printable(by))));
+        let _ = writeln!(text, "  {}", paint(DIM, format!("decided {} by {}", moment(at), one_line(by))));
     }
     let now = &server.fingerprint;
     let mut row = |word: &str, was: Option<&str>, is: Option<&str>| {
         let Some(is) = is else { return };
         if let Some(was) = was.filter(|was| *was != is) {
-            let _ = writeln!(text, "  {:<9}{}", word, paint(RED, format!("- {}", printable(was))));
-            let _ = writeln!(text, "  {:<9}{}", "", paint(GREEN, format!("+ {}", printable(is))));
+            let _ = writeln!(text, "  {:<9}{}", word, paint(RED, format!("- {}", one_line(was))));
+            let _ = writeln!(text, "  {:<9}{}", "", paint(GREEN, format!("+ {}", one_line(is))));
         } else {
-            let _ = writeln!(text, "  {word:<9}{}", printable(is));
+            let _ = writeln!(text, "  {word:<9}{}", one_line(is));
         }
     };
     let before = server.before.as_ref();
@@ -156,12 +156,12 @@ fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usiz
 fn one(text: &mut String, difference: &DefinitionDifference, most: usize) {
     let item = &difference.item;
     let state = paint(colour(item.state), item.state.as_str());
-    let _ = writeln!(text, "\n  {} {}  {state}", item.kind.as_str(), paint(BOLD, printable(&item.name)));
+    let _ = writeln!(text, "\n  {} {}  {state}", item.kind.as_str(), paint(BOLD, one_line(&item.name)));
     // Warnings first, because a person must not overlook them.
     lints(text, &item.lints, 4);
     // The item's name is printed above.
     for change in difference.changes.iter().filter(|change| change.at != "name") {
-        let _ = writeln!(text, "    {}", paint(CYAN, printable(&change.at)));
+        let _ = writeln!(text, "    {}", paint(CYAN, one_line(&change.at)));
         for (sign, colour, side) in [("-", RED, &change.before), ("+", GREEN, &change.after)] {
             let Some(side) = side else { continue };
             let lines = side.lines().count();
@@ -187,8 +187,8 @@ fn one(text: &mut String, difference: &DefinitionDifference, most: usize) {
 
 fn lints(text: &mut String, lints: &[Lint], margin: usize) {
     for lint in lints {
-        let at = if lint.at.is_empty() { String::new() } else { format!("{}: ", printable(&lint.at)) };
-        let _ = writeln!(text, "{:margin$}{} {at}{}", "", paint(YELLOW, "warning"), printable(&lint.text));
+        let at = if lint.at.is_empty() { String::new() } else { format!("{}: ", one_line(&lint.at)) };
+        let _ = writeln!(text, "{:margin$}{} {at}{}", "", paint(YELLOW, "warning"), one_line(&lint.text));
     }
 }
 
@@ -258,7 +258,7 @@ async fn ask(
 fn accepted(server: &PinnedServer, differences: &[DefinitionDifference]) -> String {
     let mut parts = Vec::new();
     if server.state != PinState::Accepted && (server.state != PinState::Changed || server.before.is_some()) {
-        parts.push(format!("the server {}", printable(&server.server)));
+        parts.push(format!("the server {}", one_line(&server.server)));
     }
     for state in [PinState::Changed, PinState::New, PinState::Rejected] {
         let of: Vec<&DefinitionDifference> =
@@ -267,7 +267,7 @@ fn accepted(server: &PinnedServer, differences: &[DefinitionDifference]) -> Stri
             .iter()
             .map(|one| match one.item.name.as_str() {
                 "" => one.item.kind.as_str().to_owned(),
-                name => printable(name),
+                name => one_line(name),
             })
             .collect();
         if names.is_empty() {
@@ -314,7 +314,7 @@ async fn history(pins: &Pinned, args: &PinsItemArgs, output: CliOutput) -> CliRe
             "{}  {now}  {state:<8}  {} {}  {}",
             paint(DIM, moment(item.seen_at)),
             item.kind.as_str(),
-            printable(&item.name),
+            one_line(&item.name),
             paint(DIM, item.hash)
         );
         if wanted.is_some() {

@@ -11,7 +11,8 @@ use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::RemoveArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, BOLD, CliOutput, DIM, GREEN, paint, printable};
+use crate::known_configs::KnownConfigs;
+use crate::output::{self, BOLD, CliOutput, DIM, GREEN, one_line, paint, printable};
 use crate::packages::{remove_version, removed, version_folder_of};
 use crate::paths;
 use crate::profiles;
@@ -41,6 +42,8 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
     })?;
     let mut secrets = own_secrets(server, &servers);
     // A secret that a profile uses in place of another is not the server's alone.
+    let others = KnownConfigs::read_others(&target.file);
+    secrets.retain(|name| !others.names_secret(name));
     secrets.retain(|name| profiles.iter().all(|profile| profile.secrets.values().all(|used| used != name)));
     if !args.yes {
         if output.json || !output::is_interactive() {
@@ -50,15 +53,15 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         if !naming.is_empty() {
             output.say(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
         }
-        let name = paint(BOLD, printable(&server.name));
+        let name = paint(BOLD, one_line(&server.name));
         let answer = output
-            .ask(format!("Remove {name} ({}) from {file}? [y/N] ", printable(&server.transport.to_string())));
+            .ask(format!("Remove {name} ({}) from {file}? [y/N] ", one_line(&server.transport.to_string())));
         if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
             return Err(CliError::usage("cancelled; nothing was changed"));
         }
     }
     file_replace::replace(&target.file, &target.text, &after)?;
-    let folder = remove_packages(server, args.purge);
+    let folder = remove_packages(server, &target.file, args.purge);
     let mut deleted = Vec::new();
     if args.purge
         && !secrets.is_empty()
@@ -99,13 +102,12 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
 }
 
 /// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Otherwise they are
-/// marked, and removed after 30 days. Returns a folder that stays until then.
-fn remove_packages(server: &ServerConfig, is_purged: bool) -> Option<PathBuf> {
+/// marked, and removed after 30 days. Those that something else uses stay. Returns a folder that stays until then.
+fn remove_packages(server: &ServerConfig, file: &Path, is_purged: bool) -> Option<PathBuf> {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
-    if let Some(record) = ServerRecord::read(&server.name) {
-        ServerRecord::remove(&server.name);
-        let versions = std::iter::once(record.current).chain(record.previous);
-        folders.extend(versions.filter_map(|version| version.folder));
+    if let Some(record) = ServerRecord::read(file, &server.name) {
+        ServerRecord::remove(file, &server.name);
+        folders.extend(record.folders().map(Path::to_owned));
     }
     // There is no record of bundles that were files. Their entries name the folder.
     if let ServerTransport::Stdio(stdio) = &server.transport {
@@ -114,9 +116,9 @@ fn remove_packages(server: &ServerConfig, is_purged: bool) -> Option<PathBuf> {
         let named = words.chain(stdio.cwd.clone()).filter_map(|path| version_folder_of(&path));
         folders.extend(named);
     }
-    // Servers of other configuration files may use the same folders.
-    let used = ServerRecord::used_folders();
-    folders.retain(|folder| folder.is_dir() && !used.contains(folder));
+    // Other entries, also of other configuration files, may use the same folders.
+    let known = KnownConfigs::read(file);
+    folders.retain(|folder| folder.is_dir() && !known.uses_folder(folder));
     for folder in &folders {
         match is_purged {
             true => remove_version(folder),

@@ -14,7 +14,7 @@ use super::add::view;
 use super::config_target::configured_registry;
 use crate::args::SearchArgs;
 use crate::exit::CliResult;
-use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable, result_width};
+use crate::output::{BOLD, CliOutput, DIM, YELLOW, one_line, paint, printable, result_width};
 use crate::registry::{base_url, format_age, format_ago, open_registry};
 
 /// Width of a result that does not go to a terminal, in columns.
@@ -150,21 +150,6 @@ fn format_results(entries: &[ServerEntry], width: usize) -> String {
 fn age(entry: &ServerEntry) -> Option<Duration> {
     let published = entry.published_at()?;
     Some(Duration::try_from(Timestamp::now().duration_since(published)).unwrap_or_default())
-}
-
-/// Makes a text of an entry one line without hidden characters.
-fn one_line(text: &str) -> String {
-    let plain: String = text
-        .chars()
-        .flat_map(|letter| match letter {
-            '\n' | '\r' | '\t' => vec![' '],
-            letter if letter.is_control() || hospes_policy::is_hidden(letter) => {
-                letter.escape_default().collect()
-            }
-            letter => vec![letter],
-        })
-        .collect();
-    plain.trim().to_owned()
 }
 
 /// Cuts a text to a number of columns.

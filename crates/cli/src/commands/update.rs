@@ -6,15 +6,19 @@ mod before;
 mod check;
 mod merge;
 mod page;
+mod risk;
 mod rollback;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
 use hospes_registry::{ServerEntry, is_local_registry};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use self::before::{BeforeUpdate, known_answers};
 use self::check::{UpdateAvailability, UpdateCandidate};
@@ -23,12 +27,13 @@ use self::page::UpdatePage;
 use super::add::answers::Asker;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
 use super::add::trial::{ServerTrial, TrialReport};
-use super::add::{confirm, not_started};
+use super::add::{confirm, not_started, view};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, BOLD, CliOutput, GREEN, announce, paint, printable};
+use crate::known_configs::KnownConfigs;
+use crate::output::{self, BOLD, CliOutput, GREEN, announce, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
@@ -40,10 +45,12 @@ use crate::{deciders, paths, sweep};
 const UNCHANGED: &str = "nothing was changed";
 
 pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
+    let args = Arc::new(args);
     if args.auto {
         sweep::run(jiff::Timestamp::now());
         return automatic::run(&args, output).await;
     }
+    let mut ending = InterruptListener::new()?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     if let Some(name) = &args.server {
@@ -57,16 +64,16 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;
     if args.check {
-        return check::run(candidates, &args, output).await;
+        let checked = ending.unless(check::run(candidates, &args, output)).await;
+        return checked.unwrap_or_else(|| Err(interrupted(UNCHANGED)));
     }
-    let mut ending = InterruptListener::new()?;
     let mut first_failure = None;
     for candidate in candidates {
         let name = candidate.server.name;
         let result = update(&name, &args, &mut ending, output).await;
         match result {
             Ok(_) => {}
-            Err(error) if args.all => {
+            Err(error) if args.all && !ending.was_interrupted() => {
                 output.failure(&error);
                 first_failure.get_or_insert(error.code);
             }
@@ -101,7 +108,7 @@ enum UpdateOutcome {
 /// Updates one server, if there is a newer version.
 async fn update(
     name: &str,
-    args: &UpdateArgs,
+    args: &Arc<UpdateArgs>,
     ending: &mut InterruptListener,
     output: CliOutput,
 ) -> CliResult<UpdateOutcome> {
@@ -115,11 +122,12 @@ async fn update(
     };
     let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(name)), output);
     let found = ending.unless(candidate.look_up(args.version.as_deref())).await;
-    let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
     drop(bar);
+    let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
     match found {
         UpdateAvailability::Available(entry) => {
-            Box::pin(Update { candidate, entry: *entry, args, output }.run(ending)).await
+            let update = Update { candidate, entry: *entry, args: Arc::clone(args), output };
+            Box::pin(Arc::new(update).run(ending)).await
         }
         UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
@@ -130,7 +138,7 @@ async fn update(
                     "  {} {} is up to date: {}",
                     paint(GREEN, "✓"),
                     paint(BOLD, printable(name)),
-                    printable(&version)
+                    one_line(&version)
                 )),
             }
             Ok(UpdateOutcome::Current)
@@ -139,16 +147,16 @@ async fn update(
 }
 
 /// An update of one server to an entry.
-struct Update<'a> {
+struct Update {
     candidate: UpdateCandidate,
     entry: ServerEntry,
-    args: &'a UpdateArgs,
+    args: Arc<UpdateArgs>,
     output: CliOutput,
 }
 
-impl Update<'_> {
-    async fn run(&self, ending: &mut InterruptListener) -> CliResult<UpdateOutcome> {
-        let (args, output) = (self.args, self.output);
+impl Update {
+    async fn run(self: Arc<Self>, ending: &mut InterruptListener) -> CliResult<UpdateOutcome> {
+        let (args, output) = (&*self.args, self.output);
         let name = self.candidate.server.name.clone();
         let may_ask = output::is_interactive() && !args.yes && !output.json && !args.auto;
         let by = match (may_ask, args.yes) {
@@ -162,17 +170,35 @@ impl Update<'_> {
         let current = find(&servers, &name, &target)?;
         let before = BeforeUpdate::read(&name).await?;
 
-        let mut planned = self.plan(&servers, may_ask).await?;
+        // In a thread, because it asks for values, and Ctrl-C ends these questions, too.
+        let (this, servers_before, runtime) = (Arc::clone(&self), servers.clone(), Handle::current());
+        let plan = spawn_blocking(move || runtime.block_on(this.plan(&servers_before, may_ask)));
+        let planned = ending.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
+        let mut planned =
+            planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))??;
+        if !may_ask && !args.yes && !args.auto {
+            // Before anything of the new version is installed or started.
+            if !output.json {
+                output.say(planned.screen.text());
+            }
+            return Err(CliError::usage("nothing was changed, because nobody can be asked")
+                .hint("add --yes to install and start this, and to accept what it offers"));
+        }
+        let risks = risk::risks(&self.candidate, &planned)?;
         if args.auto {
-            self.check_plan(&planned, current, before.is_accepted)?;
+            self.check_plan((&planned, &risks), current, before.is_accepted)?;
         }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
-        if may_ask && self.is_risky(&planned) {
+        if may_ask && !risks.is_empty() {
             announce(planned.screen.text());
-            if !confirm("  It asks for more than the version before, or has another owner. Start it?", output)
-            {
-                return Err(CliError::usage("cancelled; nothing was changed"));
+            announce(view::new_risks(&risks));
+            let question = "  It asks for more than the version before, or comes from elsewhere. Start it?";
+            let answer = ending.unless(spawn_blocking(move || confirm(question, output))).await;
+            match answer.map(|answer| answer.unwrap_or(false)) {
+                None => return Err(interrupted(UNCHANGED)),
+                Some(false) => return Err(CliError::usage("cancelled; nothing was changed")),
+                Some(true) => {}
             }
         }
         let prepared = ending.unless(planned.prepare(output)).await;
@@ -194,7 +220,8 @@ impl Update<'_> {
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
         let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, by.is_some())?;
-        let outcome = self.review(&trial, &planned, &merged, &before, &notices, may_ask, ending).await;
+        let outcome =
+            self.review(&trial, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
         let outcome = match outcome {
             Ok(report) => {
                 let end = self.conclude(&planned, &target, &trial, (&report, by.as_deref()), &text).await;
@@ -210,7 +237,7 @@ impl Update<'_> {
                 return Err(error);
             }
         };
-        let kept = self.keep(planned, &merged.server)?;
+        let kept = self.keep(planned, &merged.server, &target.file)?;
         if !args.auto {
             self.say(&merged.server, &report, kept.as_deref());
         }
@@ -218,7 +245,7 @@ impl Update<'_> {
     }
 
     async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
-        let (candidate, args) = (&self.candidate, self.args);
+        let (candidate, args) = (&self.candidate, &*self.args);
         let name = &candidate.server.name;
         let others = servers.iter().filter(|server| server.name != *name);
         let known = others.map(|server| server.origin.registry.as_deref().unwrap_or(&server.name)).collect();
@@ -233,6 +260,7 @@ impl Update<'_> {
             package: kind,
             set: &args.set,
             secret: &args.secret,
+            sha256: None,
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
             is_registry_local: candidate.registry().is_some_and(is_local_registry),
@@ -256,14 +284,6 @@ impl Update<'_> {
             planned.has_other_owner = true;
         }
         Ok(planned)
-    }
-
-    /// Returns true if the new version must not even be started without a question: it has another owner, or its command
-    /// line grants it what the one before did not.
-    fn is_risky(&self, planned: &PlannedServer) -> bool {
-        let record = self.candidate.record.as_ref();
-        let known = record.map(|record| record.current.recipe.permissions.as_slice()).unwrap_or_default();
-        planned.has_other_owner || planned.permissions.iter().any(|(text, _)| !known.contains(text))
     }
 
     /// Returns the merged server as it is started for the trial, with its secrets.
@@ -299,7 +319,7 @@ impl Update<'_> {
     async fn review(
         &self,
         trial: &ServerTrial,
-        planned: &PlannedServer,
+        (planned, risks): (&PlannedServer, &[String]),
         merged: &MergedServer,
         before: &BeforeUpdate,
         notices: &[String],
@@ -326,6 +346,7 @@ impl Update<'_> {
             candidate: &self.candidate,
             entry: &self.entry,
             planned,
+            risks,
             merged,
             report: &report,
             definitions: (&before.definitions, &offered),
@@ -335,15 +356,11 @@ impl Update<'_> {
             output.say(page.text());
         }
         if !may_ask {
-            return match self.args.yes {
-                true => Ok(report),
-                false => Err(CliError::usage("nothing was changed, because nobody can be asked")
-                    .hint("add --yes to accept this")),
-            };
+            return Ok(report);
         }
         // In a thread, so that Ctrl-C ends the question and the server.
         let ask = move || confirm("  Accept this and update?", output);
-        let answer = async { tokio::task::spawn_blocking(ask).await.unwrap_or(false) };
+        let answer = async { spawn_blocking(ask).await.unwrap_or(false) };
         match ending.unless(answer).await {
             None => Err(interrupted(UNCHANGED)),
             Some(false) => Err(CliError::usage("not updated; nothing was changed")),
@@ -381,7 +398,12 @@ impl Update<'_> {
     }
 
     /// Keeps the new folder and the version before, and removes older ones. Returns the version that is kept.
-    fn keep(&self, mut planned: PlannedServer, written: &ServerConfig) -> CliResult<Option<String>> {
+    fn keep(
+        &self,
+        mut planned: PlannedServer,
+        written: &ServerConfig,
+        file: &Path,
+    ) -> CliResult<Option<String>> {
         let recipe = planned.recipe.take();
         let folder = planned.folder.take();
         let path = folder.as_ref().map(|folder| folder.path().to_owned());
@@ -396,18 +418,13 @@ impl Update<'_> {
         };
         let kept = previous.as_ref().map(|previous| previous.version.clone());
         let current = RecordedVersion::new(recipe, path, written);
-        let used: Vec<PathBuf> = [Some(&current), previous.as_ref()]
-            .into_iter()
-            .flatten()
-            .filter_map(|one| one.folder.clone())
-            .collect();
-        if let Some(folder) = oldest.and_then(|oldest| oldest.folder).filter(|folder| !used.contains(folder))
-        {
+        let (name, registry) = (&self.candidate.server.name, self.candidate.registry().unwrap_or_default());
+        ServerRecord::new(file, name, registry, current, previous).write()?;
+        // Only now, because the record before names it.
+        let is_unused = |folder: &PathBuf| !KnownConfigs::read(file).uses_folder(folder);
+        if let Some(folder) = oldest.and_then(|oldest| oldest.folder).filter(is_unused) {
             remove_version(&folder);
         }
-        let name = self.candidate.server.name.clone();
-        let registry = self.candidate.registry().unwrap_or_default().to_owned();
-        ServerRecord { name, registry, current, previous }.write()?;
         Ok(kept)
     }
 
@@ -430,12 +447,12 @@ impl Update<'_> {
             "  {} {} updated to {}. A running host uses it within a second or two.",
             paint(GREEN, "✓"),
             paint(BOLD, printable(&server.name)),
-            printable(&self.entry.version)
+            one_line(&self.entry.version)
         ));
         if let Some(kept) = kept {
             let back = format!(
                 "    Back to {}: hospes update {} --rollback",
-                printable(kept),
+                one_line(kept),
                 printable(&server.name)
             );
             output.say(paint(output::DIM, back));

@@ -50,6 +50,9 @@ pub(crate) struct InstalledPackage {
     /// Digest of the archive that was installed.
     #[serde(default)]
     pub(crate) digest: Option<String>,
+    /// Digest that the package registry named before the installation.
+    #[serde(default)]
+    planned_digest: Option<String>,
     /// Packages whose scripts were not run.
     #[serde(default)]
     pub(crate) skipped_scripts: Vec<String>,
@@ -136,16 +139,16 @@ impl PackageFolder {
         }
     }
 
-    /// Installs the package, unless the same one is there already. What an interrupted run left is removed before.
+    /// Installs the package, unless the same one is there already and complete. What an interrupted run left is removed
+    /// before.
     ///
     /// # Errors
     /// If the package is not installed, or is not the one of the recorded hash. The folder is gone then.
     pub(crate) async fn install(&mut self, output: CliOutput) -> CliResult<InstalledPackage> {
         let record = self.path.join(RECORD_FILE);
-        if let Some(installed) = files::read_json::<InstalledPackage>(&record)
-            && !installed.command.is_empty()
-        {
-            return Ok(installed);
+        let known = files::read_json::<InstalledPackage>(&record);
+        if let Some(installed) = known.as_ref().filter(|installed| self.is_intact(installed)) {
+            return Ok(installed.clone());
         }
         let failed = |error: &std::io::Error| {
             CliError::usage(format!("cannot install into {}", paths::display_path(&self.path)))
@@ -154,7 +157,8 @@ impl PackageFolder {
         };
         files::remove_folder(&self.path).map_err(|error| failed(&error))?;
         hospes_fs::create_private_folder(&self.path).map_err(|error| failed(&error))?;
-        self.is_temporary = true;
+        // A complete folder may be that of a configured server, for which it is repaired.
+        self.is_temporary = known.is_none();
         let name = printable(&self.package.identifier);
         let verb = if self.compiles() { "compiling" } else { "installing" };
         let bar = StepBar::spinner(&format!("{verb} {name} with {}", self.installer()), output);
@@ -165,13 +169,27 @@ impl PackageFolder {
             _ => return Err(CliError::usage("packages of this type are not installed")),
         };
         drop(bar);
-        installed.digest = installed.digest.or_else(|| self.digest.clone());
+        installed.digest = digest_of_installed(&self.package.registry_type, installed.digest, &self.digest);
+        installed.planned_digest.clone_from(&self.digest);
         files::write_json(&record, &installed).map_err(|error| {
             CliError::usage(format!("cannot write {}", paths::display_path(&record)))
                 .with_cause(&error)
                 .hint("free some space, or make the folder writable")
         })?;
         Ok(installed)
+    }
+
+    /// Returns true if an installation is of the planned archive, and its program is there.
+    fn is_intact(&self, installed: &InstalledPackage) -> bool {
+        let planned = installed.planned_digest.as_ref().or(installed.digest.as_ref());
+        let mut own =
+            installed.command.iter().map(Path::new).filter(|word| word.starts_with(&self.path)).peekable();
+        let is_found = own.peek().is_some() && own.all(Path::is_file);
+        let starts = installed
+            .command
+            .first()
+            .is_some_and(|program| Path::new(program).is_absolute() || find_program(program).is_ok());
+        planned == self.digest.as_ref() && is_found && starts
     }
 
     /// Returns true if the package is compiled, which runs code of its publisher.
@@ -196,6 +214,19 @@ impl Drop for PackageFolder {
         }
         // Only if no other version is in it.
         let _has_others = self.path.parent().map(std::fs::remove_dir);
+    }
+}
+
+/// Returns the digest that is recorded: the one that the installer has found, or else the planned one, which the installer has
+/// checked. A version of PyPI has several files, and only the installer knows which one was installed.
+fn digest_of_installed(
+    kind: &RegistryType,
+    found: Option<String>,
+    planned: &Option<String>,
+) -> Option<String> {
+    match kind {
+        RegistryType::Pypi => found,
+        _ => found.or_else(|| planned.clone()),
     }
 }
 
@@ -248,5 +279,21 @@ fn choose_program<'p>(package: &RegistryPackage, programs: &'p [String]) -> CliR
     match (programs.iter().find(same), programs) {
         (Some(program), _) | (None, [program]) => Ok(program),
         (None, _) => Err(no_program(package, programs)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_digest_of_another_file_of_pypi_is_recorded() {
+        let planned = Some("sha256:aa".to_owned());
+        assert_eq!(digest_of_installed(&RegistryType::Pypi, None, &planned), None);
+        assert_eq!(
+            digest_of_installed(&RegistryType::Pypi, Some("sha256:bb".to_owned()), &planned).as_deref(),
+            Some("sha256:bb")
+        );
+        assert_eq!(digest_of_installed(&RegistryType::Cargo, None, &planned), planned);
     }
 }

@@ -1,6 +1,5 @@
 //! Files of removed servers: kept for 30 days, so that a server that is added again starts at once, and then removed.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -38,16 +37,17 @@ fn mark_of(folder: &Path) -> PathBuf {
     folder.with_file_name(name)
 }
 
-/// Removes the folders that were marked 30 days ago or earlier, below `parents`. Those in `used` stay, without their mark.
-pub(crate) fn sweep(parents: &[PathBuf], used: &BTreeSet<PathBuf>, now: Timestamp) {
-    for folder in due_folders(parents, used, now) {
+/// Removes the folders that were marked 30 days ago or earlier, below `parents`. Those that are used stay, without their
+/// mark.
+pub(crate) fn sweep(parents: &[PathBuf], is_used: impl Fn(&Path) -> bool, now: Timestamp) {
+    for folder in due_folders(parents, is_used, now) {
         unmark(&folder);
         remove_version(&folder);
     }
 }
 
 /// Returns the folders whose time is over. Mends the marks of the others.
-fn due_folders(parents: &[PathBuf], used: &BTreeSet<PathBuf>, now: Timestamp) -> Vec<PathBuf> {
+fn due_folders(parents: &[PathBuf], is_used: impl Fn(&Path) -> bool, now: Timestamp) -> Vec<PathBuf> {
     let below = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|one| one.path());
     let marks = parents.iter().cloned().flat_map(below).flat_map(below);
     let is_mark =
@@ -55,7 +55,7 @@ fn due_folders(parents: &[PathBuf], used: &BTreeSet<PathBuf>, now: Timestamp) ->
     let marks: Vec<PathBuf> = marks.filter(is_mark).take(MAX_MARKS).collect();
     let mut due = Vec::new();
     for folder in marks.iter().map(|mark| mark.with_extension("")) {
-        if used.contains(&folder) {
+        if is_used(&folder) {
             unmark(&folder);
             continue;
         }
@@ -101,7 +101,7 @@ mod tests {
         mark(&kept, before(29));
         fs::write(mark_of(&broken), "no time").unwrap();
         let parents = [data.path().to_owned()];
-        let due = due_folders(&parents, &BTreeSet::from([used.clone()]), now);
+        let due = due_folders(&parents, |folder| folder == used, now);
         assert_eq!(due, [old]);
         assert!(!mark_of(&used).exists() && mark_of(&kept).exists());
         // What cannot be read begins anew.

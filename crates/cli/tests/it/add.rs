@@ -184,6 +184,86 @@ fn an_incomplete_folder_is_installed_anew() {
     assert!(!folder.join("node_modules/left-over").exists());
 }
 
+/// An installation whose program is gone, or that is of another archive, is not used again.
+#[test]
+fn a_damaged_installation_is_installed_anew() {
+    if installed("npm").is_none() {
+        return;
+    }
+    let house = AddHouse::new();
+    let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", "s3cret\n").display());
+    let add = ["add", "--yes", "io.github.loopback/clock-npm", "--secret", &secret];
+    assert_eq!(house.run(&add).code, Some(0));
+    let folder = folders(&house.house.path("data/hospes/packages/clock-npm")).remove(0);
+    let record = folder.join("hospes-package.json");
+    let written = std::fs::read_to_string(&record).unwrap();
+    let program = folder.join("node_modules/loopback-clock/index.js");
+
+    std::fs::remove_file(&program).unwrap();
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+    let again = house.run(&add);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(program.is_file());
+
+    let other: Value = serde_json::from_str(&written).unwrap();
+    let digest = other["plannedDigest"].as_str().unwrap();
+    std::fs::write(&record, written.replace(digest, "sha512-AAAA")).unwrap();
+    let left = folder.join("node_modules/left-over");
+    std::fs::write(&left, "x").unwrap();
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+    assert_eq!(house.run(&add).code, Some(0));
+    assert!(!left.exists(), "the folder was installed anew");
+}
+
+/// Of two runs that add a server of one name at once, the second is refused. It uses the installation of the first later.
+#[cfg(unix)]
+#[test]
+fn a_second_run_is_refused_during_the_installation_of_the_first() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(npm) = installed("npm") else { return };
+    let house = AddHouse::new();
+    let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", "s3cret\n").display());
+    // It notes each run, and waits for a sign.
+    let bin = house.house.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let (runs, go) = (house.house.path("runs"), house.house.path("go"));
+    let script = format!(
+        "#!/bin/sh\necho run >> {}\nwhile [ ! -e {} ]; do sleep 0.05; done\nexec {} \"$@\"\n",
+        runs.display(),
+        go.display(),
+        npm.display()
+    );
+    std::fs::write(bin.join("npm"), script).unwrap();
+    std::fs::set_permissions(bin.join("npm"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let start = |config: &str| {
+        let config = house.house.path(config);
+        let config = config.to_str().unwrap();
+        let mut command = house.command(&[
+            "add",
+            "--yes",
+            "io.github.loopback/clock-npm",
+            "--secret",
+            &secret,
+            "--config",
+            config,
+        ]);
+        command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let first = start("one.toml");
+    eventually("npm runs", || std::fs::read_to_string(&runs).is_ok());
+    let ended = |child: std::process::Child| Ran::of(child.wait_with_output().unwrap());
+    let second = ended(start("two.toml"));
+    assert!(second.code == Some(1) && second.stderr.contains("is at work on `clock-npm`"), "{second:?}");
+    std::fs::write(&go, "").unwrap();
+    let first = ended(first);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let again = ended(start("two.toml"));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n");
+}
+
 /// Ctrl-C during an installation ends npm, and leaves nothing.
 #[cfg(unix)]
 #[test]
@@ -230,6 +310,17 @@ fn a_package_of_pypi_is_installed_by_its_hashes() {
     let digest =
         config.lines().find_map(|line| line.strip_prefix("digest = ")).unwrap().trim_matches('"').to_owned();
     assert!(lock.contains(&format!("--hash={digest}")), "{lock}");
+    // If the installed file is not known, no digest is recorded.
+    let record = folder.join("hospes-package.json");
+    let mut unknown: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
+    unknown["digest"] = Value::Null;
+    std::fs::write(&record, unknown.to_string()).unwrap();
+    assert_eq!(house.run(&["remove", "clock-pypi", "--yes"]).code, Some(0));
+    assert_eq!(
+        house.run(&["add", "--yes", "io.github.loopback/clock-pypi", "--version", "1.0.0"]).code,
+        Some(0)
+    );
+    assert!(!house.config().contains("digest"), "{}", house.config());
     house.registry.clear_requests();
     let called = house.run(&["call", "clock-pypi", "now"]);
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -513,6 +604,49 @@ fn folders(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
+/// Servers of one name in two configuration files have their own secrets and their own versions.
+#[test]
+fn servers_of_one_name_in_two_files_are_kept_apart() {
+    if installed("npm").is_none() {
+        return;
+    }
+    let house = AddHouse::new();
+    let run = |config: &str, args: &[&str]| {
+        let mut command = house.command(args);
+        command.env("HOSPES_CONFIG", house.house.path(config)).stdin(std::process::Stdio::null());
+        Ran::of(command.output().unwrap())
+    };
+    for (config, version, token) in [("one.toml", "1.0.0", "six666"), ("two.toml", "1.1.0", "seven77")] {
+        let secret = format!("CLOCK_TOKEN=@{}", house.house.write("token", token).display());
+        let add = ["add", "--yes", "io.github.loopback/clock-npm", "--version", version, "--secret", &secret];
+        let added = run(config, &add);
+        assert_eq!(added.code, Some(0), "{added:?}");
+    }
+    let length = |config: &str| {
+        let called = run(config, &["call", "clock-npm", "token_length"]);
+        assert_eq!(called.code, Some(0), "{called:?}");
+        called.stdout.trim().to_owned()
+    };
+    assert!(length("one.toml").contains('6') && length("two.toml").contains('7'));
+    let current = |config: &str| {
+        let checked = run(config, &["update", "--check", "--json"]);
+        let rows: Value = serde_json::from_str(&checked.stdout).unwrap();
+        rows[0]["current"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((current("one.toml"), current("two.toml")), ("1.0.0".to_owned(), "1.1.0".to_owned()));
+    // A copied entry uses the secret and the folder, too.
+    let two = house.house.read("two.toml");
+    let copy =
+        two[two.find("[servers.clock-npm]").unwrap()..].replace("[servers.clock-npm]", "[servers.copy]");
+    let one = house.house.read("one.toml");
+    house.house.write("one.toml", &format!("{one}\n{copy}"));
+    assert_eq!(run("two.toml", &["remove", "clock-npm", "--yes", "--purge"]).code, Some(0));
+    assert!(length("one.toml").contains('6'));
+    let copied = run("one.toml", &["call", "copy", "token_length"]);
+    assert!(copied.code == Some(0) && copied.stdout.contains('7'), "{copied:?}");
+    assert_eq!(current("one.toml"), "1.0.0");
+}
+
 /// A running host uses the new server at once, and stops it when it is removed.
 #[test]
 fn a_running_host_uses_what_is_added_and_stops_what_is_removed() {
@@ -569,12 +703,58 @@ fn a_bundle_is_added_if_its_hash_is_right() {
     let called = house.run(&["call", "clock-bundle", "now"]);
     assert_eq!(called.code, Some(0), "{called:?}");
     assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
+    // A folder that is there already is used only if it is that of the bundle.
+    let folder = folders(&folders(&house.house.path("data/hospes/bundles")).remove(0)).remove(0);
+    let manifest = folder.join("manifest.json");
+    std::fs::remove_file(&manifest).unwrap();
+    let again = house.run(&["add", "--yes", "io.github.loopback/clock-bundle", "--secret", &secret]);
+    assert!(again.code == Some(0) && manifest.is_file(), "{again:?}");
+    assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
 
     house.registry.add_file("loopback-clock.mcpb", "PK another file".to_owned());
     let refused = house.run(&["add", "--yes", "--name", "other", "io.github.loopback/clock-bundle"]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert!(refused.stderr.contains("SHA-256"), "{refused:?}");
     assert!(!house.config().contains("other"));
+}
+
+/// Options have their effect, or are refused.
+#[test]
+fn an_option_that_would_have_no_effect_is_refused() {
+    let house = AddHouse::new();
+    let refused = |args: &[&str], text: &str| {
+        let ran = house.run(&[&["add", "--dry-run"], args].concat());
+        assert!(ran.code == Some(1) && ran.stderr.contains(text), "{args:?}: {ran:?}");
+    };
+    let zeros = "0".repeat(64);
+    let url = format!("{}/mcp", house.registry.url());
+    refused(&["npm:loopback-clock", "--sha256", &zeros], "--sha256 is not used");
+    refused(&["io.github.loopback/clock-npm", "--sha256", &zeros], "--sha256 is not used");
+    refused(&["npm:loopback-clock@1.0.0", "--version", "1.1.0"], "--version is not used");
+    refused(&[&url, "--version", "1.1.0"], "--version is not used");
+    refused(&[&url, "--set", "A=b"], "--set is not used");
+    refused(&[&url, "--no-install"], "--no-install is not used");
+    refused(&["--secret", "A=-", "--name", "own", "--", "true"], "--secret is not used");
+    let pinned = house.run(&["add", "--dry-run", "--no-install", "npm:loopback-clock", "--version", "1.0.0"]);
+    assert!(pinned.code == Some(0) && pinned.stdout.contains("loopback-clock@1.0.0"), "{pinned:?}");
+
+    // The hash of a bundle is compared, whether it is a file or at a URL.
+    std::fs::create_dir(house.house.path("own")).unwrap();
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "own", "version": "1.0.0", "description": "A bundle",
+        "author": { "name": "Tests" },
+        "server": { "type": "binary", "entry_point": "run.sh", "mcp_config": { "command": "sh", "args": ["${__dirname}/run.sh"] } },
+    });
+    house.house.write("own/manifest.json", &manifest.to_string());
+    house.house.write("own/run.sh", "exit 1\n");
+    assert_eq!(house.run(&["bundle", "own", "--output", "own.mcpb"]).code, Some(0));
+    refused(&["./own.mcpb", "--sha256", &zeros], "demands 0000");
+    let hash = hospes_registry_testkit::sha256_hex(&std::fs::read(house.house.path("own.mcpb")).unwrap());
+    let right = house.run(&["add", "--dry-run", "./own.mcpb", "--sha256", &hash]);
+    assert_eq!(right.code, Some(0), "{right:?}");
+    let at = format!("{}/loopback-clock.mcpb?dl=1", house.registry.url());
+    let ran = house.run(&["add", "--dry-run", &at, "--sha256", &zeros]);
+    assert!(ran.code == Some(4) && ran.stderr.contains("SHA-256"), "a bundle, and no endpoint: {ran:?}");
 }
 
 /// The unpacked folder of a bundle goes with a server that does not start.

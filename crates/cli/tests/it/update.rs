@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use hospes_registry_testkit::RegistryServer;
 use serde_json::{Value, json};
 
+use crate::support::terminal::Terminal;
 use crate::support::{House, Ran, Running, eventually, installed};
 
 /// A folder with the first version of the clock, and a registry that has the second.
@@ -53,6 +54,20 @@ impl UpdateHouse {
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names.iter().map(|name| name.split('-').next().unwrap().to_owned()).collect()
+    }
+
+    /// Publishes a version that names a host, and whose variables let Node write a file as it starts: the returned one.
+    fn publish_marked(&self, version: &str, base: &str) -> PathBuf {
+        let mark = self.house.path("was-started");
+        let write = format!("require('fs').writeFileSync({}, '')\n", json!(mark.display().to_string()));
+        let script = self.house.write("mark.cjs", &write);
+        self.publish(version, |entry| {
+            let variables = entry["packages"][0]["environmentVariables"].as_array_mut().unwrap();
+            let options = format!("--require={}", script.display());
+            variables.push(json!({ "name": "NODE_OPTIONS", "value": options }));
+            variables.push(json!({ "name": "API_BASE", "value": base }));
+        });
+        mark
     }
 
     /// Publishes a further version of the entry, made from that of a version.
@@ -111,20 +126,126 @@ fn a_running_host_uses_an_update_and_goes_back_with_its_pins() {
     eventually("the second version runs again, accepted", || tools() == 3);
 }
 
-/// Without a yes nothing changes, and nothing of the new version stays.
+/// Without a yes nothing changes, and nothing of the new version is installed or started.
 #[test]
-fn an_update_without_a_yes_changes_nothing() {
+fn an_update_without_a_yes_installs_and_starts_nothing() {
     let Some(house) = UpdateHouse::new() else { return };
+    let mark = house.publish_marked("1.2.0", "https://one.example/");
     let before = house.config();
-    let pins = house.run(&["pins", "list", "--json"]).stdout;
+    let pins = || house.run(&["pins", "history", "clock-npm", "--json"]).stdout;
+    let known = pins();
+    house.registry.clear_requests();
     let shown = house.run(&["update", "clock-npm"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
-    assert!(shown.stderr.contains("set_alarm") && shown.stderr.contains("nobody can be asked"), "{shown:?}");
+    assert!(shown.stderr.contains("1.2.0") && shown.stderr.contains("nobody can be asked"), "{shown:?}");
+    assert!(!mark.exists(), "the new version was started");
+    let archives = house.registry.requests().into_iter().filter(|path| path.contains(".tgz"));
+    assert_eq!(archives.collect::<Vec<_>>(), Vec::<String>::new());
     assert_eq!(house.config(), before);
     assert_eq!(house.versions(), ["1.0.0"]);
-    assert_eq!(house.run(&["pins", "list", "--json"]).stdout, pins);
+    assert_eq!(pins(), known);
     let none = house.run(&["update", "clock-npm", "--rollback"]);
     assert!(none.code == Some(1) && none.stderr.contains("no version"), "{none:?}");
+}
+
+/// What the new version gets or does more is asked about before it is started, and all of it is on the page.
+#[cfg(unix)]
+#[test]
+fn a_riskier_version_is_asked_about_before_it_is_started() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let mark = house.publish_marked("1.2.0", "https://one.example/");
+    let mut terminal = Terminal::start(&house.command(&["update", "clock-npm"]), 100, 60);
+    let seen = terminal.until("a question", |screen| screen.contents().contains("Start it?"));
+    assert!(seen.contains("the host one.example") && seen.contains("NODE_OPTIONS"), "{seen}");
+    terminal.type_keys("q\r");
+    assert_eq!(terminal.wait(), 1, "{}", terminal.text());
+    assert!(!mark.exists(), "the new version was started");
+
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    assert!(mark.exists());
+    house.publish_marked("1.3.0", "https://two.example/");
+    let updated = house.run(&["update", "clock-npm", "--yes"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    for text in
+        ["API_BASE: https://one.example/ → https://two.example/", "the host two.example", "NODE_OPTIONS"]
+    {
+        assert!(updated.stderr.contains(text), "{text}: {updated:?}");
+    }
+}
+
+/// A server stays with its registry, whatever the variable says, and a named other one is a risk.
+#[test]
+fn a_server_stays_with_its_registry() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let other = RegistryServer::start();
+    other.publish_clocks(true);
+    other.clear_requests();
+    let mut command = house.command(&["update", "--check"]);
+    let checked = Ran::of(command.env("HOSPES_REGISTRY", other.url()).output().unwrap());
+    assert_eq!(checked.code, Some(6), "{checked:?}");
+    assert_eq!(other.requests(), Vec::<String>::new());
+    let token = json!({ "name": "CLOCK_TOKEN", "isRequired": true, "isSecret": true });
+    other.publish(json!({
+        "name": "io.github.loopback/clock-npm", "description": "The current time.", "version": "1.2.0",
+        "packages": [{
+            "registryType": "npm", "identifier": "loopback-clock", "version": "1.1.0",
+            "registryBaseUrl": house.registry.npm_url(),
+            "transport": { "type": "stdio" }, "environmentVariables": [token],
+        }],
+    }));
+    let moved = house.run(&["update", "clock-npm", "--yes", "--registry", &other.url()]);
+    assert!(moved.stderr.contains(&format!("it comes from the registry {}", other.url())), "{moved:?}");
+}
+
+/// Ctrl-C ends an update while the registry is asked, and while a person is.
+#[cfg(unix)]
+#[test]
+fn an_update_can_be_interrupted_at_any_time() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let before = house.config();
+    // A registry that does not answer.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    for args in [&["update", "clock-npm"][..], &["update", "--check"], &["update", "--all"]] {
+        let running =
+            house.command(&[args, &["--registry", &silent]].concat()).stderr(Stdio::piped()).spawn().unwrap();
+        let (_held, _) = listener.accept().unwrap();
+        let interrupt = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+        assert!(interrupt.success());
+        let ran = Ran::of(running.wait_with_output().unwrap());
+        assert!(ran.code == Some(1) && ran.stderr.contains("interrupted"), "{args:?}: {ran:?}");
+    }
+    house.publish("1.2.0", |entry| {
+        let zone = json!({ "name": "CLOCK_ZONE", "description": "Time zone", "isRequired": true });
+        entry["packages"][0]["environmentVariables"].as_array_mut().unwrap().push(zone);
+    });
+    let mut terminal = Terminal::start(&house.command(&["update", "clock-npm"]), 100, 40);
+    terminal.sees("CLOCK_ZONE: ");
+    terminal.type_keys("\u{3}");
+    assert_eq!(terminal.wait(), 1, "{}", terminal.text());
+    assert!(terminal.text().contains("interrupted"), "{}", terminal.text());
+    assert_eq!(house.config(), before);
+}
+
+/// Automatic updates end at once, and go on with no other server.
+#[cfg(unix)]
+#[test]
+fn automatic_updates_can_be_interrupted() {
+    let Some(house) = UpdateHouse::new() else { return };
+    copy_entry(&house);
+    let config = format!("[defaults]\nauto_update = \"patch\"\n\n{}", house.config());
+    house.house.write("config/hospes/config.toml", &config);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    let mut command = house.command(&["update", "--auto", "--json", "--registry", &silent]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (_held, _) = listener.accept().unwrap();
+    let interrupt = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let ran = Ran::of(running.wait_with_output().unwrap());
+    let rows: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, rows.as_array().unwrap().len()), (Some(1), 1), "{rows}");
+    assert_eq!(house.config(), config);
 }
 
 /// Changes of a person in the entry stay, with its comments. A new required value is asked for.
@@ -175,6 +296,93 @@ fn older_versions_are_removed() {
     assert!(!house.house.path("data/hospes/packages/clock-npm").exists());
 }
 
+/// A rollback replaces only the server that was updated, and loses nothing that a person wrote.
+#[test]
+fn a_rollback_replaces_no_other_server_and_no_own_command() {
+    let Some(house) = UpdateHouse::new() else { return };
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let updated = house.config();
+    let edited = updated.replace("command = [\"node\"", "command = [\"nice\", \"node\"");
+    assert_ne!(edited, updated);
+    for other in [
+        "[servers.clock-npm]\ncommand = [\"true\"]\n",
+        &edited,
+        "[servers.clock-npm]\nurl = \"https://a.example/\"\n",
+    ] {
+        house.house.write("config/hospes/config.toml", other);
+        let refused = house.run(&["update", "clock-npm", "--rollback"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert_eq!(house.config(), other);
+    }
+    house.house.write("config/hospes/config.toml", &updated);
+    assert_eq!(house.run(&["update", "clock-npm", "--rollback"]).code, Some(0));
+}
+
+/// Copies the entry, so that another server is started from the folder of the first version.
+fn copy_entry(house: &UpdateHouse) {
+    let first = house.config();
+    let copy =
+        first[first.find("[servers.clock-npm]").unwrap()..].replace("[servers.clock-npm]", "[servers.copy]");
+    house.house.write("config/hospes/config.toml", &format!("{first}\n{copy}"));
+}
+
+/// A folder stays if another server is started from it.
+#[test]
+fn a_folder_that_another_server_uses_is_not_purged() {
+    let Some(house) = UpdateHouse::new() else { return };
+    copy_entry(&house);
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let removed = house.run(&["remove", "clock-npm", "--yes", "--purge"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "copy", "token_length"]).code, Some(0));
+}
+
+/// Without a purge, the folders of a removed server end after 30 days, but not one from which another server is started.
+#[test]
+fn the_sweep_leaves_the_folder_of_another_server() {
+    let Some(house) = UpdateHouse::new() else { return };
+    copy_entry(&house);
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let removed = house.run(&["remove", "clock-npm", "--yes"]);
+    assert!(removed.code == Some(0) && removed.stderr.contains("for 30 days"), "{removed:?}");
+    let folder = house.house.path("data/hospes/packages/clock-npm");
+    let all = || -> Vec<PathBuf> {
+        std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()).collect()
+    };
+    let marks = all().into_iter().filter(|path| path.extension().is_some_and(|end| end == "removed"));
+    let marks: Vec<PathBuf> = marks.collect();
+    assert_eq!(marks.len(), 1, "{marks:?}");
+    assert!(marks[0].file_name().unwrap().to_string_lossy().starts_with("1.1.0"), "{marks:?}");
+    // Both are due. An entry that a person wrote uses the first one.
+    for path in all().into_iter().filter(|path| path.is_dir()) {
+        std::fs::write(format!("{}.removed", path.display()), "2020-01-01T00:00:00Z").unwrap();
+    }
+    // It sweeps first, whatever comes after.
+    assert_eq!(house.run(&["add", "npm:no-such-package", "--yes"]).code, Some(4));
+    assert_eq!(house.versions(), ["1.0.0"]);
+    assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
+}
+
+/// The folder of an old version stays while another server is started from it.
+#[test]
+fn an_old_folder_that_another_server_uses_is_not_removed() {
+    let Some(house) = UpdateHouse::new() else { return };
+    if installed("uv").is_none() {
+        return;
+    }
+    copy_entry(&house);
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    house.publish("2.0.0", |entry| {
+        entry["packages"][0]["registryType"] = "pypi".into();
+        entry["packages"][0]["registryBaseUrl"] = house.registry.pypi_url().into();
+    });
+    let updated = house.run(&["update", "clock-npm", "--yes", "--package", "pypi"]);
+    assert_eq!(updated.code, Some(0), "{updated:?}");
+    assert_eq!(house.versions(), ["1.0.0", "1.1.0", "1.1.0"], "the copy uses the first one");
+    assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
+}
+
 /// A new version that does not start changes nothing.
 #[test]
 fn a_version_that_does_not_start_is_not_used() {
@@ -212,10 +420,10 @@ fn packages_are_updated_from_their_index() {
         assert_eq!(rows[0], row);
         let before = house.config();
         let shown = house.run(&["update", name]);
-        assert!(shown.code == Some(1) && shown.stderr.contains("tool set_alarm"), "{shown:?}");
+        assert!(shown.code == Some(1) && shown.stderr.contains("nobody can be asked"), "{shown:?}");
         assert_eq!(house.config(), before);
         let updated = house.run(&["update", name, "--yes"]);
-        assert_eq!(updated.code, Some(0), "{updated:?}");
+        assert!(updated.code == Some(0) && updated.stderr.contains("tool set_alarm"), "{updated:?}");
         assert_eq!(house.run(&["update", name, "--check"]).code, Some(0));
         assert_eq!(house.run(&["update", name, "--rollback"]).code, Some(0));
         assert!(house.config().contains("version = \"1.0.0\""), "{}", house.config());
@@ -268,15 +476,22 @@ fn only_a_patch_that_changes_nothing_is_updated_without_a_person() {
     let row = auto(6, "n");
     assert!(row["why"].as_str().unwrap().contains("changed by hand"), "{row}");
     house.house.write("config/hospes/config.toml", &config);
-    // The entry of a registry grants another variable.
-    house.publish("1.1.1", |entry| {
-        entry["packages"][0]["version"] = "1.1.1".into();
-        let variable = json!({ "name": "NODE_OPTIONS", "value": "--no-warnings" });
-        entry["packages"][0]["environmentVariables"].as_array_mut().unwrap().push(variable);
-    });
+    // The entry of a registry sets another variable.
+    let publish = |version: &str, name: &str| {
+        house.publish(version, |entry| {
+            entry["packages"][0]["version"] = "1.1.1".into();
+            let variable = json!({ "name": name, "value": "--no-warnings" });
+            entry["packages"][0]["environmentVariables"].as_array_mut().unwrap().push(variable);
+        });
+    };
+    publish("1.1.1", "CLOCK_OPTIONS");
     assert_eq!(auto(6, "n")["state"], "updated");
     let row = auto(6, "clock-npm");
     assert!(row["why"].as_str().unwrap().contains("its values"), "{row}");
+    // What a person is asked about before the start is a reason, too.
+    publish("1.1.2", "NODE_OPTIONS");
+    let row = auto(6, "clock-npm");
+    assert!(row["why"].as_str().unwrap().contains("NODE_OPTIONS"), "{row}");
 
     assert!(house.config().contains("/n/1.1.1-"), "{}", house.config());
     assert_eq!(house.run(&["call", "n", "now"]).code, Some(0), "its definitions are still accepted");

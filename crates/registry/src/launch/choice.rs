@@ -216,7 +216,7 @@ pub(super) fn package_obstacle(index: usize, package: &RegistryPackage) -> Optio
         return Some(invalid("identifier", what));
     }
     if let Some(version) = &package.version
-        && let Some(what) = words::version_problem(version)
+        && let Some(what) = words::version_problem(&package.registry_type, version)
     {
         return Some(invalid("version", what));
     }

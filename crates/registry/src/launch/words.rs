@@ -127,20 +127,38 @@ fn bundle_url_problem(text: &str) -> Option<String> {
     None
 }
 
-/// Returns what is wrong with a version.
-pub(crate) fn version_problem(version: &str) -> Option<String> {
+/// Returns what is wrong with the version of a package. Texts that a package registry resolves to changing versions, such
+/// as `beta` of npm, `1.2` of cargo or `main` of Go, are no versions.
+pub(crate) fn version_problem(kind: &RegistryType, version: &str) -> Option<String> {
     if version == "latest" {
         return Some("`latest` is not an exact version".to_owned());
     }
     if looks_like_range(version) {
         return Some("a range is not an exact version".to_owned());
     }
-    (!is_version(version)).then(|| "expected an exact version, such as 1.2.3".to_owned())
+    let is_exact = is_version(version)
+        && match kind {
+            RegistryType::Npm | RegistryType::Cargo => is_semantic(version),
+            RegistryType::Go => is_semantic(version.strip_prefix('v').unwrap_or(version)),
+            RegistryType::Pypi | RegistryType::Nuget => starts_with_digit(version),
+            RegistryType::Oci | RegistryType::Mcpb | RegistryType::Other(_) => true,
+        };
+    (!is_exact).then(|| "expected an exact version, such as 1.2.3".to_owned())
 }
 
-/// Returns true for an exact version of any package registry. `*` and `latest` are none.
-pub(crate) fn is_version(version: &str) -> bool {
+fn is_version(version: &str) -> bool {
     version.len() <= 255 && version != "latest" && is_plain(version, "._-+!")
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Returns true for three numbers, which a pre-release and build metadata may follow.
+fn is_semantic(version: &str) -> bool {
+    let numbers = version.split(['-', '+']).next().unwrap_or_default();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.split('.').count() == 3 && numbers.split('.').all(is_number)
 }
 
 /// Returns true for the ranges of npm and others: `^1.2`, `>=1`, `1 - 2`, `1 || 2`, `1.x`, `1.*`.
@@ -283,4 +301,42 @@ pub(crate) fn header_name_problem(name: &str) -> Option<String> {
             | "last-event-id"
     ) || lower.starts_with("mcp-");
     is_ours.then(|| "this header belongs to the connection; an entry may not set it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_registry_resolves_are_no_versions() {
+        use RegistryType::{Cargo, Go, Npm, Nuget, Oci, Pypi};
+        for (kind, version) in [
+            (Npm, "beta"),
+            (Npm, "next-11"),
+            (Npm, "1"),
+            (Npm, "1.2"),
+            (Npm, "latest"),
+            (Pypi, "beta"),
+            (Pypi, "1.*"),
+            (Nuget, "beta"),
+            (Cargo, "1.2"),
+            (Go, "main"),
+            (Go, "v1"),
+            (Go, "vendor"),
+        ] {
+            assert!(version_problem(&kind, version).is_some(), "{kind:?} {version}");
+        }
+        for (kind, version) in [
+            (Npm, "1.2.3-beta.1+x"),
+            (Pypi, "1!2"),
+            (Pypi, "2024.1rc1"),
+            (Nuget, "1.2.3.4-beta"),
+            (Cargo, "0.1.0"),
+            (Go, "v0.0.0-20240101000000-abcdefabcdef"),
+            (Go, "1.0.0"),
+            (Oci, "stable"),
+        ] {
+            assert_eq!(version_problem(&kind, version), None, "{kind:?} {version}");
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub(super) struct Addition<'a> {
     pub(super) package: Option<&'a str>,
     pub(super) set: &'a [String],
     pub(super) secret: &'a [String],
+    /// SHA-256 that a bundle must have.
+    pub(super) sha256: Option<&'a str>,
     pub(super) installs: bool,
     /// Author of the decision. `None` if the rules decide about the definitions.
     pub(super) by: Option<String>,
@@ -63,6 +65,7 @@ impl Addition<'_> {
             package: self.package,
             set: self.set,
             secret: self.secret,
+            sha256: self.sha256,
             known,
             installs: self.installs,
             is_registry_local: is_local_registry(&self.registry),
@@ -99,8 +102,20 @@ impl Addition<'_> {
         is_confined: bool,
         reviewer: &mut Reviewer<'_>,
     ) -> CliResult<Option<TrialReport>> {
-        let output = self.output;
         let _lock = ServerLock::acquire(&planned.draft.name)?;
+        let outcome = self.try_out(planned, is_confined, reviewer).await;
+        // Removed under the lock, if it was not kept.
+        planned.folder = None;
+        outcome
+    }
+
+    async fn try_out(
+        &self,
+        planned: &mut PlannedServer,
+        is_confined: bool,
+        reviewer: &mut Reviewer<'_>,
+    ) -> CliResult<Option<TrialReport>> {
+        let output = self.output;
         let prepared = reviewer.unless(planned.prepare(output)).await;
         let notices = prepared.unwrap_or_else(|| Err(interrupted(NOTHING_ADDED)))?;
         planned.confine(is_confined);
@@ -210,9 +225,9 @@ impl Addition<'_> {
         }
         if let Some(recipe) = recipe {
             let current = RecordedVersion::new(recipe, path, &planned.draft.entry()?);
-            let (name, registry) = (planned.draft.name.clone(), self.registry.clone());
+            let (file, name) = (&self.target.file, &planned.draft.name);
             // The server works without it.
-            if let Err(error) = (ServerRecord { name, registry, current, previous: None }).write() {
+            if let Err(error) = ServerRecord::new(file, name, &self.registry, current, None).write() {
                 self.output.warn(error);
             }
         }

@@ -13,7 +13,9 @@ use hospes_console::{AdditionPerson, AdditionQuestion, AdditionQuestions};
 use super::plan::PlanRequest;
 use super::view::Screen;
 use crate::exit::{CliError, CliResult};
-use crate::output::{BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, paint, printable};
+use crate::output::{
+    BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, one_line, paint, printable,
+};
 
 /// Maximum number of answers to a question that can be repeated.
 const MAX_REPEATED: usize = 32;
@@ -177,7 +179,7 @@ pub(in crate::commands) async fn collect(
             let open = questions.iter().filter(|one| !answers.contains_key(one.id) && one.is_asked());
             let open: Vec<&AskedValue<'_>> = open.collect();
             if !open.is_empty() {
-                announce(format_args!("\n  {} asks for:", paint(BOLD, printable(title))));
+                announce(format_args!("\n  {} asks for:", paint(BOLD, one_line(title))));
             }
             for question in open {
                 ask(question, &mut answers, output)?;
@@ -314,26 +316,31 @@ fn read_secret(name: &str, source: &str) -> CliResult<String> {
     Ok(text)
 }
 
-/// Asks a question until the answer is possible.
-fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) -> CliResult {
+/// Formats the text of a question, without its description: one line.
+fn question_label(question: &AskedValue<'_>) -> String {
     let mut notes = Vec::new();
     if !question.choices.is_empty() {
-        notes.push(printable(&question.choices.join(" | ")));
+        notes.push(one_line(&question.choices.join(" | ")));
     }
     if let Some(example) = question.placeholder {
-        notes.push(format!("such as {}", printable(example)));
+        notes.push(format!("such as {}", one_line(example)));
     }
     if let Some(default) = &question.default {
-        notes.push(format!("default {}", printable(default)));
+        notes.push(format!("default {}", one_line(default)));
     }
     if !question.is_required {
         notes.push("optional".to_owned());
     }
-    if !question.description.is_empty() {
-        announce(format_args!("  {}", paint(DIM, printable(question.description))));
-    }
     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
-    let mut label = format!("  {}{}: ", paint(BOLD, printable(question.id)), paint(DIM, notes));
+    format!("  {}{}: ", paint(BOLD, one_line(question.id)), paint(DIM, notes))
+}
+
+/// Asks a question until the answer is possible.
+fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) -> CliResult {
+    if !question.description.is_empty() {
+        announce(format_args!("  {}", paint(DIM, one_line(question.description))));
+    }
+    let mut label = question_label(question);
     for _ in 0..MAX_REPEATED {
         discard_typed_input();
         let typed = match question.is_secret {
@@ -349,18 +356,40 @@ fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) ->
             continue;
         }
         if let Some(what) = (question.check)(&typed) {
-            announce(format_args!("  {what}"));
+            announce(format_args!("  {}", one_line(&what)));
             continue;
         }
         answers.entry(question.id.to_owned()).or_default().push(typed);
         if !question.is_repeated {
             return Ok(());
         }
-        label = format!(
-            "  {}{}: ",
-            paint(BOLD, printable(question.id)),
-            paint(DIM, " (another one; Enter ends)")
-        );
+        label =
+            format!("  {}{}: ", paint(BOLD, one_line(question.id)), paint(DIM, " (another one; Enter ends)"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_one_line_whatever_is_in_it() {
+        let choices = ["a\n  b".to_owned()];
+        let question = AskedValue {
+            id: "KEY\n  hash",
+            description: "",
+            kind: "choice",
+            is_secret: false,
+            is_required: false,
+            is_repeated: false,
+            choices: &choices,
+            target: None,
+            default: Some("d\r\n  e".to_owned()),
+            placeholder: Some("p\n  q"),
+            check: Box::new(|_| None),
+        };
+        let label = question_label(&question);
+        assert_eq!(label.lines().count(), 1, "{label}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use hospes_bundle::archive::BundleEntry;
 use hospes_bundle::signature::{BundleSigner, CertificateValidity};
 use hospes_bundle::{
     Bundle, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
@@ -12,7 +13,7 @@ use hospes_registry::ServerEntry;
 use tempfile::TempDir;
 
 use super::answers::{self, AskedValue};
-use super::draft::ServerDraft;
+use super::draft::{self, ServerDraft};
 use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
@@ -35,16 +36,34 @@ pub(in crate::commands) struct BundleFolder {
 }
 
 impl BundleFolder {
-    /// Unpacks the bundle, unless the same one is there already.
+    /// Unpacks the bundle, unless the same one is there already and complete.
     pub(in crate::commands) fn unpack(&mut self) -> CliResult {
-        if self.path.exists() {
+        let exists = self.path.exists();
+        if exists && self.is_intact() {
             return Ok(());
+        }
+        if exists {
+            std::fs::remove_dir_all(&self.path).map_err(|error| {
+                let folder = paths::display_path(&self.path);
+                CliError::usage(format!("cannot replace the damaged folder {folder}")).with_cause(&error)
+            })?;
         }
         self.bundle.unpack(&self.path).map_err(|error| {
             CliError::usage("the bundle cannot be unpacked").with_cause(&error).hint("nothing was added")
         })?;
-        self.is_temporary = true;
+        // A folder that was there may be that of a configured server, for which it is repaired.
+        self.is_temporary = !exists;
         Ok(())
+    }
+
+    /// Returns true if each file of the bundle is in the folder, with its content.
+    fn is_intact(&self) -> bool {
+        let is_same = |entry: &BundleEntry| {
+            let written = std::fs::read(self.path.join(&entry.name));
+            let packed = self.bundle.read_file(&entry.name, entry.size);
+            matches!((written, packed), (Ok(written), Ok(packed)) if written == packed)
+        };
+        self.bundle.entries().iter().filter(|entry| !entry.is_folder).all(is_same)
     }
 
     /// Returns the folder.
@@ -93,6 +112,13 @@ pub(in crate::commands) async fn plan(
             .hint("the file was changed after it was signed; get it again from its publisher"));
     }
     let sha256 = bundle.sha256().map_err(|error| failed(&error))?;
+    if let Some(expected) = request.sha256.filter(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
+        return Err(CliError::usage(format!(
+            "the SHA-256 of {shown} is {sha256}, and --sha256 demands {}",
+            printable(expected)
+        ))
+        .hint("nothing was added; the file was changed or exchanged: get it again from its publisher"));
+    }
     let platform =
         BundlePlatform::current().ok_or_else(|| CliError::usage("bundles do not run on this system"))?;
 
@@ -133,7 +159,10 @@ pub(in crate::commands) async fn plan(
     }
     let launch = launch(&manifest, &places, platform, &values)?;
 
-    let mut draft = ServerDraft::of_bundle(&name, &launch, &folder);
+    let mut draft = {
+        let (name, launch, folder) = (name.clone(), launch.clone(), folder.clone());
+        draft::in_thread(move || ServerDraft::of_bundle(&name, &launch, &folder)).await?
+    };
     draft.origin.registry = entry.map(|entry| entry.name.clone());
     draft.origin.version = Some(version.clone());
     draft.origin.digest = Some(format!("sha256:{sha256}"));
@@ -143,18 +172,19 @@ pub(in crate::commands) async fn plan(
     let size = bundle.unpacked_size().div_ceil(1024);
     screen.row("runs", &format!("bundle of {files} files, {size} KiB unpacked"));
     screen.row("hash", &format!("sha256:{sha256}"));
+    let mut launch_warnings = Vec::new();
     match signature(&verdict) {
-        (text, true) => screen.warning(&text),
+        (text, true) => launch_warnings.push(text),
         (text, false) => screen.row("signed", &text),
     }
     view::launch(&mut screen, None, &server, &[]);
     let sandbox = Some(ProposedSandbox::of_bundle(&manifest, &values, &folder));
     view::permissions(&mut screen, None, &server, sandbox.as_ref());
-    for secret in launch.exposed_secrets() {
-        screen.warning(&format!(
-            "{} becomes an argument, which other programs of this machine can see",
-            secret.key
-        ));
+    launch_warnings.extend(launch.exposed_secrets().map(|secret| {
+        format!("{} becomes an argument, which other programs of this machine can see", secret.key)
+    }));
+    for warning in &launch_warnings {
+        screen.warning(warning);
     }
     for policy in &manifest.privacy_policies {
         screen.row("privacy", policy);
@@ -172,6 +202,7 @@ pub(in crate::commands) async fn plan(
             .collect(),
         secrets: draft.whole_secrets(&answers),
         permissions: Vec::new(),
+        warnings: launch_warnings.clone(),
         publisher: None,
     });
     let folder = BundleFolder { bundle, _download: download, path: folder, is_temporary: false };
@@ -183,7 +214,8 @@ pub(in crate::commands) async fn plan(
         sandbox,
         recipe,
         has_other_owner: false,
-        warnings: Vec::new(),
+        warnings: launch_warnings.clone(),
+        launch_warnings,
         permissions: Vec::new(),
         other_packages: Vec::new(),
     })

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::sandbox::ProposedSandbox;
-use crate::output::{self, CliOutput, announce, printable};
+use crate::output::{self, CliOutput, announce, one_line};
 use crate::paths;
 
 /// Maximum number of lines that are looked at: the last ones.
@@ -64,10 +64,7 @@ impl DeniedAccess {
     pub(super) fn ask(&self, output: CliOutput) -> bool {
         let Self::File { path, is_written } = self else { return false };
         let verb = if *is_written { "write" } else { "read" };
-        announce(format_args!(
-            "\n  Its sandbox did not let it {verb} {}",
-            printable(&path.to_string_lossy())
-        ));
+        announce(format_args!("\n  Its sandbox did not let it {verb} {}", one_line(&path.to_string_lossy())));
         output::discard_typed_input();
         let answer = output.ask(format!("  [g let it {verb} this one file, and start again · Enter no] "));
         answer.is_some_and(|answer| matches!(answer.trim(), "g" | "G"))

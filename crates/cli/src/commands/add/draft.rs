@@ -13,9 +13,13 @@ use toml::{Table, Value};
 
 use super::answers::AnswerMap;
 use crate::exit::{CliError, CliResult};
+use crate::secrets::SecretStore;
 
 /// Name of the file that the entry is read as; it does not exist.
 const DRAFT_FILE: &str = "the new entry.toml";
+
+/// Maximum number of names that are tried for a secret.
+const MAX_NAMES: usize = 100;
 
 /// A server that is being added.
 pub(in crate::commands) struct ServerDraft {
@@ -25,6 +29,8 @@ pub(in crate::commands) struct ServerDraft {
     table: Table,
     /// Values of the secrets, by the names under which they are stored.
     pub(in crate::commands) secrets: BTreeMap<String, SecretString>,
+    /// Names of the secrets, by the ids of the questions of a registry entry.
+    secret_names: BTreeMap<String, String>,
     pub(in crate::commands) origin: PackageOrigin,
 }
 
@@ -42,41 +48,48 @@ impl ServerDraft {
     }
 
     /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
-    pub(in crate::commands) fn of_bundle(name: &str, launch: &BundleLaunch, folder: &Path) -> Self {
+    ///
+    /// # Errors
+    /// If the store of the secrets cannot be read.
+    pub(in crate::commands) fn of_bundle(
+        name: &str,
+        launch: &BundleLaunch,
+        folder: &Path,
+    ) -> CliResult<Self> {
         let mut draft = Self::new(name, Table::new());
+        let stored = StoredSecrets::open(!launch.secrets.is_empty())?;
         let sealed = |part: &LaunchPart| launch.secrets.iter().find(|secret| secret.part == *part);
-        let mut text = |part: LaunchPart, text: &str| match sealed(&part) {
-            None => literal(text),
-            Some(secret) => {
-                let mut name = secret_name(&format!("{name}.{}", secret.key));
-                let differs = |known: &SecretString| known.expose_secret() != text;
-                if draft.secrets.get(&name).is_some_and(differs) {
-                    name = secret_name(&format!("{name}.{}", draft.secrets.len()));
-                }
-                draft.secrets.insert(name.clone(), SecretString::from(text.to_owned()));
-                join_parts(&[TextPart::Secret(name)])
-            }
+        let mut text = |part: LaunchPart, text: &str| -> CliResult<String> {
+            let Some(secret) = sealed(&part) else { return Ok(literal(text)) };
+            let wanted = secret_of(name, &secret.key);
+            let name = stored.free_name(&wanted, text, &draft.secrets)?;
+            draft.secrets.insert(name.clone(), SecretString::from(text.to_owned()));
+            Ok(join_parts(&[TextPart::Secret(name)]))
         };
-        let mut words = vec![Value::from(text(LaunchPart::Command, &launch.command))];
+        let mut words = vec![Value::from(text(LaunchPart::Command, &launch.command)?)];
         for (index, arg) in launch.args.iter().enumerate() {
-            words.push(text(LaunchPart::Argument(index), arg).into());
+            words.push(text(LaunchPart::Argument(index), arg)?.into());
         }
         let env = launch.env.iter().map(|(name, value)| {
-            (name.clone(), Value::from(text(LaunchPart::Environment(name.clone()), value)))
+            Ok((name.clone(), Value::from(text(LaunchPart::Environment(name.clone()), value)?)))
         });
-        let env = env.collect::<Table>();
+        let env = env.collect::<CliResult<Table>>()?;
         draft.table.insert("command".to_owned(), Value::Array(words));
         // Bundles name their files by relative paths, too.
         draft.table.insert("cwd".to_owned(), literal(&folder.to_string_lossy()).into());
         if !env.is_empty() {
             draft.table.insert("env".to_owned(), Value::Table(env));
         }
-        draft
+        Ok(draft)
     }
 
     /// Creates the draft of a plan.
-    pub(in crate::commands) fn of_plan(name: &str, plan: &LaunchPlan) -> Self {
+    ///
+    /// # Errors
+    /// If the store of the secrets cannot be read.
+    pub(in crate::commands) fn of_plan(name: &str, plan: &LaunchPlan) -> CliResult<Self> {
         let mut draft = Self::new(name, Table::new());
+        draft.name_secrets(plan)?;
         if let Some(command) = &plan.command {
             let mut words = vec![Value::from(literal(command))];
             for arg in &plan.args {
@@ -107,11 +120,35 @@ impl ServerDraft {
         draft.origin.registry = Some(plan.registry_name.clone());
         draft.origin.version.clone_from(&plan.version);
         draft.origin.digest.clone_from(&plan.digest);
-        draft
+        Ok(draft)
+    }
+
+    /// Chooses the names of the secrets of a plan.
+    fn name_secrets(&mut self, plan: &LaunchPlan) -> CliResult {
+        let stored = StoredSecrets::open(!plan.secrets.is_empty())?;
+        let values = plan.env.iter().chain(&plan.headers).map(|(_, text)| text);
+        for part in values.chain(&plan.args).chain(&plan.url).flat_map(PlannedText::parts) {
+            let PlannedPart::Secret { question, value } = part else { continue };
+            let name = stored.free_name(&secret_of(&self.name, question), value, &self.secrets)?;
+            self.secrets.insert(name.clone(), SecretString::from(value.clone()));
+            self.secret_names.insert(question.clone(), name);
+        }
+        Ok(())
+    }
+
+    /// Returns the name under which the answer to a question is stored.
+    pub(in crate::commands) fn secret_name(&self, question: &str) -> String {
+        self.secret_names.get(question).cloned().unwrap_or_else(|| secret_of(&self.name, question))
     }
 
     fn new(name: &str, table: Table) -> Self {
-        Self { name: name.to_owned(), table, secrets: BTreeMap::new(), origin: PackageOrigin::default() }
+        Self {
+            name: name.to_owned(),
+            table,
+            secrets: BTreeMap::new(),
+            secret_names: BTreeMap::new(),
+            origin: PackageOrigin::default(),
+        }
     }
 
     /// Replaces the first `count` words of the command.
@@ -150,7 +187,7 @@ impl ServerDraft {
         let parts = text.parts().iter().map(|part| match part {
             PlannedPart::Plain(plain) => TextPart::Literal(plain.clone()),
             PlannedPart::Secret { question, value } => {
-                let name = secret_of(&self.name, question);
+                let name = self.secret_name(question);
                 self.secrets.insert(name.clone(), SecretString::from(value.clone()));
                 TextPart::Secret(name)
             }
@@ -189,8 +226,50 @@ impl ServerDraft {
     }
 }
 
-/// Returns the name under which the answer to a question of a server is stored.
-pub(in crate::commands) fn secret_of(server: &str, question: &str) -> String {
+/// Creates a draft in a thread, because a keyring may ask the person before it answers.
+pub(super) async fn in_thread(
+    create: impl FnOnce() -> CliResult<ServerDraft> + Send + 'static,
+) -> CliResult<ServerDraft> {
+    let created = tokio::task::spawn_blocking(create).await;
+    created.map_err(|error| CliError::usage("cannot read the stored secrets").with_cause(&error))?
+}
+
+/// Secrets that are stored already. Those of other servers are not overwritten.
+struct StoredSecrets(Option<SecretStore>);
+
+impl StoredSecrets {
+    /// Opens the store, if there is one and something is to be stored.
+    fn open(is_needed: bool) -> CliResult<Self> {
+        let store = if is_needed { SecretStore::open_existing()? } else { None };
+        Ok(Self(store))
+    }
+
+    /// Returns the wanted name, with a number if another secret has it.
+    fn free_name(
+        &self,
+        wanted: &str,
+        value: &str,
+        given: &BTreeMap<String, SecretString>,
+    ) -> CliResult<String> {
+        for number in 1..=MAX_NAMES {
+            let name =
+                if number == 1 { wanted.to_owned() } else { secret_name(&format!("{wanted}.{number}")) };
+            let is_other = |known: &SecretString| known.expose_secret() != value;
+            if given.get(&name).is_some_and(is_other) {
+                continue;
+            }
+            let stored = self.0.as_ref().map(|store| store.read(&name)).transpose()?.flatten();
+            if stored.is_none_or(|stored| stored == value) {
+                return Ok(name);
+            }
+        }
+        Err(CliError::usage(format!("all names of the secret `{wanted}` are taken"))
+            .hint("`hospes secret list` shows them; remove those that are not used"))
+    }
+}
+
+/// Returns the name under which the answer to a question of a server is stored, if it is free.
+fn secret_of(server: &str, question: &str) -> String {
     secret_name(&format!("{server}.{question}"))
 }
 

@@ -9,7 +9,7 @@ use super::source::AddSource;
 use super::view;
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, CliOutput, announce, printable};
+use crate::output::{self, CliOutput, announce, one_line, printable};
 use crate::packages::name::{newest_version, package_entry};
 use crate::progress::StepBar;
 use crate::registry::{base_url, open_registry};
@@ -100,7 +100,7 @@ fn choose(
     output: CliOutput,
 ) -> CliResult<usize> {
     if !may_ask {
-        let names: Vec<String> = entries.iter().map(|entry| printable(&entry.name)).collect();
+        let names: Vec<String> = entries.iter().map(|entry| one_line(&entry.name)).collect();
         return Err(CliError::usage("several servers of the registry match")
             .hint(format!("name one in full: {}", names.join(", "))));
     }

@@ -82,6 +82,7 @@ impl RegistryAdder {
             package: wanted.package.as_deref(),
             set: &[],
             secret: &[],
+            sha256: None,
             installs: true,
             by: Some(wanted.by),
             credentials_store: credentials::store_from_environment()?,
@@ -108,8 +109,7 @@ impl RegistryAdder {
 
 /// Opens the registry of the environment, the configuration, or the official one. Returns its base URL as well.
 fn open(target: &ConfigTarget) -> CliResult<(String, RegistryClient)> {
-    let named = std::env::var("HOSPES_REGISTRY").ok();
-    let url = base_url(&RegistryOptions { registry: named }, target.registry().as_deref());
+    let url = base_url(&RegistryOptions { registry: None }, target.registry().as_deref());
     let registry = open_registry(&url)?;
     Ok((url, registry))
 }

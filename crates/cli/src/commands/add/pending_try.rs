@@ -10,7 +10,7 @@ use super::find::FoundServer;
 use super::plan::PlannedServer;
 use crate::args::AddArgs;
 use crate::exit::CliError;
-use crate::output::{CliOutput, DIM, announce, paint, printable};
+use crate::output::{CliOutput, DIM, announce, one_line, paint};
 use crate::packages::name::PackageName;
 use crate::secrets::pending::PendingSecrets;
 
@@ -36,7 +36,7 @@ impl PendingTry {
         let known = self.0.as_ref().filter(|_| may_ask).map(|pending| pending.known(Timestamp::now()));
         let known = known.unwrap_or_default();
         if !known.is_empty() {
-            let names: Vec<String> = known.keys().map(|name| printable(name)).collect();
+            let names: Vec<String> = known.keys().map(|name| one_line(name)).collect();
             let text = format!("  as typed in the last try, within the hour: {}", names.join(", "));
             announce(paint(DIM, text));
         }

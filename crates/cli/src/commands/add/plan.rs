@@ -6,7 +6,7 @@ use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
     ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
     PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
-    install_obstacle, launch_options, questions, trust_signs,
+    install_obstacle, is_same_version, launch_options, questions, trust_signs,
 };
 
 use super::answers::{self, AnswerMap, AskedValue, Asker};
@@ -16,7 +16,7 @@ use super::draft::{self, ServerDraft};
 use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult};
-use crate::output::{CliOutput, printable};
+use crate::output::{CliOutput, one_line, printable};
 use crate::packages::name::PackageName;
 use crate::packages::{PackageFolder, cargo, go};
 use crate::paths;
@@ -37,8 +37,10 @@ pub(in crate::commands) struct PlannedServer {
     pub(in crate::commands) recipe: Option<LaunchRecipe>,
     /// The entry belongs to another owner than the one that it replaces, or its source is elsewhere.
     pub(in crate::commands) has_other_owner: bool,
-    /// Warnings about the entry: its owner, its age, its name.
+    /// Warnings about the entry and about its start.
     pub(in crate::commands) warnings: Vec<String>,
+    /// Those about its start: they stay the same while the entry does.
+    pub(in crate::commands) launch_warnings: Vec<String>,
     /// Permissions that the command line grants, as texts. The flag is true for those that end the confinement.
     pub(in crate::commands) permissions: Vec<(String, bool)>,
     /// Other kinds of packages with which the server can be run here.
@@ -66,6 +68,7 @@ impl PlannedServer {
             recipe: None,
             has_other_owner: false,
             warnings: Vec::new(),
+            launch_warnings: Vec::new(),
             permissions: Vec::new(),
             other_packages: Vec::new(),
         })
@@ -81,9 +84,8 @@ impl PlannedServer {
                 let installed = folder.install(output).await?;
                 self.draft.set_program(*expected, &installed.command);
                 *expected = installed.command.len();
-                if installed.digest.is_some() {
-                    self.draft.origin.digest.clone_from(&installed.digest);
-                }
+                // Not the planned one: an entry without a digest is better than one with that of another file.
+                self.draft.origin.digest = installed.digest;
                 if !installed.skipped_scripts.is_empty() {
                     let names = installed.skipped_scripts.join(", ");
                     notices.push(format!("scripts of these packages were not run: {names}"));
@@ -157,6 +159,8 @@ pub(in crate::commands) struct PlanRequest<'a> {
     /// Answers and secrets of the command line.
     pub(in crate::commands) set: &'a [String],
     pub(in crate::commands) secret: &'a [String],
+    /// SHA-256 that a bundle must have.
+    pub(in crate::commands) sha256: Option<&'a str>,
     /// Answers that were given when the server was added.
     pub(in crate::commands) known: AnswerMap,
     /// Packages are installed into private folders.
@@ -196,7 +200,24 @@ async fn resolve(
     if package.registry_type == RegistryType::Go {
         go::apply_settings(&mut registries).await;
     }
-    Ok(Some(ArtifactClient::new(registries).resolve(package).await?))
+    let resolved = ArtifactClient::new(registries).resolve(package).await?;
+    check_version(package, resolved.version.as_deref())?;
+    Ok(Some(resolved))
+}
+
+/// Checks that the package registry has answered with the version of the entry, whose hash is recorded.
+fn check_version(package: &RegistryPackage, found: Option<&str>) -> CliResult {
+    let (Some(wanted), Some(found)) = (&package.version, found) else { return Ok(()) };
+    if is_same_version(&package.registry_type, wanted, found) {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "the package registry has answered with version {} of {}, and the entry names {}",
+        one_line(found),
+        one_line(&package.identifier),
+        one_line(wanted)
+    ))
+    .hint("nothing was changed; name an exact version, or ask the publisher of the entry to correct it"))
 }
 
 /// Downloads a bundle, and checks its hash.
@@ -260,6 +281,7 @@ pub(in crate::commands) async fn plan(
         download(package, &file, request).await?;
         let entry = registry.map(|_| *entry);
         let planned = bundle::plan((&file, Some(folder)), entry, head, named, request).await?;
+        let warnings = [warnings, planned.launch_warnings.clone()].concat();
         return Ok(PlannedServer { warnings, has_other_owner, other_packages, ..planned });
     }
     let mut screen = Screen::default();
@@ -299,7 +321,10 @@ pub(in crate::commands) async fn plan(
         return Err(CliError::usage(format!("packages of type {} have no launcher", option.kind))
             .hint("leave --no-install out, or choose another package with --package"));
     }
-    let mut draft = ServerDraft::of_plan(&name, &plan);
+    let mut draft = {
+        let (name, plan) = (name.clone(), plan.clone());
+        draft::in_thread(move || ServerDraft::of_plan(&name, &plan)).await?
+    };
     let package_name = PackageName::of_entry(entry).filter(|_| registry.is_none());
     if registry.is_none() {
         draft.origin.registry = package_name.as_ref().map(PackageName::to_string);
@@ -319,6 +344,8 @@ pub(in crate::commands) async fn plan(
     view::permissions(&mut screen, Some(&plan), &server, sandbox.as_ref());
     let permissions: Vec<(String, bool)> =
         plan.permissions.iter().map(|one| (view::permission_text(one), one.breaks_out())).collect();
+    let launch_warnings = view::launch_warnings(&plan);
+    let warnings = [warnings, launch_warnings.clone()].concat();
     let recipe = draft.origin.registry.is_some().then(|| {
         let is_secret = |id: &str| plan.secrets.iter().any(|secret| secret.question == id);
         LaunchRecipe {
@@ -332,9 +359,10 @@ pub(in crate::commands) async fn plan(
             secrets: plan
                 .secrets
                 .iter()
-                .map(|secret| (secret.question.clone(), draft::secret_of(&name, &secret.question)))
+                .map(|secret| (secret.question.clone(), draft.secret_name(&secret.question)))
                 .collect(),
             permissions: permissions.iter().map(|(text, _)| text.clone()).collect(),
+            warnings: launch_warnings.clone(),
             publisher: artifact.as_ref().and_then(|artifact| artifact.publisher.clone()),
         }
     });
@@ -348,6 +376,7 @@ pub(in crate::commands) async fn plan(
         recipe,
         has_other_owner,
         warnings,
+        launch_warnings,
         permissions,
         other_packages,
     })
@@ -374,5 +403,21 @@ fn select<'o>(
         Some(why) => {
             Err(CliError::usage(format!("`{}` cannot be started here: {why}", printable(&entry.name))))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+    use crate::packages::name::package_entry;
+
+    #[test]
+    fn a_package_of_another_version_is_refused() {
+        let entry = package_entry(&RegistryType::Npm, "clock", Some("1.0.0")).unwrap();
+        let package = &entry.packages[0];
+        assert!(check_version(package, Some("1.0.0")).is_ok());
+        assert!(check_version(package, Some("1.0.1-beta.1")).is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use hospes_registry::{RegistryType, ServerEntry};
 use serde_json::json;
 
+use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::packages::name::{PREFIXES, package_entry};
@@ -38,20 +39,22 @@ impl AddSource {
         if word.is_empty() {
             return Err(CliError::usage("no server was named").hint("`hospes search WORD` finds servers"));
         }
-        let is_bundle = [".mcpb", ".dxt"].iter().any(|ending| word.ends_with(ending));
-        if is_bundle && !word.contains("://") {
-            return Ok(Self::Bundle(PathBuf::from(word)));
-        }
-        if is_bundle {
-            return Self::bundle_url(word, sha256);
-        }
-        if word.starts_with("http://") || word.starts_with("https://") {
-            return match url::Url::parse(word) {
-                Ok(_) => Ok(Self::Url(word.to_owned())),
-                Err(error) => {
-                    Err(CliError::usage(format!("`{}` is not a URL", printable(word))).with_cause(&error))
-                }
+        let is_bundle = |path: &str| {
+            let path = path.to_ascii_lowercase();
+            [".mcpb", ".dxt"].iter().any(|ending| path.ends_with(ending))
+        };
+        if word.contains("://") {
+            let url = url::Url::parse(word).map_err(|error| {
+                CliError::usage(format!("`{}` is not a URL", printable(word))).with_cause(&error)
+            })?;
+            // The query is no part of the name of the file. Only a bundle has a hash.
+            return match is_bundle(url.path()) || sha256.is_some() {
+                true => Self::bundle_url(word, url.path(), sha256),
+                false => Ok(Self::Url(word.to_owned())),
             };
+        }
+        if is_bundle(word) {
+            return Ok(Self::Bundle(PathBuf::from(word)));
         }
         for (prefix, kind) in &PREFIXES {
             if let Some(package) = word.strip_prefix(prefix) {
@@ -64,8 +67,54 @@ impl AddSource {
         })
     }
 
+    /// Applies the options of the command line.
+    ///
+    /// # Errors
+    /// If the source does not use an option that was given: it would not have the effect that the person expects.
+    pub(super) fn with_options(self, args: &AddArgs) -> CliResult<Self> {
+        let (is_url, is_command) = (matches!(self, Self::Url(_)), matches!(self, Self::Command(_)));
+        let is_file = matches!(self, Self::Bundle(_));
+        let is_downloaded = matches!(&self, Self::Package(entry)
+            if entry.packages.iter().any(|package| package.registry_type == RegistryType::Mcpb));
+        let is_of_registry = matches!(self, Self::Registered(_) | Self::Words(_));
+        let is_newest = matches!(self, Self::NewestPackage { .. });
+        let has_answers = !is_url && !is_command;
+        let is_installed = has_answers && !is_file && !is_downloaded;
+        for (option, is_given, is_used) in [
+            ("--sha256", args.sha256.is_some(), is_file || is_downloaded),
+            ("--version", args.version.is_some(), is_of_registry || is_newest),
+            ("--package", args.package.is_some(), is_of_registry),
+            ("--no-install", args.no_install, is_installed),
+            ("--set", !args.set.is_empty(), has_answers),
+            ("--secret", !args.secret.is_empty(), has_answers),
+        ] {
+            if is_given && !is_used {
+                return Err(CliError::usage(format!("{option} is not used for {}", self.describe()))
+                    .hint("nothing was added; leave it out, or see `hospes add --help`"));
+            }
+        }
+        match (self, args.version.as_deref()) {
+            (Self::NewestPackage { kind, identifier }, Some(version)) if version != "latest" => {
+                let entry = package_entry(&kind, &identifier, Some(version))?;
+                Ok(Self::Package(Box::new(entry)))
+            }
+            (source, _) => Ok(source),
+        }
+    }
+
+    fn describe(&self) -> &'static str {
+        match self {
+            Self::Registered(_) | Self::Words(_) => "a server of the registry",
+            Self::Url(_) => "a server at a URL",
+            Self::Package(_) => "a package whose version is named",
+            Self::NewestPackage { .. } => "a package",
+            Self::Bundle(_) => "a bundle",
+            Self::Command(_) => "a command",
+        }
+    }
+
     /// Makes an entry of the URL of a bundle, whose hash has to be known.
-    fn bundle_url(url: &str, sha256: Option<&str>) -> CliResult<Self> {
+    fn bundle_url(url: &str, path: &str, sha256: Option<&str>) -> CliResult<Self> {
         let Some(sha256) = sha256 else {
             return Err(CliError::usage(
                 "the hash of the bundle is not known, so the download could not be checked",
@@ -74,7 +123,7 @@ impl AddSource {
                 "add --sha256 HEX with the hash that its publisher names, or download it and add the file",
             ));
         };
-        let name = url.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
+        let name = path.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
         let name: String =
             name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
         let entry = json!({

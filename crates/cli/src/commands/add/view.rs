@@ -13,7 +13,9 @@ use hospes_registry::{
 
 use super::sandbox::ProposedSandbox;
 use super::trial::{ToolCounts, TrialReport};
-use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, paint, printable, talk_width, wrap_text};
+use crate::output::{
+    BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable, talk_width, without_breaks, wrap_text,
+};
 use crate::registry::format_ago;
 
 /// Columns before the text of a row.
@@ -70,12 +72,12 @@ impl Screen {
     pub(in crate::commands) fn text(&self) -> String {
         let mut text = String::new();
         if !self.title.is_empty() {
-            let step = paint(DIM, &self.step);
-            let _ = write!(text, "\n  {}  {step}\n\n", paint(BOLD, printable(&self.title)));
+            let step = paint(DIM, one_line(&self.step));
+            let _ = write!(text, "\n  {}  {step}\n\n", paint(BOLD, one_line(&self.title)));
         }
         for ScreenRow { label, text: content, kind } in &self.rows {
             let style = if *kind == RowKind::Warning { YELLOW } else { DIM };
-            let wrapped = wrap_text(&printable(content), MARGIN, talk_width());
+            let wrapped = wrap_text(&one_line(content), MARGIN, talk_width());
             let space = MARGIN.saturating_sub(2 + label.chars().count()).max(1);
             let _ = writeln!(text, "  {}{:space$}{}", paint(style, label), "", wrapped.trim_start());
         }
@@ -87,10 +89,10 @@ impl Screen {
         let rows = self.rows.iter().filter(|row| row.kind != RowKind::Terminal);
         let rows = rows.map(|row| AdditionRow {
             label: row.label.clone(),
-            text: row.text.clone(),
+            text: without_breaks(&row.text),
             is_warning: row.kind == RowKind::Warning,
         });
-        AdditionScreen { title: self.title.clone(), rows: rows.collect() }
+        AdditionScreen { title: without_breaks(&self.title), rows: rows.collect() }
     }
 }
 
@@ -261,6 +263,20 @@ pub(in crate::commands) fn permissions(
     }
 }
 
+/// Returns the texts of the warnings of a plan.
+pub(in crate::commands) fn launch_warnings(plan: &LaunchPlan) -> Vec<String> {
+    plan.warnings.iter().map(warning_text).collect()
+}
+
+/// Formats what a new version gets or does that the one before did not.
+pub(in crate::commands) fn new_risks(risks: &[String]) -> String {
+    let mut screen = Screen::default();
+    for risk in risks {
+        screen.push("new", risk, RowKind::Warning);
+    }
+    screen.text().trim_end().to_owned()
+}
+
 /// Formats the sandbox that is chosen.
 pub(in crate::commands) fn sandbox(text: &str) -> String {
     let mut screen = Screen::default();
@@ -284,6 +300,9 @@ pub(in crate::commands) fn permission_text(permission: &LaunchPermission) -> Str
         LaunchPermission::Device(name) => format!("uses the device {name}"),
         LaunchPermission::Namespace(name) => format!("shares {name} with this machine"),
         LaunchPermission::SecurityOption(name) => format!("changes the security option {name}"),
+        LaunchPermission::Unknown(option) => {
+            format!("starts its container with {option}, whose effect is not known here")
+        }
         _ => "has another permission that this version does not know".to_owned(),
     }
 }
@@ -398,17 +417,52 @@ pub(in crate::commands) fn added(name: &str, is_used: bool) -> String {
 
 /// Formats a search result for the choice.
 pub(in crate::commands) fn candidate(number: usize, entry: &ServerEntry) -> String {
-    let title = entry.title.as_deref().map(|title| format!("  {}", printable(title))).unwrap_or_default();
+    let title = entry.title.as_deref().map(|title| format!("  {}", one_line(title))).unwrap_or_default();
     let status = match entry.status().as_str() {
         "active" => String::new(),
-        other => format!("  {}", paint(RED, printable(other))),
+        other => format!("  {}", paint(RED, one_line(other))),
     };
-    let name = paint(BOLD, printable(&entry.name));
+    let name = paint(BOLD, one_line(&entry.name));
     let about = crate::output::first_line(&entry.description, 100);
     format!(
         "  {number}  {name} {}{title}{status}  {}\n     {}",
-        printable(&entry.version),
-        paint(DIM, entry.kinds().join(", ")),
+        one_line(&entry.version),
+        paint(DIM, one_line(&entry.kinds().join(", "))),
         paint(DIM, about),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    /// A line that would look like a row of the program's own.
+    const FORGED: &str = "Jane\n  signed      by Example, certified by Root\r\u{2028}  hash        sha256:00";
+
+    #[test]
+    fn a_text_of_a_server_cannot_forge_a_row() {
+        let mut screen = Screen::default();
+        screen.title(FORGED, "step 2 of 3");
+        screen.row("author", FORGED);
+        screen.warning(FORGED);
+        let text = screen.text();
+        assert_eq!(text.trim().lines().filter(|line| !line.is_empty()).count(), 3, "{text}");
+        assert!(!text.contains(['\r', '\u{2028}']), "{text}");
+        let page = screen.for_page();
+        let breaks = ['\n', '\r', '\u{2028}'];
+        assert!(!page.title.contains(breaks) && page.rows.iter().all(|row| !row.text.contains(breaks)));
+    }
+
+    #[test]
+    fn a_search_result_has_two_lines_whatever_is_in_it() {
+        let entry = serde_json::json!({
+            "name": "io.github.a/b", "title": FORGED, "description": FORGED, "version": "1.0.0\n  x",
+            "packages": [{ "registryType": "npm\n  y", "identifier": "x", "transport": { "type": "stdio" } }],
+        });
+        let entry = ServerEntry::from_value(entry).unwrap();
+        let text = candidate(1, &entry);
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Updates without a person: corrections that change nothing that the person has seen.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_registry::{EntryStatus, is_patch};
@@ -14,7 +15,7 @@ use super::{BeforeUpdate, ConfigTarget, InterruptListener, Update, UpdateOutcome
 use crate::args::UpdateArgs;
 use crate::enforcement;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, one_line, paint};
 
 /// Name of the decider in the record and with the accepted definitions.
 pub(super) const DECIDER: &str = "automatic update";
@@ -23,7 +24,7 @@ pub(super) const DECIDER: &str = "automatic update";
 ///
 /// # Errors
 /// With code 6 if an update waits, or with that of the first failure.
-pub(super) async fn run(args: &UpdateArgs, output: CliOutput) -> CliResult {
+pub(super) async fn run(args: &Arc<UpdateArgs>, output: CliOutput) -> CliResult {
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     let mut ending = InterruptListener::new()?;
@@ -44,6 +45,9 @@ pub(super) async fn run(args: &UpdateArgs, output: CliOutput) -> CliResult {
                 row(if is_waiting { "waits" } else { "failed" }, Some(&error.message))
             }
         });
+        if ending.was_interrupted() {
+            break;
+        }
     }
     if output.json {
         output.value(&rows);
@@ -55,7 +59,7 @@ pub(super) async fn run(args: &UpdateArgs, output: CliOutput) -> CliResult {
 
 /// Formats a result, as `run` prints it, in words.
 pub(in crate::commands) fn line(row: &Value) -> String {
-    let text = |key: &str| printable(row[key].as_str().unwrap_or_default());
+    let text = |key: &str| one_line(row[key].as_str().unwrap_or_default());
     let name = paint(BOLD, text("server"));
     match row["state"].as_str() {
         Some("updated") => {
@@ -68,15 +72,15 @@ pub(in crate::commands) fn line(row: &Value) -> String {
 
 /// Creates the result of an update that a person has to look at.
 fn waits(from: &str, to: &str, why: impl std::fmt::Display) -> CliError {
-    let text = format!("{} → {} waits for you: {why}", printable(from), printable(to));
+    let text = format!("{} → {} waits for you: {why}", one_line(from), one_line(to));
     CliError::new(FailureCode::Outdated, text).hint("`hospes update SERVER` shows all that changes")
 }
 
-impl Update<'_> {
+impl Update {
     /// Checks before anything of the new version is installed or started that it is an update without a person's eyes.
     pub(super) fn check_plan(
         &self,
-        planned: &PlannedServer,
+        (planned, risks): (&PlannedServer, &[String]),
         current: &ServerConfig,
         is_accepted: bool,
     ) -> CliResult {
@@ -107,8 +111,9 @@ impl Update<'_> {
             (!is_accepted, "the version in use is not accepted"),
             (planned.draft.origin.digest.is_none() && !is_elsewhere, "its package has no hash"),
         ];
-        match obstacles.iter().find(|(is_one, _)| *is_one) {
-            Some((_, why)) => Err(waits(&from, to, why)),
+        let why = obstacles.iter().find_map(|(is_one, why)| is_one.then_some(*why));
+        match why.or_else(|| risks.first().map(String::as_str)) {
+            Some(why) => Err(waits(&from, to, one_line(why))),
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use url::Url;
 use super::super::config_target::ConfigTarget;
 use crate::args::UpdateArgs;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, YELLOW, one_line, paint, printable};
 use crate::packages::name::PackageName;
 use crate::progress::StepBar;
 use crate::registry::{base_url, open_registry};
@@ -48,7 +48,7 @@ pub(super) fn candidates(
     for server in servers {
         let Some(origin) = &server.origin.registry else { continue };
         let package = PackageName::read(origin);
-        let record = ServerRecord::read(&server.name).filter(|record| is_of(record, origin));
+        let record = ServerRecord::read(&target.file, &server.name).filter(|record| record.is_of(server));
         // A server stays with the registry that it is from: another one may have the same name for something else.
         let source = match (package, &args.registry.registry, &record) {
             (Some(package), ..) => VersionSource::Package(package),
@@ -66,16 +66,6 @@ pub(super) fn candidates(
         (None, true) => Err(CliError::usage("no server of the configuration is from a registry or an index of packages")
             .hint("`hospes add NAME` adds one")),
         _ => Ok(found),
-    }
-}
-
-/// Returns true if a record is about the server or package that the configuration names.
-fn is_of(record: &ServerRecord, origin: &str) -> bool {
-    let entry = &record.current.recipe.entry;
-    match PackageName::read(origin) {
-        Some(name) => ServerEntry::from_value(entry.clone())
-            .is_ok_and(|entry| PackageName::of_entry(&entry).as_ref() == Some(&name)),
-        None => entry["name"].as_str() == Some(origin),
     }
 }
 
@@ -182,13 +172,13 @@ fn text<'r>(row: &'r Value, key: &str) -> &'r str {
 }
 
 fn line(row: &Value, width: usize) -> String {
-    let name = printable(text(row, "server"));
+    let name = one_line(text(row, "server"));
     let space = width.saturating_sub(name.chars().count());
-    let current = printable(text(row, "current"));
+    let current = one_line(text(row, "current"));
     let state = match text(row, "state") {
-        "available" => format!("{current} → {}", paint(YELLOW, printable(text(row, "latest")))),
+        "available" => format!("{current} → {}", paint(YELLOW, one_line(text(row, "latest")))),
         "current" => format!("{current}  {}", paint(DIM, "up to date")),
-        _ => format!("{current}  {}", printable(text(row, "error"))),
+        _ => format!("{current}  {}", one_line(text(row, "error"))),
     };
     format!("{}{:space$}  {state}", paint(BOLD, name), "")
 }

@@ -1,5 +1,6 @@
 //! The entry of an updated server: what the new version needs, and what a person has changed in the file.
 
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::{ConfigLoader, HttpTransport, ServerConfig, ServerTransport, StdioTransport};
@@ -33,6 +34,9 @@ impl MergedServer {
         let mut merged = Self { server: current.clone(), replaced: Vec::new() };
         merged.server.origin = new.origin.clone();
         let written = written.map(|written| &written.transport);
+        if written.is_some_and(|written| discriminant(written) != discriminant(&current.transport)) {
+            merged.replaced.push(format!("the server was changed by hand: {}", current.transport));
+        }
         merged.server.transport = match (&current.transport, &new.transport) {
             (ServerTransport::Stdio(current), ServerTransport::Stdio(new)) => {
                 let written = written.and_then(|written| match written {

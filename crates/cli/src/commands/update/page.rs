@@ -1,6 +1,6 @@
 //! The page about an update: all that changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hospes_host::config::{ServerConfig, ServerTransport};
 use hospes_host::pins::{ItemKind, definition_changes};
@@ -27,6 +27,8 @@ pub(super) struct UpdatePage<'a> {
     pub(super) candidate: &'a UpdateCandidate,
     pub(super) entry: &'a ServerEntry,
     pub(super) planned: &'a PlannedServer,
+    /// What the new version gets or does that the one before did not.
+    pub(super) risks: &'a [String],
     pub(super) merged: &'a MergedServer,
     pub(super) report: &'a TrialReport,
     /// Definitions before and after.
@@ -46,7 +48,12 @@ impl UpdatePage<'_> {
             format!(", published {}", format_ago(age.try_into().unwrap_or_default()))
         });
         screen.row("version", &format!("{from} → {}{}", self.entry.version, age.unwrap_or_default()));
-        for warning in &self.planned.warnings {
+        let PlannedServer { warnings, permissions, .. } = self.planned;
+        let is_shown = |text: &String| permissions.iter().any(|(known, _)| known == text);
+        for risk in self.risks.iter().filter(|text| !is_shown(text)) {
+            screen.warning(risk);
+        }
+        for warning in warnings.iter().filter(|warning| !self.risks.contains(warning)) {
             screen.warning(warning);
         }
         let command = |server: &ServerConfig| view::short_command(&server.transport.to_string());
@@ -154,23 +161,34 @@ fn change(screen: &mut Screen, label: &str, before: &str, after: &str) {
     }
 }
 
-/// Writes the variables and headers that are new, and those that go.
+/// Writes the variables and headers that are new, that have another value, and that go. Secrets are references.
 fn variables(screen: &mut Screen, old: &ServerConfig, new: &ServerConfig) {
-    let names = |server: &ServerConfig| -> BTreeSet<String> {
+    let values = |server: &ServerConfig| -> BTreeMap<String, String> {
         match &server.transport {
-            ServerTransport::Stdio(stdio) => stdio.env.keys().cloned().collect(),
-            ServerTransport::Http(http) => http.headers.iter().map(|(name, _)| name.clone()).collect(),
-            _ => BTreeSet::new(),
+            ServerTransport::Stdio(stdio) => {
+                stdio.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
+            }
+            ServerTransport::Http(http) => {
+                http.headers.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
+            }
+            _ => BTreeMap::new(),
         }
     };
-    let (old, new) = (names(old), names(new));
-    let list = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<_>>().join(", ");
-    let added: Vec<&String> = new.difference(&old).collect();
-    let removed: Vec<&String> = old.difference(&new).collect();
+    let (old, new) = (values(old), values(new));
+    let missing = |of: &BTreeMap<String, String>, known: &BTreeMap<String, String>| -> String {
+        of.keys().filter(|name| !known.contains_key(*name)).cloned().collect::<Vec<_>>().join(", ")
+    };
+    let (added, removed) = (missing(&new, &old), missing(&old, &new));
     if !added.is_empty() {
-        screen.row("new values", &list(added));
+        screen.row("new values", &added);
+    }
+    for (name, value) in &new {
+        if let Some(before) = old.get(name).filter(|before| *before != value) {
+            let (before, value) = (first_line(before, MAX_VALUE), first_line(value, MAX_VALUE));
+            screen.row("value", &format!("{name}: {before} → {value}"));
+        }
     }
     if !removed.is_empty() {
-        screen.row("dropped", &list(removed));
+        screen.row("dropped", &removed);
     }
 }

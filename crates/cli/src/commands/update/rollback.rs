@@ -6,7 +6,7 @@ use serde_json::json;
 use super::merge::{MergedServer, read_written};
 use super::{ConfigTarget, file_replace, find};
 use crate::exit::{CliError, CliResult};
-use crate::output::{BOLD, CliOutput, GREEN, paint, printable};
+use crate::output::{BOLD, CliOutput, GREEN, one_line, paint, printable};
 use crate::paths;
 use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
@@ -20,7 +20,10 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
         )
     };
     let _lock = ServerLock::acquire(name)?;
-    let mut record = ServerRecord::read(name).ok_or_else(nothing)?;
+    let servers = target.servers()?;
+    let current = find(&servers, name, target)?;
+    let record = ServerRecord::read(&target.file, name).filter(|record| record.is_of(current));
+    let mut record = record.ok_or_else(nothing)?;
     let previous = record.previous.take().ok_or_else(nothing)?;
     if let Some(folder) = previous.folder.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(CliError::usage(format!("{} is gone", paths::display_path(folder))).hint(format!(
@@ -30,20 +33,23 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
         )));
     }
     let old = read_written(&previous.written).ok_or_else(nothing)?;
-    let written = read_written(&record.current.written);
-    let servers = target.servers()?;
-    let current = find(&servers, name, target)?;
+    let written = read_written(&record.current.written).ok_or_else(nothing)?;
     let folders = (record.current.folder.as_deref(), previous.folder.as_deref());
-    let merged = MergedServer::of(written.as_ref(), current, &old, folders);
+    let merged = MergedServer::of(Some(&written), current, &old, folders);
+    // It is not asked about, so it must lose nothing of the person.
+    if let Some(change) = merged.replaced.first() {
+        return Err(CliError::usage(format!("{}; nothing was changed", one_line(change))).hint(format!(
+            "write it as before, or run `hospes update {} --version {}`, which asks",
+            printable(name),
+            printable(&previous.version)
+        )));
+    }
     let text = replace_server(&target.file, &target.text, &merged.server).map_err(|error| {
         CliError::usage(format!("cannot change {}", paths::display_path(&target.file)))
             .with_cause(&error)
             .hint("nothing was changed; correct the file and try again")
     })?;
     file_replace::replace(&target.file, &target.text, &text)?;
-    for change in &merged.replaced {
-        output.warn(printable(change));
-    }
     let left = std::mem::replace(&mut record.current, previous);
     let (from, to) = (left.version.clone(), record.current.version.clone());
     record.previous = Some(left);
@@ -56,7 +62,7 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
         "  {} {} is back at {}. A running host uses it within a second or two.",
         paint(GREEN, "✓"),
         paint(BOLD, printable(name)),
-        printable(&to)
+        one_line(&to)
     ));
     Ok(())
 }
