@@ -44,6 +44,7 @@ export function cancel() {
 const isOver = (one) => one.stage === "added" || one.stage === "failed" || one.stage === "other";
 
 function heard(mine, { event, ...said }) {
+  mine.lines = (mine.lines ?? 0) + 1;
   if (event === "begun") mine.id = said.id;
   else if (event === "step") change(mine, { stage: "working", step: said.text, done: undefined, total: undefined });
   else if (event === "bytes") change(mine, { done: said.done, total: said.total });
@@ -71,10 +72,12 @@ function change(mine, more) {
 
 async function send(action, body) {
   const mine = current;
+  const lines = mine.lines;
   change(mine, { isSending: true });
   try {
     await post(`additions/${path(mine.id)}/${action}`, body);
-    if (current === mine && mine.stage !== "added") change(mine, { stage: "working", step: action === "answers" ? "Planning the start" : action === "start" ? "Preparing the start" : "Accepting the definitions", done: undefined });
+    // What comes next may have been heard before this answer.
+    if (current === mine && mine.lines === lines) change(mine, { stage: "working", step: action === "answers" ? "Planning the start" : action === "start" ? "Preparing the start" : "Accepting the definitions", done: undefined });
   } catch (error) {
     toast(error.message, "bad");
     if (current === mine) change(mine, { isSending: false });

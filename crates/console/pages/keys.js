@@ -56,6 +56,8 @@ addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
+  // These choose among radio buttons.
+  if (event.key.startsWith("Arrow") && event.target.matches?.("[type=radio]")) return;
   const found = [...ofPage, ...everywhere, ...pages].find((one) => one.keys.includes(event.key));
   if (!found) return;
   // Held down it is still one wish, but for going through a list.

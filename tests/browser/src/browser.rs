@@ -197,7 +197,7 @@ impl TestBrowser {
     }
 
     /// Presses a button or a link. Where the page draws it anew between finding and pressing it, the one that stands in
-    /// its place is pressed.
+    /// its place is pressed. A message that lies over it goes away by itself.
     ///
     /// # Panics
     /// When it cannot be pressed within [`WAIT_TIMEOUT`].
@@ -207,8 +207,11 @@ impl TestBrowser {
             match self.find(selector).await.click().await {
                 Ok(()) => return,
                 Err(error) => assert!(
-                    matches!(*error, WebDriverErrorInner::StaleElementReference(_))
-                        && begun.elapsed() < WAIT_TIMEOUT,
+                    matches!(
+                        *error,
+                        WebDriverErrorInner::StaleElementReference(_)
+                            | WebDriverErrorInner::ElementClickIntercepted(_)
+                    ) && begun.elapsed() < WAIT_TIMEOUT,
                     "{selector}: {error}"
                 ),
             }

@@ -96,7 +96,6 @@ struct CalledTool {
 #[derive(Debug, Default)]
 struct ToolAnswers {
     allowed: Vec<Map<String, Value>>,
-    /// Also those that nobody answered.
     denied: Vec<Map<String, Value>>,
 }
 
@@ -106,7 +105,8 @@ fn answers(calls: &[RecordedCall]) -> HashMap<CalledTool, ToolAnswers> {
     for call in calls {
         let is_allowed = match call.outcome() {
             "asked, allowed" => true,
-            "asked, denied" | "missed" => false,
+            "asked, denied" => false,
+            // A call that nobody answered, or that the application gave up, was not decided.
             _ => continue,
         };
         let (Some(application), Some(server), Some(name)) =

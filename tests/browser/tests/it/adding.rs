@@ -205,7 +205,8 @@ async fn nothing_stays_of_a_failed_start_of_a_no_and_of_a_page_that_is_left() {
     house.enter("[data-start]").await;
     let page = browser.wait_for_text("It was not added").await;
     browser.find("[data-failed]").await;
-    assert!(page.contains("•••"), "{page}");
+    // Masked by the rules for texts of servers, or because it was typed here.
+    assert!(page.contains("[redacted]") || page.contains("•••"), "{page}");
     house.assert_hidden(REFUSED).await;
     house.axe("adding-failed").await;
     house.assert_clean().await;
@@ -275,5 +276,5 @@ async fn the_proposed_sandbox_is_chosen_and_a_second_window_waits() {
     browser.find("[data-stage=offer]").await;
     house.enter("[data-accept]").await;
     browser.find("[data-added='clock-npm']").await;
-    assert!(house.config().contains("[servers.clock-npm.sandbox"), "{}", house.config());
+    assert!(house.config().contains("sandbox = { files = "), "{}", house.config());
 }

@@ -59,6 +59,9 @@ async fn profiles_are_created_changed_and_deleted_with_comments_kept() {
     // What is wrong is said, and nothing is written.
     browser.press("[data-new-profile]").await;
     browser.fill("#profile-name", "time").await;
+    browser.press("[data-save]").await;
+    browser.wait_for_text("the server `time` has the endpoint `/mcp/time` already").await;
+    browser.fill("#profile-name", "play").await;
     std::fs::write(&file, format!("{before}oops")).unwrap();
     browser.press("[data-save]").await;
     browser.wait_for_text("nothing was changed").await;
