@@ -1,6 +1,7 @@
 //! Screens of `hospes add`: what is run and what it may do, and what the server offers.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use hospes_console::{AdditionRow, AdditionScreen};
 use hospes_host::config::{ServerConfig, ServerTransport};
@@ -145,7 +146,9 @@ pub(in crate::commands) fn trust_warnings(signs: &[TrustSign]) -> Vec<String> {
 
 fn sign_text(sign: &TrustSign) -> Option<String> {
     Some(match sign {
-        TrustSign::Young { days } => format!("published {days} days ago"),
+        TrustSign::Young { days } => {
+            format!("published {}", format_ago(Duration::from_hours(days.unsigned_abs().saturating_mul(24))))
+        }
         TrustSign::ResemblesName { other, is_yours, .. } => match is_yours {
             true => format!("its name resembles your server {other}"),
             false => format!("its name resembles the well-known {other}"),
