@@ -89,10 +89,10 @@ fn rust(report: &mut PartReport) {
             Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         });
     }
-    report.part("shells and manual", || {
-        // Else the tests of completion and of the manual pages are skipped, and with CI=true they fail.
+    report.part("shells, manual, Go", || {
+        // Else the tests of completion, of the manual pages and of modules of Go are skipped, and with CI=true they fail.
         let provided = ToolVersions::read().and_then(|pins| {
-            ["zsh", "fish", "elvish", "mandoc", "man", "dbus-daemon"]
+            ["zsh", "fish", "elvish", "mandoc", "man", "dbus-daemon", "go"]
                 .iter()
                 .try_for_each(|one| pins.provide(one))
         });

@@ -23,8 +23,8 @@ const APT_LIMIT: Duration = Duration::from_secs(600);
 const NODE_FETCH: &str = "2.7.0";
 /// Number of attempts at a download, because registries fail at times.
 const MAX_ATTEMPTS: u32 = 3;
-/// Commands that cannot tell their version: that they are found has to do.
-const UNVERSIONED_COMMANDS: [&str; 4] = ["dbus-send", "mandoc", "openssl", "secret-tool"];
+/// Commands without `--version`: that they are found has to do.
+const UNVERSIONED_COMMANDS: [&str; 5] = ["dbus-send", "go", "mandoc", "openssl", "secret-tool"];
 
 /// Runs `cargo xtask setup`.
 pub(crate) fn run() -> Result<()> {
