@@ -67,7 +67,7 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// What the configuration says of the client of a server.
+/// Settings of the configuration for the client of a server.
 struct KnownClient {
     /// Client that is registered with the authorization server.
     client: Option<PreregisteredOAuthClient>,

@@ -362,7 +362,7 @@ fn a_server_is_imported_under_another_name_if_its_own_is_taken() {
     assert!(house.read("config/hospes/config.toml").contains("[servers.mine]"));
 }
 
-/// What is imported is what was shown: a file may change in between.
+/// Imported is only what was shown: a file may change in between.
 #[test]
 fn a_server_that_changed_since_it_was_shown_is_not_imported() {
     let person = Person::new();

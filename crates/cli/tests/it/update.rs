@@ -148,7 +148,7 @@ fn an_update_without_a_yes_installs_and_starts_nothing() {
     assert!(none.code == Some(1) && none.stderr.contains("no version"), "{none:?}");
 }
 
-/// What the new version gets or does more is asked about before it is started, and all of it is on the page.
+/// Grants and effects that are new are asked about before the start, and all of them are on the page.
 #[cfg(unix)]
 #[test]
 fn a_riskier_version_is_asked_about_before_it_is_started() {
@@ -435,7 +435,7 @@ fn packages_are_updated_from_their_index() {
     );
 }
 
-/// What a program does in the person's stead: only corrections that change nothing, in the record, and others wait.
+/// Automatic updates are corrections that change nothing else, and are recorded; others wait.
 #[test]
 fn only_a_patch_that_changes_nothing_is_updated_without_a_person() {
     let Some(house) = UpdateHouse::new() else { return };

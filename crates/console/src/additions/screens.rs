@@ -59,7 +59,7 @@ pub struct AdditionQuestion {
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "the program fills in all of it")]
 pub struct AdditionQuestions {
-    /// Who published the server, and what is unusual about its entry.
+    /// Publisher of the server, and what is unusual about its entry.
     pub screen: AdditionScreen,
     /// The questions.
     pub questions: Vec<AdditionQuestion>,
@@ -72,7 +72,7 @@ pub struct AdditionQuestions {
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "the program fills in all of it")]
 pub struct AdditionPlan {
-    /// What is run: publisher, version, hash, command, permissions, warnings.
+    /// Rows about the start: publisher, version, hash, command, permissions, warnings.
     pub screen: AdditionScreen,
     /// Name in the configuration.
     pub server: String,
@@ -84,7 +84,7 @@ pub struct AdditionPlan {
     pub other_packages: Vec<String>,
 }
 
-/// What a started server offers.
+/// Definitions that a started server offers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "the program fills in all of it")]
@@ -106,7 +106,7 @@ pub struct OfferedItem {
     pub kind: String,
     /// Name at the server. Empty for instructions.
     pub name: String,
-    /// What is conspicuous in the definition.
+    /// Findings in the definition.
     pub findings: Vec<String>,
     /// Definition as the server sent it. `None` if it is too long to be stored.
     pub definition: Option<Value>,

@@ -143,7 +143,7 @@ pub enum DecisionBasis {
     Grant,
     /// A rule of the policy.
     Rule,
-    /// What holds where no rule matches: the preset of the guard, a default, or that there is no policy.
+    /// Decision without a matching rule: by the preset of the guard, a default, or because there is no policy.
     Default,
     /// A check or a limit of the host, or the state of the server.
     Host,

@@ -23,7 +23,7 @@ const MAX_REPEATED: usize = 32;
 /// Returns what is wrong with an answer.
 type AnswerCheck<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
-/// Who is asked for what a server needs.
+/// The person who is asked for what a server needs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) enum Asker<'a> {
     /// Nobody: what is missing is an error.

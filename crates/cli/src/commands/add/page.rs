@@ -24,7 +24,7 @@ use crate::registry::{base_url, open_registry};
 
 /// Number of search results for a page.
 const MAX_RESULTS: usize = 30;
-/// Nothing is printed: the terminal of the host belongs to the host.
+/// Output of an addition by a page: none, because the terminal belongs to the host.
 const SILENT: CliOutput = CliOutput { json: true, quiet: true };
 
 /// Adds servers of the registry for the console.

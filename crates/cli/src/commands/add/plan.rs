@@ -167,7 +167,7 @@ pub(in crate::commands) struct PlanRequest<'a> {
     pub(in crate::commands) installs: bool,
     /// The registry is on this machine, so that its bundles may be, too.
     pub(in crate::commands) is_registry_local: bool,
-    /// Who is asked for answers that are missing.
+    /// The person who is asked for answers that are missing.
     pub(in crate::commands) asker: Asker<'a>,
     pub(in crate::commands) output: CliOutput,
 }

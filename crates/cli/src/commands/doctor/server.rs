@@ -239,7 +239,7 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
     Some(found)
 }
 
-/// What is needed besides the target of a connection.
+/// Settings of a check besides the target of the connection.
 struct ConnectCheck<'a> {
     call: CheckCall<'a>,
     /// True if the entry has a token in its headers.

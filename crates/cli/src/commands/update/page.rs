@@ -27,7 +27,7 @@ pub(super) struct UpdatePage<'a> {
     pub(super) candidate: &'a UpdateCandidate,
     pub(super) entry: &'a ServerEntry,
     pub(super) planned: &'a PlannedServer,
-    /// What the new version gets or does that the one before did not.
+    /// Grants and effects of the new version that the one before did not have.
     pub(super) risks: &'a [String],
     pub(super) merged: &'a MergedServer,
     pub(super) report: &'a TrialReport,

@@ -233,7 +233,7 @@ async fn there_are_only_so_many_users_at_once() {
     assert!(says(&alice, "site__whoami").await.contains("/connect/"));
 }
 
-/// What a user sees is kept for each profile, and the limit is of users.
+/// Lists are kept for each profile of a user, and the limit is of users.
 #[tokio::test]
 async fn a_user_with_several_profiles_is_one_user() {
     let site = Site::new().await;
