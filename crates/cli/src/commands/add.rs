@@ -22,13 +22,13 @@ use hospes_host::config::servers_text;
 use hospes_host::upstream::UpstreamState;
 use serde_json::json;
 
-use self::addition::{Addition, comment, not_added};
+use self::addition::{ServerAddition, comment, not_added};
 use self::answers::Asker;
 use self::denied::DeniedAccess;
 use self::draft::ServerDraft;
 use self::pending_try::PendingTry;
 use self::plan::PlannedServer;
-use self::reviewer::Reviewer;
+use self::reviewer::AdditionReviewer;
 use self::source::AddSource;
 use self::trial::TrialReport;
 use super::config_target::ConfigTarget;
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     };
 
     let found = find::find(source, &args, &target, may_ask, output).await?;
-    let addition = Addition {
+    let addition = ServerAddition {
         target: &target,
         existing: &existing,
         registry: registry::base_url(&args.registry, target.registry().as_deref()),
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
                 .hint("add --yes to accept this, with --set and --secret for what the server asks")),
         };
     }
-    let mut reviewer = Reviewer::Terminal { may_ask, ending: None };
+    let mut reviewer = AdditionReviewer::Terminal { may_ask, ending: None };
     let is_confined = reviewer.ask_start(&planned, is_confined, output).await?;
     let carried = addition.carry_out(&mut planned, is_confined, &mut reviewer).await;
     let report = carried.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;

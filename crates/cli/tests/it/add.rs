@@ -28,10 +28,7 @@ impl AddHouse {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.house.command(args);
-        command.env("HOSPES_REGISTRY", self.registry.url()).env("HOSPES_CREDENTIALS_STORE", "file");
-        command.envs(self.registry.environment(&self.house.path("packages")));
-        command
+        self.house.command_at(&self.registry, args)
     }
 
     fn run(&self, args: &[&str]) -> Ran {

@@ -27,9 +27,7 @@ impl FaultyHouse {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.house.command(args);
-        command.env("HOSPES_REGISTRY", self.registry.url()).env("HOSPES_CREDENTIALS_STORE", "file");
-        command.envs(self.registry.environment(&self.house.path("packages")));
+        let mut command = self.house.command_at(&self.registry, args);
         command.stdin(Stdio::null());
         command
     }

@@ -32,9 +32,7 @@ impl UpdateHouse {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.house.command(args);
-        command.env("HOSPES_REGISTRY", self.registry.url()).env("HOSPES_CREDENTIALS_STORE", "file");
-        command.envs(self.registry.environment(&self.house.path("packages")));
+        let mut command = self.house.command_at(&self.registry, args);
         command.stdin(Stdio::null());
         command
     }

@@ -14,7 +14,7 @@ use super::answers::{AnswerMap, Asker};
 use super::draft::ServerDraft;
 use super::find::FoundServer;
 use super::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
-use super::reviewer::Reviewer;
+use super::reviewer::AdditionReviewer;
 use super::trial::{ServerTrial, TrialReport};
 use super::{bundle, card, denied, denied_host, not_started};
 use crate::credentials::CredentialsStore;
@@ -30,7 +30,7 @@ use crate::server_record::{RecordedVersion, ServerRecord};
 const NOTHING_ADDED: &str = "nothing was added";
 
 /// Choices about an addition, besides the server.
-pub(super) struct Addition<'a> {
+pub(super) struct ServerAddition<'a> {
     pub(super) target: &'a ConfigTarget,
     /// Servers that the configuration has.
     pub(super) existing: &'a [ServerConfig],
@@ -50,7 +50,7 @@ pub(super) struct Addition<'a> {
     pub(super) output: CliOutput,
 }
 
-impl Addition<'_> {
+impl ServerAddition<'_> {
     /// Plans the start: which package, with which answers, and what the person is shown. What is `known` is not asked.
     pub(super) async fn plan(
         &self,
@@ -100,7 +100,7 @@ impl Addition<'_> {
         &self,
         planned: &mut PlannedServer,
         is_confined: bool,
-        reviewer: &mut Reviewer<'_>,
+        reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<Option<TrialReport>> {
         let _lock = ServerLock::acquire(&planned.draft.name)?;
         let outcome = self.try_out(planned, is_confined, reviewer).await;
@@ -113,7 +113,7 @@ impl Addition<'_> {
         &self,
         planned: &mut PlannedServer,
         is_confined: bool,
-        reviewer: &mut Reviewer<'_>,
+        reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<Option<TrialReport>> {
         let output = self.output;
         let prepared = reviewer.unless(planned.prepare(output)).await;

@@ -10,10 +10,10 @@ use hospes_registry::RegistryClient;
 
 use super::super::config_target::ConfigTarget;
 use super::super::search;
-use super::addition::{Addition, not_added};
+use super::addition::{ServerAddition, not_added};
 use super::answers::{AnswerMap, Asker};
 use super::find;
-use super::reviewer::Reviewer;
+use super::reviewer::AdditionReviewer;
 use crate::args::RegistryOptions;
 use crate::credentials;
 use crate::exit::{CliError, CliResult};
@@ -74,7 +74,7 @@ impl RegistryAdder {
         let target = ConfigTarget::read(self.config.clone())?;
         let existing = target.servers()?;
         let (registry_url, registry) = open(&target)?;
-        let addition = Addition {
+        let addition = ServerAddition {
             target: &target,
             existing: &existing,
             registry: registry_url,
@@ -95,7 +95,7 @@ impl RegistryAdder {
         };
         let planned = person.unless_cancelled(planning).await;
         let planned = planned.unwrap_or_else(|| Err(CliError::usage("cancelled; nothing was changed")));
-        let (mut planned, mut reviewer) = (planned?, Reviewer::Page(person));
+        let (mut planned, mut reviewer) = (planned?, AdditionReviewer::Page(person));
         let is_confined = reviewer.ask_start(&planned, false, SILENT).await?;
         let report = addition.carry_out(&mut planned, is_confined, &mut reviewer).await?;
         let report = report.ok_or_else(not_added)?;

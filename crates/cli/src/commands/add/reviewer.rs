@@ -12,7 +12,7 @@ use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, announce};
 
 /// The person who decides, and who can end the addition.
-pub(super) enum Reviewer<'p> {
+pub(super) enum AdditionReviewer<'p> {
     Terminal {
         /// False if the command line has answered everything.
         may_ask: bool,
@@ -22,7 +22,7 @@ pub(super) enum Reviewer<'p> {
     Page(&'p AdditionPerson),
 }
 
-impl Reviewer<'_> {
+impl AdditionReviewer<'_> {
     /// Runs `work`. Returns `None` if the person ends the addition before it is done.
     pub(super) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         match self {

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use hospes_registry_testkit::RegistryServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,6 +44,14 @@ impl House {
 
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The program with these arguments, a registry, and its package indexes. Keys are in files.
+    pub(crate) fn command_at(&self, registry: &RegistryServer, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.env("HOSPES_REGISTRY", registry.url()).env("HOSPES_CREDENTIALS_STORE", "file");
+        command.envs(registry.environment(&self.path("packages")));
+        command
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
