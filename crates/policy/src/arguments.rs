@@ -43,6 +43,21 @@ impl CallArguments {
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
     }
+
+    /// Returns true if every argument has one of these names. If `doubt` is [`AmbiguityBias::Counts`], names are compared
+    /// without regard to case, and an argument that is `null` counts as absent.
+    pub(crate) fn has_only<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str> + Clone,
+        doubt: AmbiguityBias,
+    ) -> bool {
+        self.0.iter().all(|(key, value)| match doubt {
+            AmbiguityBias::Refuses => names.clone().any(|name| name == key),
+            AmbiguityBias::Counts => {
+                value.is_null() || names.clone().any(|name| fold_case(name) == fold_case(key))
+            }
+        })
+    }
 }
 
 /// A JSON value without duplicate keys in any object.

@@ -47,6 +47,7 @@
 //! | `application`, `principal` | one of the patterns matches the name that the application reports, or the name of the signed-in user |
 //! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` have these values ([`ToolEffectSet`]) |
 //! | `arguments.NAME` | the argument matches the [`ArgumentCondition`]; `a.b` and `/a/b` select nested members, `*` selects all |
+//! | `other_arguments` | every argument has a condition in `arguments` or is in this list, which may be empty |
 //! | `destinations` | the arguments, or the resource's URI, point to one of these hosts or folders ([`Destination`]) |
 //! | `until` | this date (inclusive, UTC) or time has not passed |
 //!

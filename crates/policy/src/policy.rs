@@ -19,11 +19,12 @@ use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdic
 pub use labelling::{LabelSource, LabelSources};
 
 /// Keys of rules and labels that may have been written at the top level of the file.
-const MISPLACED_RULE_KEYS: [(&str, &str); 6] = [
+const MISPLACED_RULE_KEYS: [(&str, &str); 7] = [
     ("decide", IN_A_RULE),
     ("server", IN_A_RULE),
     ("tool", IN_A_RULE),
     ("arguments", IN_A_RULE),
+    ("other_arguments", IN_A_RULE),
     ("destinations", IN_A_RULE),
     ("effects", IN_A_RULE),
 ];

@@ -32,6 +32,8 @@ pub struct PolicyRule {
     principal: Option<TextPatterns>,
     effects: Option<RequiredEffects>,
     arguments: Vec<(String, ArgumentPointer, ArgumentCondition)>,
+    /// Names of the arguments that a call may have besides those with a condition. `None` for any.
+    other_arguments: Option<Vec<String>>,
     destinations: Option<Vec<DestinationPattern>>,
     until: Option<(String, Timestamp)>,
     strong: bool,
@@ -125,6 +127,7 @@ impl PolicyRule {
         }
         let arguments = self.arguments.iter();
         said.extend(arguments.map(|(key, _, condition)| (format!("arguments.{key}"), condition.to_string())));
+        said.extend(self.described_others().map(|others| ("other_arguments".to_owned(), others)));
         let places = self.destinations.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
         if !places.is_empty() {
             said.push(("destinations".to_owned(), format!("at {}", places.join(" or "))));
@@ -236,6 +239,11 @@ impl PolicyRule {
                 });
             }
         }
+        if let Some(others) = self.described_others()
+            && !call.is_some_and(|arguments| arguments.has_only(self.argument_names(), doubt))
+        {
+            return Err(UnmetCondition { key: "other_arguments".to_owned(), wanted: others });
+        }
         // Last, because it needs all readings of all strings.
         let Some(places) = &self.destinations else { return Ok(RuleFit::Whole) };
         let standing = match action {
@@ -259,6 +267,19 @@ impl PolicyRule {
                 })
             }
         }
+    }
+
+    /// Returns the names of the arguments that the rule mentions.
+    fn argument_names(&self) -> impl Iterator<Item = &str> + Clone {
+        let with_condition = self.arguments.iter().filter_map(|(_, pointer, _)| pointer.first());
+        with_condition.chain(self.other_arguments.iter().flatten().map(String::as_str))
+    }
+
+    /// Returns the value of `other_arguments` in words, if the rule has it.
+    fn described_others(&self) -> Option<String> {
+        let names: Vec<String> =
+            self.other_arguments.as_ref()?.iter().map(|name| format!("`{name}`")).collect();
+        Some(if names.is_empty() { "none".to_owned() } else { format!("only {}", names.join(" or ")) })
     }
 
     /// Returns the verdict if the rule matches. A call that a deny rule may match is never made without asking.

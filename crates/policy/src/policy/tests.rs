@@ -154,6 +154,38 @@ fn every_condition_of_a_rule_must_hold_and_the_first_that_does_not_is_told() {
     assert_eq!(policy.decide(&whole, last).decision, PolicyDecision::Allow, "the day is included");
 }
 
+/// What nobody has seen is not allowed: an argument that no condition names.
+#[test]
+fn a_call_with_other_arguments_than_those_listed_is_not_allowed() {
+    let rule = |decide: &str, others: &str| {
+        policy(&format!(
+            "[[rule]]\ndecide = '{decide}'\ntool = 't'\narguments.\"to.name\" = 'a'\nother_arguments = {others}"
+        ))
+    };
+    let is_met = |policy: &Policy, arguments: &str| {
+        let arguments = CallArguments::read(arguments).unwrap();
+        let explanation = policy.explain(&tool("s", "t", ToolEffectSet::unknown(), &arguments), now());
+        let miss = explanation.steps[0].miss.as_ref().map(|miss| miss.key.clone());
+        assert!(miss.as_deref().is_none_or(|key| key == "other_arguments"), "{miss:?}");
+        miss.is_none()
+    };
+    let (shown, more) = (r#"{"to":{"name":"a"}}"#, r#"{"to":{"name":"a"},"bcc":"x"}"#);
+    let (empty, spelled) = (r#"{"to":{"name":"a"},"bcc":null}"#, r#"{"to":{"name":"a"},"BCC":"x"}"#);
+    let none = rule("allow", "[]");
+    assert!(is_met(&none, shown) && !is_met(&none, more) && !is_met(&none, empty));
+    let one = rule("allow", "['bcc']");
+    assert!(is_met(&one, shown) && is_met(&one, more) && is_met(&one, empty) && !is_met(&one, spelled));
+    let denied = (rule("deny", "[]"), rule("deny", "['bcc']"));
+    assert!(is_met(&denied.0, empty) && !is_met(&denied.0, more), "a lenient reader sees no `null`");
+    assert!(is_met(&denied.1, spelled), "and no difference of case");
+    let about = |policy: &Policy| policy.rules()[0].conditions().last().unwrap().clone();
+    assert_eq!(about(&none), ("other_arguments".to_owned(), "none".to_owned()));
+    assert_eq!(about(&one), ("other_arguments".to_owned(), "only `bcc`".to_owned()));
+    let prompt = PolicyRequest::new("s", PolicyAction::Prompt { name: "p" });
+    let bare = policy("[[rule]]\ndecide = 'allow'\nother_arguments = []");
+    assert_eq!(bare.explain(&prompt, now()).steps[0].miss.as_ref().unwrap().key, "other_arguments");
+}
+
 /// A name is a text like any other: what hides in it earns no permission.
 #[test]
 fn a_tool_with_hidden_characters_in_its_name_gets_no_permission_by_a_wildcard() {
@@ -290,6 +322,14 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
         ),
         ("decide = 'deny'\nreview = true", "has no result to review"),
         ("decide = 'allow'\nuntil = 12:00:00", "expected an unquoted date"),
+        (
+            "decide = 'allow'\nother_arguments = []\narguments.'*' = 'x'",
+            "`other_arguments`: it compares names, and the rule has a condition on `*`",
+        ),
+        (
+            "decide = 'allow'\nprompt = 'p'\nother_arguments = []",
+            "`other_arguments`: it applies only to tools, and the rule has `prompt`",
+        ),
         (
             "decide = 'allow'\narguments.a = { under = 'x' }",
             "`arguments.a.under`: `x` is not an absolute path",

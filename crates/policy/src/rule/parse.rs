@@ -69,6 +69,7 @@ impl PolicyRule {
             principal: section.read("principal", report, TextPatterns::new),
             effects: effects(section, report),
             arguments: arguments(section, reading, report),
+            other_arguments: section.names("other_arguments", report),
             destinations: section.read("destinations", report, places),
             until: until(section, report),
             strong: section.boolean("strong", report).unwrap_or(false),
@@ -77,6 +78,10 @@ impl PolicyRule {
         };
         section.reject_unknown_keys(&TOP_LEVEL_KEYS, report);
         add_contradictions(section, decision, rule.about.as_deref(), report);
+        if rule.other_arguments.is_some() && rule.arguments.iter().any(|(_, at, _)| at.first() == Some("*")) {
+            let what = "it compares names, and the rule has a condition on `*`, which is every argument";
+            section.add_mistake_at_key("other_arguments", what, report);
+        }
         (report.count() == before).then_some(rule)
     }
 }
@@ -125,7 +130,7 @@ fn add_contradictions(
 ) {
     section.reject_combination(&["tool", "prompt", "resource"], "rule", report);
     let others = ["prompt", "resource"].into_iter().find(|key| section.has(key));
-    for key in ["effects", "arguments"] {
+    for key in ["effects", "arguments", "other_arguments"] {
         if let (true, Some(other)) = (section.has(key), others) {
             section.add_mistake_at_key(
                 key,
@@ -147,6 +152,7 @@ fn add_contradictions(
         () if section.has("resource") => Some((PolicyActionKind::Resource, "resource")),
         () if section.has("effects") => Some((PolicyActionKind::Tool, "effects")),
         () if section.has("arguments") => Some((PolicyActionKind::Tool, "arguments")),
+        () if section.has("other_arguments") => Some((PolicyActionKind::Tool, "other_arguments")),
         () => None,
     };
     let about = about.unwrap_or_default();
