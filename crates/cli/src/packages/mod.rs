@@ -1,6 +1,7 @@
 //! Packages of servers, installed into private folders: once, and not again at each start.
 
 pub(crate) mod cargo;
+mod contents;
 mod files;
 pub(crate) mod go;
 pub(crate) mod name;
@@ -20,6 +21,7 @@ use crate::output::{CliOutput, printable};
 use crate::paths;
 use crate::progress::StepBar;
 
+pub(crate) use self::contents::FolderContents;
 pub(crate) use self::process::find_program;
 
 /// Name of the file that is written when a package is installed completely.
@@ -53,6 +55,9 @@ pub(crate) struct InstalledPackage {
     /// Digest that the package registry named before the installation.
     #[serde(default)]
     planned_digest: Option<String>,
+    /// Digest of the installed files, without the record itself.
+    #[serde(default)]
+    contents: Option<String>,
     /// Packages whose scripts were not run.
     #[serde(default)]
     pub(crate) skipped_scripts: Vec<String>,
@@ -139,15 +144,25 @@ impl PackageFolder {
         }
     }
 
-    /// Installs the package, unless the same one is there already and complete. What an interrupted run left is removed
-    /// before.
+    /// Installs the package, unless the same one is there already with exactly its files. What an interrupted run left is
+    /// removed before. A complete folder with other files is set aside, with a notice.
     ///
     /// # Errors
     /// If the package is not installed, or is not the one of the recorded hash. The folder is gone then.
-    pub(crate) async fn install(&mut self, output: CliOutput) -> CliResult<InstalledPackage> {
+    pub(crate) async fn install(
+        &mut self,
+        output: CliOutput,
+        notices: &mut Vec<String>,
+    ) -> CliResult<InstalledPackage> {
         let record = self.path.join(RECORD_FILE);
         let known = files::read_json::<InstalledPackage>(&record);
-        if let Some(installed) = known.as_ref().filter(|installed| self.is_intact(installed)) {
+        let contents = match &known {
+            Some(_) => read_contents(&self.path).await.ok(),
+            None => None,
+        };
+        if let Some(installed) = &known
+            && self.is_intact(installed, contents.as_deref())
+        {
             return Ok(installed.clone());
         }
         let failed = |error: &std::io::Error| {
@@ -155,6 +170,9 @@ impl PackageFolder {
                 .with_cause(error)
                 .hint("free some space, or make the folder writable")
         };
+        if known.is_some() {
+            notices.push(removed::set_aside(&self.path).map_err(|error| failed(&error))?);
+        }
         files::remove_folder(&self.path).map_err(|error| failed(&error))?;
         hospes_fs::create_private_folder(&self.path).map_err(|error| failed(&error))?;
         // A complete folder may be that of a configured server, for which it is repaired.
@@ -171,6 +189,7 @@ impl PackageFolder {
         drop(bar);
         installed.digest = digest_of_installed(&self.package.registry_type, installed.digest, &self.digest);
         installed.planned_digest.clone_from(&self.digest);
+        installed.contents = Some(read_contents(&self.path).await.map_err(|error| failed(&error))?);
         files::write_json(&record, &installed).map_err(|error| {
             CliError::usage(format!("cannot write {}", paths::display_path(&record)))
                 .with_cause(&error)
@@ -179,8 +198,9 @@ impl PackageFolder {
         Ok(installed)
     }
 
-    /// Returns true if an installation is of the planned archive, and its program is there.
-    fn is_intact(&self, installed: &InstalledPackage) -> bool {
+    /// Returns true if an installation is of the planned archive, its program is there, and it has the recorded files and no
+    /// others.
+    fn is_intact(&self, installed: &InstalledPackage, contents: Option<&str>) -> bool {
         let planned = installed.planned_digest.as_ref().or(installed.digest.as_ref());
         let mut own =
             installed.command.iter().map(Path::new).filter(|word| word.starts_with(&self.path)).peekable();
@@ -189,7 +209,8 @@ impl PackageFolder {
             .command
             .first()
             .is_some_and(|program| Path::new(program).is_absolute() || find_program(program).is_ok());
-        planned == self.digest.as_ref() && is_found && starts
+        let is_unchanged = contents.is_some() && contents == installed.contents.as_deref();
+        planned == self.digest.as_ref() && is_found && starts && is_unchanged
     }
 
     /// Returns true if the package is compiled, which runs code of its publisher.
@@ -215,6 +236,14 @@ impl Drop for PackageFolder {
         // Only if no other version is in it.
         let _has_others = self.path.parent().map(std::fs::remove_dir);
     }
+}
+
+/// Returns the digest of the files of a package.
+async fn read_contents(folder: &Path) -> std::io::Result<String> {
+    let folder = folder.to_owned();
+    // In a thread, because a package may have gigabytes.
+    let read = move || FolderContents::read(&folder, Some(RECORD_FILE)).map(|contents| contents.digest());
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
 /// Returns the digest that is recorded: the one that the installer has found, or else the planned one, which the installer has

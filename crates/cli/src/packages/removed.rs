@@ -1,12 +1,12 @@
 //! Files of removed servers: kept for 30 days, so that a server that is added again starts at once, and then removed.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::remove_version;
+use super::{files, remove_version};
 use crate::paths;
 
 /// Time for which the files of a removed server are kept.
@@ -28,6 +28,22 @@ pub(crate) fn mark(folder: &Path, now: Timestamp) {
 /// Removes the mark of a folder that is used again.
 pub(crate) fn unmark(folder: &Path) {
     let _gone = fs::remove_file(mark_of(folder));
+}
+
+/// Moves the folder of a version away whose files are not those that were installed. It is kept as that of a removed
+/// server, because the server may have its data there. Returns a notice.
+pub(crate) fn set_aside(folder: &Path) -> io::Result<String> {
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push("-changed");
+    let aside = folder.with_file_name(name);
+    files::remove_folder(&aside)?;
+    hospes_fs::rename(folder, &aside)?;
+    mark(&aside, Timestamp::now());
+    Ok(format!(
+        "files were added, changed or removed in {}, so it is installed anew; the old folder is kept for 30 days as {}",
+        paths::display_path(folder),
+        paths::display_path(&aside)
+    ))
 }
 
 fn mark_of(folder: &Path) -> PathBuf {

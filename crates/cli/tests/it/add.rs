@@ -127,6 +127,21 @@ fn an_installed_package_of_npm_starts_without_its_registry() {
     let called = house.run(&["call", "clock-npm", "token_length"]);
     assert!(called.code == Some(0) && called.stdout.contains('6'), "{called:?}");
     assert_eq!(house.registry.requests(), Vec::<String>::new());
+
+    // The files are used again while they are those that were installed, and no others.
+    let folder = folders(&house.house.path("data/hospes/packages/clock-npm")).remove(0);
+    let inserted = folder.join("node_modules/inserted.js");
+    for is_changed in [false, true] {
+        assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+        if is_changed {
+            std::fs::write(&inserted, "").unwrap();
+        }
+        let version =
+            ["add", "--yes", "io.github.loopback/clock-npm", "--version", "1.0.0", "--secret", &secret];
+        let again = house.run(&version);
+        assert!(again.code == Some(0) && !inserted.exists(), "{again:?}");
+        assert_eq!(format!("{again:?}").contains("is kept for 30 days as"), is_changed, "{again:?}");
+    }
 }
 
 /// An archive that is not the one whose hash the registry named is not kept.
@@ -702,11 +717,22 @@ fn a_bundle_is_added_if_its_hash_is_right() {
     assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
     // A folder that is there already is used only if it is that of the bundle.
     let folder = folders(&folders(&house.house.path("data/hospes/bundles")).remove(0)).remove(0);
-    let manifest = folder.join("manifest.json");
+    let (manifest, added) = (folder.join("manifest.json"), folder.join("node_modules/fs/index.js"));
+    let again = |notice: &str| {
+        let again = house.run(&["add", "--yes", "io.github.loopback/clock-bundle", "--secret", &secret]);
+        assert!(again.code == Some(0) && manifest.is_file() && !added.exists(), "{again:?}");
+        assert_eq!(format!("{again:?}").contains("is kept for 30 days as"), !notice.is_empty(), "{again:?}");
+        assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
+    };
+    again("");
     std::fs::remove_file(&manifest).unwrap();
-    let again = house.run(&["add", "--yes", "io.github.loopback/clock-bundle", "--secret", &secret]);
-    assert!(again.code == Some(0) && manifest.is_file(), "{again:?}");
-    assert_eq!(house.run(&["remove", "clock-bundle", "--yes"]).code, Some(0));
+    again("a file is missing");
+    // A module that the server loads instead of another.
+    std::fs::create_dir_all(added.parent().unwrap()).unwrap();
+    std::fs::write(&added, "").unwrap();
+    again("a file was added");
+    let aside = folder.with_file_name(format!("{}-changed", folder.file_name().unwrap().display()));
+    assert!(aside.join("node_modules/fs/index.js").is_file(), "its data may be there");
 
     house.registry.add_file("loopback-clock.mcpb", "PK another file".to_owned());
     let refused = house.run(&["add", "--yes", "--name", "other", "io.github.loopback/clock-bundle"]);

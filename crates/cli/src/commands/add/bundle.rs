@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use hospes_bundle::archive::BundleEntry;
 use hospes_bundle::signature::{BundleSigner, CertificateValidity};
 use hospes_bundle::{
     Bundle, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
@@ -19,7 +18,7 @@ use super::sandbox::ProposedSandbox;
 use super::view::{self, Screen};
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
-use crate::packages::removed;
+use crate::packages::{FolderContents, removed};
 use crate::paths;
 use crate::server_record::LaunchRecipe;
 
@@ -36,17 +35,19 @@ pub(in crate::commands) struct BundleFolder {
 }
 
 impl BundleFolder {
-    /// Unpacks the bundle, unless the same one is there already and complete.
-    pub(in crate::commands) fn unpack(&mut self) -> CliResult {
+    /// Unpacks the bundle, unless the same one is there already with exactly its files. A folder with other files is set
+    /// aside, with a notice.
+    pub(in crate::commands) fn unpack(&mut self, notices: &mut Vec<String>) -> CliResult {
         let exists = self.path.exists();
         if exists && self.is_intact() {
             return Ok(());
         }
         if exists {
-            std::fs::remove_dir_all(&self.path).map_err(|error| {
+            let notice = removed::set_aside(&self.path).map_err(|error| {
                 let folder = paths::display_path(&self.path);
-                CliError::usage(format!("cannot replace the damaged folder {folder}")).with_cause(&error)
+                CliError::usage(format!("cannot replace the changed folder {folder}")).with_cause(&error)
             })?;
+            notices.push(notice);
         }
         self.bundle.unpack(&self.path).map_err(|error| {
             CliError::usage("the bundle cannot be unpacked").with_cause(&error).hint("nothing was added")
@@ -56,14 +57,14 @@ impl BundleFolder {
         Ok(())
     }
 
-    /// Returns true if each file of the bundle is in the folder, with its content.
+    /// Returns true if the folder has the files of the bundle, with their content, and no others.
     fn is_intact(&self) -> bool {
-        let is_same = |entry: &BundleEntry| {
-            let written = std::fs::read(self.path.join(&entry.name));
-            let packed = self.bundle.read_file(&entry.name, entry.size);
-            matches!((written, packed), (Ok(written), Ok(packed)) if written == packed)
-        };
-        self.bundle.entries().iter().filter(|entry| !entry.is_folder).all(is_same)
+        let mut packed = FolderContents::default();
+        for entry in self.bundle.entries().iter().filter(|entry| !entry.is_folder) {
+            let Ok(content) = self.bundle.read_file(&entry.name, entry.size) else { return false };
+            packed.add_file(&entry.name, &content);
+        }
+        FolderContents::read(&self.path, None).is_ok_and(|found| found.digest() == packed.digest())
     }
 
     /// Returns the folder.

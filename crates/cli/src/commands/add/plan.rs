@@ -79,9 +79,9 @@ impl PlannedServer {
         let mut notices = Vec::new();
         match &mut self.folder {
             None => {}
-            Some(ServerFolder::Bundle(folder)) => folder.unpack()?,
+            Some(ServerFolder::Bundle(folder)) => folder.unpack(&mut notices)?,
             Some(ServerFolder::Package { folder, expected }) => {
-                let installed = folder.install(output).await?;
+                let installed = folder.install(output, &mut notices).await?;
                 self.draft.set_program(*expected, &installed.command);
                 *expected = installed.command.len();
                 // Not the planned one: an entry without a digest is better than one with that of another file.
