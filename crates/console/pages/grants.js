@@ -47,6 +47,7 @@ function grant(one, app) {
   const subject = isKnown ? one.values.join(", ") : one.effect === "plan" ? one.name : `${one.name} of ${one.server}`;
   const conditions = [
     ...Object.entries(one.arguments ?? {}).map(([name, condition]) => [name, words(condition)]),
+    ...(one.other_arguments ? [["other arguments", one.other_arguments.length > 0 ? `only ${one.other_arguments.join(", ")}` : "none"]] : []),
     ...(one.destinations?.length ? [["points to", one.destinations.join(" or ")]] : []),
   ];
   return h("li", { class: `card grant-${one.effect}`, key: one.id, "data-row": true },

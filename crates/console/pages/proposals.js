@@ -11,7 +11,7 @@ const UNDO = 10_000;
 /** The rule that was added last: its lines, and the id of its undo. */
 let added;
 
-const KINDS = { is: (value) => ["is ", h("span", { class: "mono" }, String(value))], one_of: (values) => ["is ", values.map((value, at) => [at > 0 && " or ", h("span", { class: "mono" }, value)])], present: () => "is not given" };
+const KINDS = { is: (value) => ["is ", h("span", { class: "mono" }, String(value))], one_of: (values) => ["is ", values.map((value, at) => [at > 0 && " or ", h("span", { class: "mono" }, value)])] };
 
 function condition([name, of]) {
   const [[kind, value]] = Object.entries(of);
@@ -63,6 +63,7 @@ function card(one, app) {
     h("p", null, h("strong", null, rule.application), " calls ", h("span", { class: "mono" }, rule.tool), h("span", { class: "soft" }, ` of ${rule.server}`), `: asked ${many(asked, "time")}, allowed ${allowed}.`),
     h("p", { class: "soft small" }, `${matched === allowed ? "All of these" : `${matched} of these`} had the values below. The rule allows these and nothing else.`),
     conditions.length > 0 && h("dl", { class: "facts" }, conditions.map(condition)),
+    h("p", { class: "soft small", key: "others" }, conditions.length > 0 ? "No other arguments." : "No arguments."),
     h("p", { class: "small", "data-effect": true }, effect.of === 0 ? "No call is recorded yet." : `On the last ${many(effect.of, "call")}, it ${words(effect)}.`),
     h("details", { key: "toml" }, h("summary", { class: "soft small" }, "In the file"), h("pre", { class: "code" }, one.toml)),
     h("div", { class: "buttons", key: "buttons" }, isAdded

@@ -25,6 +25,9 @@ pub(crate) struct NewRule {
     /// Conditions on arguments, by their names.
     #[serde(default)]
     pub(crate) arguments: BTreeMap<String, ArgumentRule>,
+    /// Names of the arguments that a call may have besides those in `arguments`. `None` for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) other_arguments: Option<Vec<String>>,
     /// Reason that the model is told.
     #[serde(default)]
     pub(crate) reason: String,
@@ -52,8 +55,6 @@ pub(crate) enum ArgumentRule {
     /// One of these texts, none of which has characters of a pattern.
     #[serde(rename = "one_of")]
     OneOf(Vec<String>),
-    /// True if the argument must be given, false if it must be absent.
-    Present(bool),
 }
 
 /// A value of an argument that can be written in one line.
@@ -73,11 +74,7 @@ impl ArgumentRule {
             Self::Is(ScalarValue::Integer(number)) => format!("{{ is = {number} }}"),
             Self::Under(folder) => format!("{{ under = {} }}", toml_text(folder)),
             Self::Like(pattern) => format!("{{ like = {} }}", toml_text(pattern)),
-            Self::OneOf(texts) => {
-                let texts: Vec<String> = texts.iter().map(|text| toml_text(text)).collect();
-                format!("[{}]", texts.join(", "))
-            }
-            Self::Present(is) => format!("{{ present = {is} }}"),
+            Self::OneOf(texts) => toml_list(texts),
         }
     }
 }
@@ -120,6 +117,9 @@ impl NewRule {
                 .iter()
                 .map(|(name, condition)| format!("{} = {}", toml_text(name), condition.to_toml()));
             let _ = writeln!(text, "arguments = {{ {} }}", conditions.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(others) = &self.other_arguments {
+            let _ = writeln!(text, "other_arguments = {}", toml_list(others));
         }
         text
     }
@@ -201,6 +201,12 @@ fn first_rule(text: &str) -> Option<usize> {
     Some(at)
 }
 
+/// Writes texts as an array of TOML.
+fn toml_list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| toml_text(text)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
 /// Writes a text as a basic string of TOML. What is not visible is escaped, so that a person sees it in the file.
 fn toml_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -237,7 +243,7 @@ mod tests {
         let written = rule(serde_json::json!({
             "decide": "allow", "name": hard, "application": "Cursor", "server": "files", "tool": "write_*",
             "arguments": { "path": { "is": hard }, "a b": { "like": "x*" }, "to": { "one_of": [hard, "b"] }, "count": { "is": 7 },
-                "urgent": { "is": false }, "cc": { "present": false } }, "reason": ""
+                "urgent": { "is": false } }, "other_arguments": [hard], "reason": ""
         }))
         .to_toml();
         assert!(!written.contains('\u{202e}') && !written.contains("reason"), "{written}");

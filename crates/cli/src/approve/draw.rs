@@ -292,14 +292,20 @@ fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor
     }
     let count = rule.rows.len();
     let places = if rule.destinations.is_empty() { "anywhere" } else { &rule.destinations };
-    lines.push(row(count, "destinations", "", places));
-    lines.push(row(count + 1, "for", "", &format!("{} days", rule.days())));
+    let others = match (rule.any_others, rule.rows.is_empty()) {
+        (true, _) => "any, also those that are not shown",
+        (false, true) => "no arguments",
+        (false, false) => "no other arguments",
+    };
+    lines.push(row(count, "others", "", others));
+    lines.push(row(count + 1, "destinations", "", places));
+    lines.push(row(count + 2, "for", "", &format!("{} days", rule.days())));
     let asker = approval.application.as_deref().unwrap_or("the requesting application");
     let who = if rule.any_application { "any application" } else { asker };
-    lines.push(row(count + 2, "asked by", "", who));
+    lines.push(row(count + 3, "asked by", "", who));
     if rule.is_wide() {
         lines.push(Line::default());
-        let wide = "This rule matches any arguments. A narrower rule is safer.";
+        let wide = "This rule matches any values of arguments. A narrower rule is safer.";
         lines.push(Line::styled(wide, Style::new().fg(Color::Yellow)));
     }
     if let Some(problem) = &rule.problem {

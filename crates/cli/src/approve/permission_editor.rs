@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crossterm::event::{KeyCode, KeyEvent};
 use hospes::model::RawJson;
-use hospes_host::approvals::LastingPermission;
+use hospes_host::approvals::{LastingPermission, SuggestedPermission};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -74,7 +74,9 @@ pub(crate) struct PermissionEditor {
     pub(crate) destinations: String,
     days: usize,
     pub(crate) any_application: bool,
-    /// Index of the selected line: the rows, then destinations, lifetime and applications.
+    /// True if calls may have arguments that have no row.
+    pub(crate) any_others: bool,
+    /// Index of the selected line: the rows, then other arguments, destinations, lifetime and applications.
     pub(crate) at: usize,
     pub(crate) writing: Option<LineEditor>,
     pub(crate) problem: Option<String>,
@@ -82,8 +84,8 @@ pub(crate) struct PermissionEditor {
 
 impl PermissionEditor {
     /// Creates a permission for these arguments, as narrow as the host suggests.
-    pub(crate) fn new(arguments: &RawJson, suggestion: Option<&RawJson>) -> Self {
-        let suggestion = suggestion.and_then(|json| json.to_value().ok()).unwrap_or_default();
+    pub(crate) fn new(arguments: &RawJson, suggestion: Option<&SuggestedPermission>) -> Self {
+        let suggestion = suggestion.cloned().unwrap_or_default().arguments;
         let rows = json::members(arguments).unwrap_or_default().into_iter().map(|(name, value)| {
             let suggested = |kind: ConditionKind| suggestion.get(&name).and_then(|one| one.get(kind.key()));
             let found = ConditionKind::ALL.into_iter().find(|kind| suggested(*kind).is_some());
@@ -105,6 +107,7 @@ impl PermissionEditor {
             destinations: String::new(),
             days: DEFAULT_DAYS_INDEX,
             any_application: false,
+            any_others: false,
             at: 0,
             writing: None,
             problem: None,
@@ -115,9 +118,11 @@ impl PermissionEditor {
         DAYS[self.days.min(DAYS.len() - 1)]
     }
 
-    /// Returns true if the permission restricts neither the arguments nor the destinations.
+    /// Returns true if the permission restricts neither the values of arguments nor the destinations. Without rows, it
+    /// restricts what it can if there are no other arguments.
     pub(crate) fn is_wide(&self) -> bool {
-        self.destinations.trim().is_empty() && self.rows.iter().all(|row| row.kind == ConditionKind::Any)
+        let is_any = self.rows.iter().all(|row| row.kind == ConditionKind::Any);
+        self.destinations.trim().is_empty() && is_any && (self.any_others || !self.rows.is_empty())
     }
 
     /// Handles a key press. `now` is the host's time.
@@ -138,7 +143,7 @@ impl PermissionEditor {
             return PermissionInput::Nothing;
         }
         self.problem = None;
-        let last = self.rows.len() + 2;
+        let last = self.rows.len() + 3;
         match key.code {
             KeyCode::Esc | KeyCode::Char('q') => return PermissionInput::Closed,
             KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(last),
@@ -169,10 +174,12 @@ impl PermissionEditor {
         if let Some(row) = self.rows.get_mut(self.at) {
             let at = ConditionKind::ALL.iter().position(|kind| *kind == row.kind).unwrap_or_default();
             row.kind = ConditionKind::ALL[(at + by) % ConditionKind::ALL.len()];
-        } else if self.at == rows + 1 {
+        } else if self.at == rows {
+            self.any_others = !self.any_others;
+        } else if self.at == rows + 2 {
             let by = if by == 1 { 1 } else { DAYS.len() - 1 };
             self.days = (self.days + by) % DAYS.len();
-        } else if self.at == rows + 2 {
+        } else if self.at == rows + 3 {
             self.any_application = !self.any_application;
         }
     }
@@ -181,7 +188,7 @@ impl PermissionEditor {
         let text = match self.rows.get(self.at) {
             Some(row) if row.kind == ConditionKind::Any => return,
             Some(row) => &row.value,
-            None if self.at == self.rows.len() => &self.destinations,
+            None if self.at == self.rows.len() + 1 => &self.destinations,
             None => return,
         };
         self.writing = Some(LineEditor::new(text, MAX_VALUE));
@@ -203,6 +210,10 @@ impl PermissionEditor {
             arguments.insert(name.clone(), json!({ kind.key(): value }));
         }
         permission.arguments = arguments;
+        if !self.any_others {
+            let any = self.rows.iter().filter(|row| row.kind == ConditionKind::Any);
+            permission.other_arguments = Some(any.map(|row| row.name.clone()).collect());
+        }
         permission.destinations =
             self.destinations.split_whitespace().map(|one| one.trim_matches(',').to_owned()).collect();
         let days = SignedDuration::from_hours(i64::from(self.days()) * 24);
@@ -218,8 +229,8 @@ mod tests {
 
     fn rule() -> PermissionEditor {
         let arguments = RawJson::parse(r#"{"path":"/srv/a/b.txt","count":9007199254740993,"deep":{"x":1}}"#);
-        let suggestion = json!({ "path": { "under": "/srv/a" }, "count": { "is": 9007199254740993_u64 } });
-        PermissionEditor::new(&arguments.unwrap(), Some(&suggestion.into()))
+        let suggestion = json!({ "arguments": { "path": { "under": "/srv/a" }, "count": { "is": 9007199254740993_u64 } } });
+        PermissionEditor::new(&arguments.unwrap(), Some(&serde_json::from_value(suggestion).unwrap()))
     }
 
     fn typed(rule: &mut PermissionEditor, keys: &[KeyCode]) -> PermissionInput {
@@ -237,7 +248,7 @@ mod tests {
         };
         let written = json!({
             "arguments": { "path": { "under": "/srv/a" }, "count": { "is": 9007199254740993_u64 } },
-            "until": "1970-01-31T00:00:00Z",
+            "other_arguments": ["deep"], "until": "1970-01-31T00:00:00Z",
         });
         assert_eq!(serde_json::to_value(&given).unwrap(), written);
     }
@@ -249,7 +260,7 @@ mod tests {
         assert_eq!((none, rule.rows[0].value.as_str()), (PermissionInput::Nothing, "/srv/"));
         typed(&mut rule, &[KeyCode::Right; 3]);
         assert_eq!(rule.rows[1].kind, ConditionKind::Any);
-        let keys = [KeyCode::Down, KeyCode::Down, KeyCode::Char('e')];
+        let keys = [KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('e')];
         typed(&mut rule, &keys);
         rule.paste("~/work *.example.com");
         typed(&mut rule, &[KeyCode::Enter, KeyCode::Down, KeyCode::Right, KeyCode::Down, KeyCode::Right]);
@@ -257,11 +268,26 @@ mod tests {
             panic!("nothing is given")
         };
         let written = json!({
-            "arguments": { "path": { "under": "/srv/" } }, "destinations": ["~/work", "*.example.com"],
-            "until": "1970-04-01T00:00:00Z", "any_application": true,
+            "arguments": { "path": { "under": "/srv/" } }, "other_arguments": ["count", "deep"],
+            "destinations": ["~/work", "*.example.com"], "until": "1970-04-01T00:00:00Z", "any_application": true,
         });
         assert_eq!(serde_json::to_value(&given).unwrap(), written);
         assert_eq!(typed(&mut rule, &[KeyCode::Esc]), PermissionInput::Closed);
+    }
+
+    #[test]
+    fn other_arguments_are_allowed_by_a_key_of_their_line() {
+        let mut rule = rule();
+        assert!(!rule.any_others);
+        typed(&mut rule, &[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Right]);
+        let PermissionInput::Given(given) = typed(&mut rule, &[KeyCode::Char('A')]) else {
+            panic!("nothing is given")
+        };
+        assert!(rule.any_others && given.other_arguments.is_none());
+        let mut empty = PermissionEditor::new(&RawJson::empty_object(), None);
+        assert!(!empty.is_wide(), "only calls without arguments");
+        typed(&mut empty, &[KeyCode::Right]);
+        assert!(empty.is_wide());
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn call() -> Value {
         "last_arguments": { "path": "/srv/other.txt", "text": "one\ntwo" },
         "effects": { "read_only": false, "destructive": true, "idempotent": false, "open_world": true, "trusted": false },
         "destinations": ["/srv/notes.txt", "example.com"], "because": "rule 2 (line 5)",
-        "suggestion": { "path": { "under": "/srv" } },
+        "suggestion": { "arguments": { "path": { "under": "/srv" } }, "other_arguments": ["count", "text"] },
     })
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct ApproveArgs {
     #[arg(long, requires = "allow", conflicts_with_all = ["session", "always", "edit", "remember_targets"])]
     pub(crate) trust_values: bool,
     /// Always allow calls that match a rule:
-    /// {"arguments": {"path": {"under": "/srv"}}, "destinations": [], "until": "2026-12-01T00:00:00Z"};
+    /// {"arguments": {"path": {"under": "/srv"}}, "other_arguments": [], "until": "2026-12-01T00:00:00Z"};
     /// {} matches any arguments, for 30 days
     #[arg(long, value_name = "RULE", requires = "allow")]
     pub(crate) always: Option<String>,

@@ -101,10 +101,15 @@ fn lines(grant: &ApprovalGrant, now: Timestamp) -> String {
         None if !grant.any_application => "for an unnamed application".to_owned(),
         _ => "for any application".to_owned(),
     }];
-    if !grant.arguments.is_empty() || !grant.destinations.is_empty() {
+    if !grant.arguments.is_empty() || grant.other_arguments.is_some() || !grant.destinations.is_empty() {
         let conditions = grant.arguments.iter().map(|(name, condition)| format!("{name}: {condition}"));
         let places = grant.destinations.iter().map(|place| format!("points to {place}"));
-        let all: Vec<String> = conditions.chain(places).map(|text| visible_line(&text)).collect();
+        let others = grant.other_arguments.iter().map(|others| match others.is_empty() {
+            true => "no other arguments".to_owned(),
+            false => format!("other arguments: only {}", others.join(", ")),
+        });
+        let all: Vec<String> =
+            conditions.chain(others).chain(places).map(|text| visible_line(&text)).collect();
         facts.push(format!("if {}", all.join(", ")));
     }
     facts.push(format!("since {} by {}", day(grant.given_at), visible_line(&grant.by)));

@@ -1,10 +1,10 @@
 //! Rules that recorded decisions suggest: they allow what a person allowed several times, and nothing wider.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use hospes_host::approvals::{LikeCallConditions, listed_parameters};
+use hospes_host::approvals::LikeCallConditions;
 use hospes_policy::{
     CallArguments, CallEffect, KnownLabels, Policy, PolicyAction, PolicyDecision, PolicyRequest,
 };
@@ -68,8 +68,7 @@ pub(super) async fn proposals(State(console): State<Console>) -> ApiResult<Propo
     let environment = console.environment().policy.as_ref().map(|file| file.environment.clone());
     let environment = environment.unwrap_or_default();
     for (tool, answers) in answers(&calls) {
-        let Some(parameters) = parameters(&console, &tool) else { continue };
-        let Some((rule, matched)) = narrow_rule(&tool, &answers, &parameters) else { continue };
+        let Some((rule, matched)) = narrow_rule(&tool, &answers) else { continue };
         if current.as_deref().is_some_and(|policy| !is_useful(policy, &tool, &answers, &effects)) {
             continue;
         }
@@ -130,13 +129,6 @@ fn answers(calls: &[RecordedCall]) -> HashMap<CalledTool, ToolAnswers> {
     found.into_iter().filter_map(|(tool, answers)| Some((tool, answers?))).collect()
 }
 
-/// Returns the names of the parameters of a tool, or `None` if the tool is not listed or may take any argument.
-fn parameters(console: &Console, tool: &CalledTool) -> Option<BTreeSet<String>> {
-    let listing = console.servers().listing(&tool.server).ok().flatten()?;
-    let listed = listing.tools.iter().find(|listed| listed.name == tool.name)?;
-    listed_parameters(&listed.input_schema)
-}
-
 /// Returns true if a rule would spare questions: no rule allows or denies these calls, and they can be undone.
 fn is_useful(policy: &Policy, tool: &CalledTool, answers: &ToolAnswers, effects: &ToolEffects) -> bool {
     let Some(sample) = answers.allowed.first() else { return false };
@@ -153,19 +145,16 @@ fn is_useful(policy: &Policy, tool: &CalledTool, answers: &ToolAnswers, effects:
 }
 
 /// Returns the rule that allows most of the allowed calls and none of the others, and how many it allows.
-fn narrow_rule(
-    tool: &CalledTool,
-    answers: &ToolAnswers,
-    parameters: &BTreeSet<String>,
-) -> Option<(NewRule, usize)> {
-    let found = LikeCallConditions::find(&answers.allowed, &answers.denied, parameters, None)?;
+fn narrow_rule(tool: &CalledTool, answers: &ToolAnswers) -> Option<(NewRule, usize)> {
+    let found = LikeCallConditions::find(&answers.allowed, &answers.denied, None)?;
     let rule = |(name, condition)| Some((name, argument_rule(condition)?));
     let rule = NewRule {
         decide: RuleDecision::Allow,
         application: tool.application.clone(),
         server: tool.server.clone(),
         tool: tool.name.clone(),
-        arguments: found.arguments.into_iter().map(rule).collect::<Option<_>>()?,
+        arguments: found.permission.arguments.into_iter().map(rule).collect::<Option<_>>()?,
+        other_arguments: Some(found.permission.other_arguments),
         ..NewRule::default()
     };
     Some((rule, found.calls))
@@ -175,9 +164,6 @@ fn narrow_rule(
 fn argument_rule(condition: Value) -> Option<ArgumentRule> {
     if let Value::Array(_) = condition {
         return serde_json::from_value(condition).ok().map(ArgumentRule::OneOf);
-    }
-    if let Some(is) = condition.get("present") {
-        return is.as_bool().map(ArgumentRule::Present);
     }
     let value = match condition.get("is")? {
         Value::String(text) => ScalarValue::Text(text.clone()),
@@ -204,10 +190,11 @@ mod tests {
             name: "send".to_owned(),
         };
         let answers = ToolAnswers { allowed: maps(allowed), denied: maps(denied) };
-        let parameters = ["to", "body", "cc"].map(str::to_owned).into();
-        let (rule, count) = narrow_rule(&tool, &answers, &parameters)?;
+        let (rule, count) = narrow_rule(&tool, &answers)?;
         // What is proposed can be read as a rule.
-        Policy::read(&rule.to_toml(), &hospes_policy::PolicyEnvironment::default()).unwrap();
+        let read = Policy::read(&rule.to_toml(), &hospes_policy::PolicyEnvironment::default()).unwrap();
+        let conditions = read.rules()[0].conditions();
+        assert!(conditions.contains(&("other_arguments".to_owned(), "none".to_owned())), "{conditions:?}");
         Some((json!(rule.arguments), count))
     }
 
@@ -218,8 +205,7 @@ mod tests {
     #[test]
     fn equal_answers_become_a_rule_for_exactly_these_values() {
         let same = vec![mail("a@x.example", "hi"); 3];
-        let absent = json!({ "present": false });
-        let exact = json!({ "to": { "is": "a@x.example" }, "body": { "is": "hi" }, "cc": absent });
+        let exact = json!({ "to": { "is": "a@x.example" }, "body": { "is": "hi" } });
         assert_eq!(proposed(&same, &[]), Some((exact.clone(), 3)));
         assert_eq!(proposed(&same[..2], &[]), None, "two are too few");
         // Another call that was denied changes nothing; one of these does.

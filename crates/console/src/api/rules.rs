@@ -77,8 +77,8 @@ pub(super) async fn preview(
         let is_first = wanted.place == RulePlace::First;
         let earlier = current.as_deref().filter(|_| !is_first);
         (preview.effect, preview.conflicts) = RuleEffect::of(&alone, earlier, &calls, &effects);
-        preview.effect.is_exact =
-            wanted.rule.arguments.is_empty() || calls.iter().all(|call| call.arguments.is_some());
+        let needs_arguments = !wanted.rule.arguments.is_empty() || wanted.rule.other_arguments.is_some();
+        preview.effect.is_exact = !needs_arguments || calls.iter().all(|call| call.arguments.is_some());
     }
     Ok(Json(preview))
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::decision::DecisionRecord;
 use super::plan_card::PlanCard;
 use super::repeated::RepeatedAnswers;
+use super::suggested_permission::SuggestedPermission;
 use crate::config::server_label;
 
 /// An action that waits for a person's decision, in the form shown to the person.
@@ -192,9 +193,9 @@ pub struct CallCard {
     /// Reason of the guard to ask, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardCard>,
-    /// Suggested conditions on the arguments for a narrow lasting permission, with which the editor starts.
+    /// Suggested narrow permission, with which the editor starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suggestion: Option<RawJson>,
+    pub suggestion: Option<SuggestedPermission>,
     /// Suggested permission after like answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<RepeatedAnswers>,

@@ -50,6 +50,10 @@ pub struct LastingPermission {
     /// arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
+    /// Names of the arguments that a call may have besides those in `arguments`, as in a rule. Empty for no others, `None`
+    /// for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_arguments: Option<Vec<String>>,
     /// Destinations to which the arguments may refer, as in a rule. Empty for any destination.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
@@ -107,6 +111,9 @@ pub struct ApprovalGrant {
     /// Conditions on the arguments, as in a rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
+    /// Names of the arguments that a call may have besides those in `arguments`. `None` for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_arguments: Option<Vec<String>>,
     /// Destinations to which the arguments may refer, as in a rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
@@ -168,7 +175,11 @@ impl GrantConditions {
     ///
     /// # Errors
     /// A description of the invalid condition.
-    pub(super) fn new(arguments: &BTreeMap<String, Value>, destinations: &[String]) -> Result<Self, String> {
+    pub(super) fn new(
+        arguments: &BTreeMap<String, Value>,
+        other_arguments: Option<&[String]>,
+        destinations: &[String],
+    ) -> Result<Self, String> {
         #[derive(Serialize)]
         struct ConditionsPolicy<'a> {
             rule: [ConditionsRule<'a>; 1],
@@ -178,13 +189,16 @@ impl GrantConditions {
             decide: &'static str,
             #[serde(skip_serializing_if = "<[String]>::is_empty")]
             destinations: &'a [String],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            other_arguments: Option<&'a [String]>,
             arguments: &'a BTreeMap<String, Value>,
         }
-        if arguments.is_empty() && destinations.is_empty() {
+        if arguments.is_empty() && other_arguments.is_none() && destinations.is_empty() {
             return Ok(Self(None));
         }
         // Written and read as rules: one grammar and one set of checks serve both.
-        let file = ConditionsPolicy { rule: [ConditionsRule { decide: "allow", destinations, arguments }] };
+        let rule = ConditionsRule { decide: "allow", destinations, other_arguments, arguments };
+        let file = ConditionsPolicy { rule: [rule] };
         let text = toml::to_string(&file).map_err(|error| error.to_string())?;
         // The same surroundings as for the rules, so that `~` and links mean the same.
         let mut reading = PolicyEnvironment::default();
@@ -195,6 +209,14 @@ impl GrantConditions {
             let said: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.message.as_str()).collect();
             said.join("; ")
         })
+    }
+
+    /// Compiles the conditions of a grant.
+    ///
+    /// # Errors
+    /// A description of the invalid condition.
+    pub(super) fn of(grant: &ApprovalGrant) -> Result<Self, String> {
+        Self::new(&grant.arguments, grant.other_arguments.as_deref(), &grant.destinations)
     }
 
     pub(super) fn fit(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> bool {

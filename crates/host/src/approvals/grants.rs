@@ -58,7 +58,7 @@ impl GrantTable {
         let read = |kept: StoredGrant| {
             let mut grant: ApprovalGrant =
                 serde_json::from_str(&kept.body).map_err(|error| error.to_string())?;
-            let conditions = GrantConditions::new(&grant.arguments, &grant.destinations)?;
+            let conditions = GrantConditions::of(&grant)?;
             if grant.effect == GrantEffect::Allow && grant.target.is_none() {
                 return Err("it does not name the command line or URL of its server".to_owned());
             }
@@ -157,8 +157,7 @@ impl GrantTable {
         grant: ApprovalGrant,
         session: Option<GrantSession>,
     ) -> Result<(), DecideError> {
-        let conditions =
-            GrantConditions::new(&grant.arguments, &grant.destinations).map_err(DecideError::Rule)?;
+        let conditions = GrantConditions::of(&grant).map_err(DecideError::Rule)?;
         let mut all = self.all.write();
         let now = Timestamp::now();
         if all.len() >= MAX_GRANTS {
@@ -183,7 +182,9 @@ impl GrantTable {
     /// If the condition on the arguments is invalid.
     pub(super) fn check(permission: &LastingPermission, now: Timestamp) -> Result<Timestamp, DecideError> {
         let until = permission.end(now).map_err(DecideError::Rule)?;
-        GrantConditions::new(&permission.arguments, &permission.destinations).map_err(DecideError::Rule)?;
+        let others = permission.other_arguments.as_deref();
+        GrantConditions::new(&permission.arguments, others, &permission.destinations)
+            .map_err(DecideError::Rule)?;
         Ok(until)
     }
 

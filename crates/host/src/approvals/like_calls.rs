@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hospes_model::RawJson;
 use serde_json::{Map, Value, json};
+
+use super::suggested_permission::{MAX_VALUE_LENGTH, SuggestedPermission, is_plain_name};
 
 /// Number of like answers after which a permission is suggested.
 const MIN_ANSWERS: usize = 3;
@@ -11,42 +12,25 @@ const MIN_ANSWERS: usize = 3;
 /// Maximum number of different values of one argument.
 const MAX_VALUES: usize = 8;
 
-/// Maximum length of a value in a condition, in bytes.
-const MAX_VALUE_LENGTH: usize = 200;
-
-/// Keywords of JSON Schema with which an object may have members that `properties` does not list.
-const OPEN_KEYWORDS: &[&str] = &[
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "if",
-    "then",
-    "else",
-    "dependentSchemas",
-    "patternProperties",
-];
-
 /// Conditions on the arguments of a tool that the approved calls meet, and no call with other arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LikeCallConditions {
     /// Number of allowed calls that meet the conditions.
     pub calls: usize,
-    /// Conditions by the names of arguments, as in a rule: `{ "is": VALUE }`, a list of texts, or `{ "present": false }`.
-    pub arguments: BTreeMap<String, Value>,
+    /// Permission for these calls. Its conditions are `{ "is": VALUE }` or a list of texts, and it allows no other
+    /// arguments.
+    pub permission: SuggestedPermission,
 }
 
 impl LikeCallConditions {
     /// Finds the conditions that most of the allowed calls meet, at least three, and none of the denied ones. At most one
-    /// argument has several values, so that no combination is allowed that was not. Each of the tool's `parameters` that
-    /// these calls do not have must stay absent. The call `including` meets the conditions, if it is given.
+    /// argument has several values, so that no combination is allowed that was not. The call `including` meets the
+    /// conditions, if it is given.
     #[must_use]
     pub fn find(
         allowed: &[Map<String, Value>],
         denied: &[Map<String, Value>],
-        parameters: &BTreeSet<String>,
         including: Option<&Map<String, Value>>,
     ) -> Option<Self> {
         let names: BTreeSet<&String> = allowed.iter().flat_map(Map::keys).collect();
@@ -58,10 +42,10 @@ impl LikeCallConditions {
                 if calls < MIN_ANSWERS || best.as_ref().is_some_and(|best| best.calls >= calls) {
                     continue;
                 }
-                let Some(arguments) = conditions(&group, varying, parameters) else { continue };
-                let fits = |call: &Map<String, Value>| are_met(&arguments, call);
+                let Some(permission) = permission(&group, varying) else { continue };
+                let fits = |call: &Map<String, Value>| are_met(&permission, call);
                 if !denied.iter().any(fits) && including.is_none_or(fits) {
-                    best = Some(Self { calls, arguments });
+                    best = Some(Self { calls, permission });
                 }
             }
         }
@@ -69,30 +53,18 @@ impl LikeCallConditions {
     }
 }
 
-/// Returns the names of the parameters that the schema of a tool lists. `None` if it lists none, or if the tool may take
-/// others: then nothing says which arguments a call must not have.
-#[must_use]
-pub fn listed_parameters(schema: &RawJson) -> Option<BTreeSet<String>> {
-    let schema = schema.to_value().ok()?;
-    let schema = schema.as_object()?;
-    let is_closed = schema.get("additionalProperties").is_none_or(|more| *more == Value::Bool(false));
-    if !is_closed || OPEN_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
-        return None;
-    }
-    let names: BTreeSet<String> = schema.get("properties")?.as_object()?.keys().cloned().collect();
-    Some(names).filter(|names| !names.is_empty())
-}
-
 /// Returns true if the arguments of a call meet conditions that [`LikeCallConditions::find`] has made.
-pub(super) fn are_met(conditions: &BTreeMap<String, Value>, arguments: &Map<String, Value>) -> bool {
-    conditions.iter().all(|(name, condition)| {
-        let given = arguments.get(name);
-        match condition {
-            Value::Array(values) => given.is_some_and(|value| values.contains(value)),
-            condition if condition.get("present") == Some(&Value::Bool(false)) => given.is_none(),
-            condition => given.is_some() && condition.get("is") == given,
-        }
-    })
+pub(super) fn are_met(permission: &SuggestedPermission, arguments: &Map<String, Value>) -> bool {
+    let conditions = &permission.arguments;
+    let has_others = arguments.keys().any(|name| !conditions.contains_key(name));
+    !has_others
+        && conditions.iter().all(|(name, condition)| {
+            let given = arguments.get(name);
+            match condition {
+                Value::Array(values) => given.is_some_and(|value| values.contains(value)),
+                condition => given.is_some() && condition.get("is") == given,
+            }
+        })
 }
 
 /// Sorts calls into those that are equal but for one argument.
@@ -111,30 +83,18 @@ fn groups<'a>(calls: &'a [Map<String, Value>], varying: Option<&str>) -> Vec<Vec
     groups.into_values().collect()
 }
 
-/// Returns conditions that only the calls of a group meet, or `None` if there are no narrow ones.
-fn conditions(
-    group: &[&Map<String, Value>],
-    varying: Option<&str>,
-    parameters: &BTreeSet<String>,
-) -> Option<BTreeMap<String, Value>> {
+/// Returns the permission for the calls of a group and no others, or `None` if there are no narrow conditions.
+fn permission(group: &[&Map<String, Value>], varying: Option<&str>) -> Option<SuggestedPermission> {
     let first = group.first()?;
-    let mut conditions = BTreeMap::new();
+    let mut permission = SuggestedPermission::default();
     for (name, value) in *first {
         let condition = match varying == Some(name.as_str()) {
             true => one_of(group.iter().map(|call| &call[name]))?,
             false => json!({ "is": Some(value).filter(|value| is_exact(value))? }),
         };
-        conditions.insert(name.clone(), condition);
+        permission.arguments.insert(name.clone(), condition);
     }
-    for absent in parameters.iter().filter(|name| !first.contains_key(*name)) {
-        conditions.insert(absent.clone(), json!({ "present": false }));
-    }
-    (!conditions.is_empty() && conditions.keys().all(|name| is_plain_name(name))).then_some(conditions)
-}
-
-/// Returns true for a name that a condition takes as it is: these characters address parts of arguments.
-fn is_plain_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['.', '/', '*'])
+    permission.arguments.keys().all(|name| is_plain_name(name)).then_some(permission)
 }
 
 /// Returns true for a value that `is` compares without a doubt.
@@ -161,6 +121,7 @@ fn one_of<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use hospes_model::RawJson;
     use hospes_policy::{CallArguments, PolicyAction, PolicyRequest, ToolEffectSet};
     use jiff::Timestamp;
 
@@ -168,21 +129,15 @@ mod tests {
     use super::super::repeated::RepeatedAnswers;
     use super::*;
 
-    /// The schema of a tool that sends mails.
-    fn schema() -> RawJson {
-        let text = json!({ "type": "string" });
-        json!({ "type": "object", "properties": { "to": text, "body": text, "bcc": text, "urgent": {} } })
-            .into()
-    }
-
-    fn suggested(schema: &RawJson, allowed: &[Value], now: &Value) -> Option<RepeatedAnswers> {
+    fn suggested(allowed: &[Value], now: &Value) -> Option<RepeatedAnswers> {
         let allowed: Vec<RawJson> = allowed.iter().map(|value| value.clone().into()).collect();
-        RepeatedAnswers::of(allowed.iter(), &now.clone().into(), Some(schema))
+        RepeatedAnswers::of(allowed.iter(), &now.clone().into())
     }
 
     /// The decision of the grant that the suggestion becomes, and of the count that the card shows.
     fn is_granted(suggestion: &RepeatedAnswers, call: &Value) -> bool {
-        let grant = GrantConditions::new(&suggestion.arguments, &[]).unwrap();
+        let SuggestedPermission { arguments, other_arguments } = &suggestion.permission;
+        let grant = GrantConditions::new(arguments, Some(other_arguments), &[]).unwrap();
         let arguments = CallArguments::read(&call.to_string()).unwrap();
         let action = PolicyAction::tool("send", ToolEffectSet::unknown(), &arguments);
         let is_granted = grant.fit(&PolicyRequest::new("mail", action), Timestamp::now());
@@ -194,8 +149,8 @@ mod tests {
     fn a_suggestion_grants_the_approved_calls_and_none_with_more_arguments() {
         let call = |to: &str| json!({ "to": to, "body": "hi", "urgent": false });
         let allowed = [call("a@x.example"), call("b@x.example"), call("a@x.example")];
-        assert_eq!(suggested(&schema(), &allowed[..2], &allowed[0]), None, "two are too few");
-        let found = suggested(&schema(), &allowed, &allowed[1]).unwrap();
+        assert_eq!(suggested(&allowed[..2], &allowed[0]), None, "two are too few");
+        let found = suggested(&allowed, &allowed[1]).unwrap();
         assert_eq!(found.answers, 3);
         assert!(is_granted(&found, &allowed[0]) && is_granted(&found, &allowed[1]));
         let with = |name: &str, value: Value| {
@@ -214,7 +169,7 @@ mod tests {
             json!({}),
         ] {
             assert!(!is_granted(&found, &other), "{other}");
-            assert_eq!(suggested(&schema(), &allowed, &other), None, "{other} was not approved");
+            assert_eq!(suggested(&allowed, &other), None, "{other} was not approved");
         }
     }
 
@@ -222,37 +177,19 @@ mod tests {
     fn no_combination_of_values_is_granted_that_was_not_approved() {
         let call = |to: &str, body: &str| json!({ "to": to, "body": body });
         let allowed = [call("a", "x"), call("b", "y"), call("a", "y")];
-        assert_eq!(suggested(&schema(), &allowed, &allowed[0]), None);
+        assert_eq!(suggested(&allowed, &allowed[0]), None);
         // Three that differ in one argument are enough, whatever else was approved.
         let allowed = [call("a", "x"), call("b", "y"), call("a", "y"), call("c", "y")];
-        let found = suggested(&schema(), &allowed, &allowed[1]).unwrap();
+        let found = suggested(&allowed, &allowed[1]).unwrap();
         assert!(is_granted(&found, &call("c", "y")) && !is_granted(&found, &call("b", "x")));
-        assert_eq!(suggested(&schema(), &allowed, &allowed[0]), None, "this one is not among them");
+        assert_eq!(suggested(&allowed, &allowed[0]), None, "this one is not among them");
     }
 
     #[test]
-    fn a_tool_that_may_take_any_argument_suggests_nothing() {
-        let call = json!({ "to": "a" });
-        let three = vec![call.clone(); 3];
-        let properties = json!({ "to": {} });
-        for open in [
-            json!({ "type": "object" }),
-            json!({ "properties": {} }),
-            json!({ "properties": [] }),
-            json!({ "properties": properties, "additionalProperties": true }),
-            json!({ "properties": properties, "additionalProperties": { "type": "string" } }),
-            json!({ "properties": properties, "patternProperties": { "^b": {} } }),
-            json!({ "properties": properties, "allOf": [{ "properties": { "bcc": {} } }] }),
-            json!(true),
-        ] {
-            assert_eq!(suggested(&open.clone().into(), &three, &call), None, "{open}");
-        }
-        let closed = json!({ "properties": properties, "additionalProperties": false });
-        assert!(suggested(&closed.into(), &three, &call).is_some());
-        let odd = json!({ "properties": { "to": {}, "a.b": {} } });
-        assert_eq!(suggested(&odd.into(), &three, &call), None, "no condition can name the parameter");
-        let allowed: Vec<RawJson> = three.into_iter().map(RawJson::from).collect();
-        assert_eq!(RepeatedAnswers::of(allowed.iter(), &call.into(), None), None, "no schema at all");
+    fn calls_without_arguments_suggest_a_permission_for_such_calls() {
+        let none = json!({});
+        let found = suggested(&vec![none.clone(); 3], &none).unwrap();
+        assert!(is_granted(&found, &none) && !is_granted(&found, &json!({ "all": true })));
     }
 
     #[test]
@@ -265,13 +202,13 @@ mod tests {
             json!({ "a.b": 1 }),
             json!([1]),
         ] {
-            assert_eq!(suggested(&schema(), &vec![value.clone(); 3], &value), None, "{value}");
+            assert_eq!(suggested(&vec![value.clone(); 3], &value), None, "{value}");
         }
         // A text with characters of a pattern would mean more than itself among several.
         let several = [json!({ "to": "*" }), json!({ "to": "b" }), json!({ "to": "b" })];
-        assert_eq!(suggested(&schema(), &several, &several[1]), None);
+        assert_eq!(suggested(&several, &several[1]), None);
         let same = json!({ "to": "*" });
-        let found = suggested(&schema(), &vec![same.clone(); 3], &same).unwrap();
+        let found = suggested(&vec![same.clone(); 3], &same).unwrap();
         assert!(is_granted(&found, &same) && !is_granted(&found, &json!({ "to": "b" })));
     }
 }

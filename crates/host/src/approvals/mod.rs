@@ -25,6 +25,7 @@ mod sentence;
 mod session;
 mod state_sync;
 mod submit;
+mod suggested_permission;
 #[cfg(test)]
 mod tests;
 mod waiter;
@@ -43,7 +44,7 @@ pub use grant::{
 };
 pub(crate) use grants::GrantQuery;
 pub use grants::MAX_GRANTS;
-pub use like_calls::{LikeCallConditions, listed_parameters};
+pub use like_calls::LikeCallConditions;
 pub(crate) use limits::ApprovalLimitExceeded;
 pub use limits::ApprovalLimits;
 pub use local_links::LocalLinks;
@@ -59,4 +60,5 @@ pub use sentence::ApprovalSentence;
 pub(crate) use session::GrantSession;
 pub use session::SESSION_LIFETIME;
 pub(crate) use submit::NewApproval;
+pub use suggested_permission::SuggestedPermission;
 pub(crate) use waiter::ApprovalWaiter;

@@ -52,6 +52,7 @@ impl ApprovalQueue {
             name,
             definition: None,
             arguments: Default::default(),
+            other_arguments: None,
             destinations: Vec::new(),
             values: Vec::new(),
             used_at: None,

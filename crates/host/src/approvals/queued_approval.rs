@@ -204,6 +204,7 @@ impl QueuedApproval {
             name,
             definition: self.definition.clone(),
             arguments: Default::default(),
+            other_arguments: None,
             destinations: Vec::new(),
             values: Vec::new(),
             used_at: None,
@@ -240,6 +241,7 @@ impl QueuedApproval {
             LastingDecision::Until(until, permission) => {
                 grant.until = Some(until);
                 grant.arguments = permission.arguments;
+                grant.other_arguments = permission.other_arguments;
                 grant.destinations = permission.destinations;
                 grant.any_application = permission.any_application;
             }

@@ -6,7 +6,6 @@ use hospes_model::{
 };
 use hospes_policy::{CallArguments, CallDestinations, PolicyAction, PolicyVerdict, SessionFlow, visible};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::call_target::{CallTarget, TargetItem};
 use super::canonical_json::canonical_json;
@@ -299,32 +298,6 @@ pub(super) fn decide_at(going: &CallTarget<'_>) -> String {
     format!("May I {what} of the server `{}`? Decide in the console.", line(&going.server_label()))
 }
 
-/// Conditions of a lasting permission that is no wider than it has to be: the folder of a path, the value of anything else
-/// that is short.
-pub(super) fn suggestion(arguments: &CallArguments) -> RawJson {
-    let conditions: serde_json::Map<String, Value> = arguments
-        .as_map()
-        .iter()
-        // In a condition these characters address parts of arguments.
-        .filter(|(key, _)| !key.is_empty() && !key.contains(['.', '/', '*']))
-        .filter_map(|(key, value)| {
-            let condition = match value {
-                Value::String(text) if text.len() > 200 => return None,
-                Value::String(text) if text.starts_with('/') && text.len() > 1 => {
-                    let folder = text.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder);
-                    // The folder of what lies directly below `/` is everything, so the path itself is suggested.
-                    let folder = if folder.is_empty() { text.as_str() } else { folder };
-                    json!({ "under": folder })
-                }
-                Value::String(_) | Value::Number(_) | Value::Bool(_) => json!({ "is": value }),
-                _ => return None,
-            };
-            Some((key.clone(), condition))
-        })
-        .collect();
-    Value::Object(conditions).into()
-}
-
 /// Parses the completed form. Anything but a clear yes is a denial.
 pub(super) fn answer(content: &RawJson) -> ApprovalFormAnswer {
     #[derive(Deserialize)]
@@ -376,6 +349,7 @@ pub(super) fn sender(peer: &hospes::Peer) -> Option<String> {
 mod tests {
     use hospes_policy::{CallEffect, GuardCause, Policy, ToolEffectSet};
     use jiff::Timestamp;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::approvals::PlannedCall;

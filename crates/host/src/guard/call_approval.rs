@@ -25,7 +25,7 @@ use super::review::ResultReview;
 use crate::approvals::{
     ApprovalCard, ApprovalOutcome, ApprovalQueueError, CallCard, CallSummary, DecisionOptions,
     DeclaredEffects, EditCheck, GrantEffect, GrantQuery, GrantSession, GuardCard, GuardFinding, NewApproval,
-    RepeatedAnswers,
+    RepeatedAnswers, SuggestedPermission,
 };
 
 /// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
@@ -275,7 +275,7 @@ impl PolicyEnforcer {
             because: verdict.because.to_string(),
             data_flow: verdict.flow.clone(),
             guard: guard.clone(),
-            suggestion: is_tool.then(|| approval_form::suggestion(arguments)),
+            suggestion: is_tool.then(|| SuggestedPermission::of(arguments)),
             repeated: None,
         };
         let offers = asking.offers();
@@ -334,8 +334,7 @@ impl PolicyEnforcer {
     /// Returns the permission that like answers suggest for a call with these arguments.
     fn repeated_answers(&self, asking: &CallApproval<'_, '_>, now: &RawJson) -> Option<RepeatedAnswers> {
         let allowed = self.allowed.lock();
-        let schema = asking.going.tool().map(|tool| &tool.input_schema);
-        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now, schema)
+        RepeatedAnswers::of(allowed.get(&asking.last_key())?.iter(), now)
     }
 }
 

@@ -279,12 +279,18 @@ async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_we
         browser.press("[data-always]").await;
         let condition = browser.find("[data-condition=to]").await.value().await.unwrap().unwrap();
         assert_eq!(condition, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
+        assert_eq!(browser.run("return document.querySelector('[data-no-others]').checked").await, true);
         browser.take_screenshot(&format!("rule-hidden-{width}")).await;
         browser.resize_window(width, height).await;
         browser.press("[data-give]").await;
         said(calling).await;
         let again = said(house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }))).await;
         assert!(again.contains("exe"), "nobody is asked again: {again}");
+        // An argument that was not on the card is not covered.
+        browser.wait_for_text("No pending approvals.").await;
+        let more = house.call("send_email", &json!({ "to": HIDDEN, "body": "x", "cc": "eve@example.com" }));
+        browser.wait_for_text("1 of 1").await;
+        assert!(!more.is_finished());
     }
 }
 
