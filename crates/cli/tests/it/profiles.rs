@@ -160,6 +160,19 @@ fn the_audit_log_names_the_profile_of_a_call() {
         found.len() == 2
     });
     assert_eq!(found, [json!("work"), Value::Null]);
+    // Raw requests of a session of an older revision, with the endpoint and nothing else to tell the profile.
+    let revisions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+    for revision in revisions {
+        let session = office.session("/work", revision);
+        assert_eq!(office.post("/work", Some(&session), &call("open__say")).0, 200, "{revision}");
+    }
+    eventually("the calls of the sessions are recorded", || {
+        let searched = office.house.run(&["audit", "search", "--json", "--kind", "call"]);
+        let entries: Vec<Value> = serde_json::from_str(&searched.stdout).unwrap();
+        found = entries.iter().rev().skip(2).map(|one| one["entry"]["profile"].clone()).collect();
+        found.len() == revisions.len()
+    });
+    assert_eq!(found, ["work"; 4]);
     let shown = office.house.run(&["audit", "search"]);
     assert!(shown.stdout.contains("profile work"), "{shown:?}");
 }

@@ -41,6 +41,9 @@ pub struct Approval {
     /// Profile for which the server runs, with the secrets of that profile; none for the server of everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// Profile whose endpoint the application uses. `None` for the endpoint of all servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint_profile: Option<String>,
     /// Description of the session for which a permission is offered, with its lifetime: "node, process 4711 of user
     /// 1000, for one hour".
     #[serde(default, skip_serializing_if = "Option::is_none")]

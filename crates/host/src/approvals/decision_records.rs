@@ -78,6 +78,7 @@ fn decision_entry(approval: &Approval) -> Option<AuditEntry> {
 fn base_entry(approval: &Approval) -> AuditEntry {
     let mut entry = AuditEntry::new(AuditEntryKind::Decision);
     entry.server = Some(approval.server.clone());
+    entry.profile.clone_from(&approval.endpoint_profile);
     entry.subject = Some(subject(&approval.card));
     entry.principal.clone_from(&approval.principal);
     entry.application.clone_from(&approval.application);

@@ -23,6 +23,8 @@ pub(crate) struct NewApproval {
     pub(crate) server: String,
     /// Profile for which the server runs, if it has the secrets of one.
     pub(crate) profile: Option<String>,
+    /// Profile whose endpoint the application uses.
+    pub(crate) endpoint_profile: Option<String>,
     pub(crate) offers: DecisionOptions,
     pub(crate) card: ApprovalCard,
     pub(crate) timeout: Duration,
@@ -51,7 +53,7 @@ impl ApprovalQueue {
         let id = generate_id()?;
         let NewApproval { principal, application, server, profile, offers, card, .. } = asking;
         let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
-        let NewApproval { session, returns, .. } = asking;
+        let NewApproval { session, returns, endpoint_profile, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
         let until = now.checked_add(timeout).unwrap_or(now + MAX_WAIT);
         let span = SignedDuration::try_from(timeout).ok();
@@ -67,6 +69,7 @@ impl ApprovalQueue {
             application,
             server,
             profile,
+            endpoint_profile,
             session: session.as_ref().filter(|_| offers.session).map(GrantSession::describe),
             offers,
             card,

@@ -47,6 +47,7 @@ fn asking(bond: u8, asker: u8) -> NewApproval {
         application: Some("editor".to_owned()),
         server: "files".to_owned(),
         profile: None,
+        endpoint_profile: None,
         offers: DecisionOptions {
             edit: true,
             session: true,

@@ -48,7 +48,8 @@ impl Gateway {
         let params = match &call.method {
             Method::TasksUpdate => {
                 let roots = &self.shared.upstreams[position].roots;
-                roots.filter_task_params(&call.context, &params).await.unwrap_or(params)
+                let of = (&call.context, self.shared.profile_name(self.scope));
+                roots.filter_task_params(of, &params).await.unwrap_or(params)
             }
             _ => params,
         };
@@ -79,7 +80,8 @@ impl Gateway {
     async fn restore_round(&self, call: &Call, position: usize, holder: Option<u64>) -> Result<(), RpcError> {
         let upstream = &self.shared.upstreams[position];
         let mut round = call.context.round();
-        let has_roots = upstream.roots.filter_answers(&call.context, &mut round.answers).await;
+        let of = (&call.context, self.shared.profile_name(self.scope));
+        let has_roots = upstream.roots.filter_answers(of, &mut round.answers).await;
         let carried = round.carried.take();
         if let Some(text) = &carried {
             let inner = verify_round_state(text, &upstream.server.label(), holder)?;
@@ -103,7 +105,8 @@ impl Gateway {
         let subject = call.params.view();
         let subject = subject.name.as_deref().or(subject.uri.as_deref()).map(str::to_owned);
         let (profile, subject) = (server.profile.as_deref(), subject.as_deref());
-        let cause = SamplingCause { server: &server.name, profile, subject };
+        let endpoint_profile = self.shared.profile_name(self.scope);
+        let cause = SamplingCause { server: &server.name, profile, endpoint_profile, subject };
         let mut rounds = 0;
         loop {
             // A copy, because the same call goes out again with the answers of the next round.

@@ -110,10 +110,7 @@ impl Gateway {
     /// Records an elicitation that was refused.
     async fn note_refused(&self, cause: SamplingCause<'_>, why: &str) {
         let Some(guard) = &self.shared.guard else { return };
-        let mut entry = AuditEntry::new(AuditEntryKind::Elicitation);
-        entry.server = Some(cause.server.to_owned());
-        entry.subject = cause.subject.map(str::to_owned);
-        let mut note = PendingAuditEntry::new(guard, entry);
+        let mut note = PendingAuditEntry::new(guard, elicitation_entry(cause));
         note.set_decision("deny", why, DecisionBasis::Host);
         note.end(AuditOutcome::Refused, None).await;
     }
@@ -146,10 +143,7 @@ impl Gateway {
                     None => Err(RpcError::method_not_found(Method::CreateMessage.name())),
                 },
                 InputRequest::Elicit(params) => {
-                    let mut entry = AuditEntry::new(AuditEntryKind::Elicitation);
-                    entry.server = Some(cause.server.to_owned());
-                    entry.subject = cause.subject.map(str::to_owned);
-                    let mut note = PendingAuditEntry::new(guard, entry);
+                    let mut note = PendingAuditEntry::new(guard, elicitation_entry(cause));
                     let result = elicit(guard, call, cause, *params).await;
                     let (accepted, basis) = match &result {
                         Ok((result, basis)) => (result.action == ElicitAction::Accept, *basis),
@@ -184,6 +178,15 @@ impl Gateway {
         }
         Ok(LocalAnswerOutcome::Left(PendingInput::new(left, round)))
     }
+}
+
+/// Creates the audit entry of an elicitation.
+fn elicitation_entry(cause: SamplingCause<'_>) -> AuditEntry {
+    let mut entry = AuditEntry::new(AuditEntryKind::Elicitation);
+    entry.server = Some(cause.server.to_owned());
+    entry.profile = cause.endpoint_profile.map(str::to_owned);
+    entry.subject = cause.subject.map(str::to_owned);
+    entry
 }
 
 /// Returns the outcome of a call whose server's request is refused.
@@ -298,6 +301,7 @@ impl ShownElicitation {
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
             profile: cause.profile.map(str::to_owned),
+            endpoint_profile: cause.endpoint_profile.map(str::to_owned),
             offers: DecisionOptions { edit: form.is_some(), ..DecisionOptions::default() },
             card,
             timeout: guard.approval_timeout(),

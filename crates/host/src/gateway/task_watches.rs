@@ -184,7 +184,7 @@ impl Gateway {
         news: Result<(AuditOutcome, Option<i64>), &str>,
     ) {
         let Some(guard) = &self.shared.guard else { return };
-        let server = &self.shared.upstreams[server].server.name;
+        let server = (&*self.shared.upstreams[server].server.name, self.shared.profile_name(self.scope));
         let origin = self.shared.task_owners.origin(shown);
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
         let (ending, code) = match news {

@@ -139,7 +139,7 @@ impl Gateway {
             tracing::error!(%error, "task request refused because it cannot be recorded");
             return Err(RpcError::internal("task requests cannot be recorded at the moment"));
         }
-        let server = &self.shared.upstreams[server].server.name;
+        let server = (&*self.shared.upstreams[server].server.name, self.shared.profile_name(self.scope));
         let origin = self.shared.task_owners.origin(shown);
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
         let by = "the call that created the task was allowed";

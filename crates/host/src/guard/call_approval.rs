@@ -286,6 +286,7 @@ impl PolicyEnforcer {
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
             profile: going.own_profile.map(str::to_owned),
+            endpoint_profile: going.profile.map(str::to_owned),
             offers,
             card: ApprovalCard::Call(Box::new(card)),
             timeout: self.approval_timeout,

@@ -239,6 +239,7 @@ impl PolicyEnforcer {
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: host.server.to_owned(),
             profile: None,
+            endpoint_profile: host.profile.map(str::to_owned),
             offers: DecisionOptions { targets: !card.targets().is_empty(), ..DecisionOptions::default() },
             card: ApprovalCard::Plan(Box::new(card)),
             timeout: self.approval_timeout,

@@ -27,15 +27,19 @@ pub(super) struct ResultReview {
     name: String,
     /// Profile for which the server runs, if it has the secrets of one.
     profile: Option<String>,
+    /// Profile whose endpoint the application uses.
+    endpoint_profile: Option<String>,
     because: String,
 }
 
 impl ResultReview {
     pub(super) fn new(call: &Call, going: &CallTarget<'_>, because: String) -> Self {
         let profile = going.own_profile.map(str::to_owned);
+        let endpoint_profile = going.profile.map(str::to_owned);
         // A copy of its own, because the review is kept until the call has come back.
         let call = Call::new(call.method.clone(), call.params.raw().clone(), call.context.clone());
-        Self { call, what: going.call_kind(), name: going.subject().to_owned(), profile, because }
+        let (what, name) = (going.call_kind(), going.subject().to_owned());
+        Self { call, what, name, profile, endpoint_profile, because }
     }
 
     /// Returns the reply that the person lets through. Otherwise returns who withheld it and the outcome to deliver
@@ -75,6 +79,7 @@ impl ResultReview {
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: server.to_owned(),
             profile: self.profile.clone(),
+            endpoint_profile: self.endpoint_profile.clone(),
             offers: DecisionOptions { edit: true, block: true, ..DecisionOptions::default() },
             card: ApprovalCard::Result(Box::new(card)),
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),

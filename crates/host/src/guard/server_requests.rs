@@ -15,7 +15,7 @@ use super::approved_rounds::APPROVED_STEP;
 use super::call_target::METHOD_SUBJECT;
 use super::enforcer::PolicyEnforcer;
 use super::recorded_text::clipped;
-use crate::upstream::RootsRules;
+use crate::upstream::{RootsOwner, RootsRules};
 
 impl PolicyEnforcer {
     /// A call ends here that was under way: what was approved of it is approved no more.
@@ -100,7 +100,7 @@ fn gives_bad_instructions(params: &CreateMessageParams) -> bool {
 }
 
 impl RootsRules for PolicyEnforcer {
-    fn may_share_roots(&self, server: &str, context: Option<&Context>, told: usize, of: usize) -> bool {
+    fn may_share_roots(&self, server: &str, asker: Option<RootsOwner<'_>>, told: usize, of: usize) -> bool {
         let verdict = self
             .policy()
             .map(|policy| policy.decide(&PolicyRequest::new(server, PolicyAction::Roots), Timestamp::now()));
@@ -110,7 +110,7 @@ impl RootsRules for PolicyEnforcer {
         let mut entry = AuditEntry::new(AuditEntryKind::Roots);
         entry.server = Some(server.to_owned());
         entry.subject = Some(format!("{} of {of}", if denied.is_none() { told } else { 0 }));
-        entry.by = Some(match (&denied, context) {
+        entry.by = Some(match (&denied, asker) {
             (Some(verdict), _) => verdict.because.to_string(),
             (None, Some(_)) => "the application, within `roots` of the server".to_owned(),
             (None, None) => "the configuration".to_owned(),
@@ -118,7 +118,8 @@ impl RootsRules for PolicyEnforcer {
         let is_allowed = denied.is_none() && (told > 0 || of == 0);
         entry.decision = Some(if is_allowed { "allow" } else { "deny" }.to_owned());
         entry.ending = Some(if is_allowed { AuditOutcome::Done } else { AuditOutcome::Refused });
-        if let Some(context) = context {
+        if let Some((context, profile)) = asker {
+            entry.profile = profile.map(str::to_owned);
             entry.principal = context.principal().map(str::to_owned);
             let info = context.peer().info.as_ref();
             entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));

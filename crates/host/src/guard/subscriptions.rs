@@ -67,9 +67,8 @@ impl PolicyEnforcer {
         if !self.followers.is_news(context.peer(), (going.server, going.subject(), ruling.is_ok())) {
             return ruling.is_ok();
         }
-        let mut entry = self.entry(going.kind(), going.server, context);
+        let mut entry = self.entry(going.kind(), (going.server, going.profile), context);
         entry.subject = Some(clipped(going.subject()));
-        entry.profile = going.profile.map(str::to_owned);
         let (decision, ending) =
             if ruling.is_ok() { ("allow", AuditOutcome::Done) } else { ("deny", AuditOutcome::Refused) };
         entry.decision = Some(decision.to_owned());
@@ -127,15 +126,16 @@ impl PolicyEnforcer {
         }
     }
 
-    /// Creates an entry for a request of an application to a server.
+    /// Creates an entry for a request of an application to a server, at the endpoint of a profile.
     pub(super) fn entry(
         &self,
         kind: hospes_store::AuditEntryKind,
-        server: &str,
+        (server, profile): (&str, Option<&str>),
         context: &Context,
     ) -> AuditEntry {
         let mut entry = AuditEntry::new(kind);
         entry.server = Some(server.to_owned());
+        entry.profile = profile.map(str::to_owned);
         entry.principal = context.principal().map(str::to_owned);
         let info = context.peer().info.as_ref();
         entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));

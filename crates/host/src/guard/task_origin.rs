@@ -233,10 +233,10 @@ impl PolicyEnforcer {
         })
     }
 
-    /// Begins an audit entry for an operation on a task.
+    /// Begins an audit entry for an operation on a task, at the endpoint of a profile.
     pub(crate) fn note_of_task(
         self: &Arc<Self>,
-        server: &str,
+        server: (&str, Option<&str>),
         context: &Context,
         origin: Option<&TaskOrigin>,
         id: &str,

@@ -84,10 +84,12 @@ impl ServerLauncher {
         let (shown, target) = (config.transport.to_string(), target(config).to_string());
         let target: Arc<str> = Arc::from(target);
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
-        let launches = audit.map(|audit| LaunchRecorder::new(audit, &name, &config.source, &target, &shown));
+        let profile: Option<Arc<str>> = config.profile.as_deref().map(Arc::from);
+        let named = (&name, profile.as_ref());
+        let launches = audit.map(|audit| LaunchRecorder::new(audit, named, &config.source, &target, &shown));
         UpstreamServer {
             name,
-            profile: config.profile.as_deref().map(Arc::from),
+            profile,
             user: None,
             gate: gate.map(|gate| gate as _),
             shown,

@@ -47,6 +47,8 @@ pub(crate) struct SamplingCause<'a> {
     pub(crate) server: &'a str,
     /// Profile for which the server runs, if it has the secrets of one.
     pub(crate) profile: Option<&'a str>,
+    /// Profile whose endpoint the application uses.
+    pub(crate) endpoint_profile: Option<&'a str>,
     /// Tool, prompt or URI whose call caused the request.
     pub(crate) subject: Option<&'a str>,
 }
@@ -132,6 +134,7 @@ impl Sampler {
     ) -> Result<CreateMessageResult, RpcError> {
         let mut entry = AuditEntry::new(AuditEntryKind::Sampling);
         entry.server = Some(cause.server.to_owned());
+        entry.profile = cause.endpoint_profile.map(str::to_owned);
         entry.principal = call.context.principal().map(str::to_owned);
         let mut note = PendingAuditEntry::new(guard, entry);
         let answered = self.answer_noted(guard, call, cause, params, &mut note).await;

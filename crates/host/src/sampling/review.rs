@@ -134,6 +134,7 @@ impl Sampler {
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
             profile: cause.profile.map(str::to_owned),
+            endpoint_profile: cause.endpoint_profile.map(str::to_owned),
             offers: DecisionOptions { edit: true, ..DecisionOptions::default() },
             card,
             timeout: self.review_timeout,

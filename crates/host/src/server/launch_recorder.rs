@@ -20,6 +20,8 @@ const MAX_COMMAND: usize = 64 * 1024;
 pub(crate) struct LaunchRecorder {
     audit: AuditLog,
     server: Arc<str>,
+    /// Profile for which the server runs, if it has the secrets of one.
+    profile: Option<Arc<str>>,
     /// User whose account is used, if each user has one.
     user: Option<Arc<str>>,
     /// Location of the server in the configuration.
@@ -41,7 +43,7 @@ struct ProcessLaunch {
 impl LaunchRecorder {
     pub(crate) fn new(
         audit: &AuditLog,
-        server: &Arc<str>,
+        (server, profile): (&Arc<str>, Option<&Arc<str>>),
         by: &impl ToString,
         target: &Arc<str>,
         shown: &str,
@@ -49,6 +51,7 @@ impl LaunchRecorder {
         Self {
             audit: audit.clone(),
             server: Arc::clone(server),
+            profile: profile.cloned(),
             user: None,
             by: by.to_string(),
             target: Arc::clone(target),
@@ -59,7 +62,13 @@ impl LaunchRecorder {
 
     /// Returns a recorder for a user's own connections.
     pub(crate) fn of(&self, user: &Arc<str>) -> Self {
-        let mut own = Self::new(&self.audit, &self.server, &self.by, &self.target, &self.shown);
+        let mut own = Self::new(
+            &self.audit,
+            (&self.server, self.profile.as_ref()),
+            &self.by,
+            &self.target,
+            &self.shown,
+        );
         own.user = Some(Arc::clone(user));
         own
     }
@@ -188,6 +197,7 @@ impl LaunchRecorder {
     fn entry(&self, what: &str, ending: AuditOutcome) -> AuditEntry {
         let mut entry = AuditEntry::new(AuditEntryKind::Server);
         entry.server = Some(self.server.to_string());
+        entry.profile = self.profile.as_deref().map(str::to_owned);
         entry.principal = self.user.as_deref().map(str::to_owned);
         entry.decision = Some(what.to_owned());
         entry.by = Some(self.by.clone());

@@ -34,7 +34,7 @@ pub(crate) use line::{SendTurn, SupervisedConnection, listen};
 pub use list_reader::{MAX_ITEMS, MAX_PAGES};
 pub(crate) use phase::{ReadyConnection, UpstreamPhase};
 pub use process::confine_command;
-pub(crate) use roots::{RootsPolicy, RootsRules};
+pub(crate) use roots::{RootsOwner, RootsPolicy, RootsRules};
 pub(crate) use server::Upstream;
 pub use server_memory::{MAX_REMEMBERED, ServerMemory, definition};
 pub use status::{UpstreamState, UpstreamStatus};

@@ -17,11 +17,14 @@ use crate::config::{HostSettings, ServerConfig};
 /// dropped.
 const MAX_CHECKED_ROOTS: usize = 256;
 
+/// Owner of roots: the application, with the profile whose endpoint it uses.
+pub(crate) type RootsOwner<'a> = (&'a Context, Option<&'a str>);
+
 /// Rules about the roots that a server may be given.
 pub(crate) trait RootsRules: std::fmt::Debug + Send + Sync + 'static {
     /// Returns true if a server may be given `told` of `of` roots: of this application, or of the host if there is no
-    /// context. The decision is recorded; if recording fails, the roots are withheld.
-    fn may_share_roots(&self, server: &str, context: Option<&Context>, told: usize, of: usize) -> bool;
+    /// owner. The decision is recorded; if recording fails, the roots are withheld.
+    fn may_share_roots(&self, server: &str, owner: Option<RootsOwner<'_>>, told: usize, of: usize) -> bool;
 }
 
 /// Roots that one server may be given.
@@ -60,7 +63,7 @@ impl RootsPolicy {
     /// Removes forbidden roots from answers, by key. Returns true if any answer was checked.
     pub(crate) async fn filter_answers(
         &self,
-        context: &Context,
+        owner: RootsOwner<'_>,
         answers: &mut BTreeMap<String, RawJson>,
     ) -> bool {
         let Some(bound) = &self.bound else { return false };
@@ -77,7 +80,7 @@ impl RootsPolicy {
             let may = self
                 .guard
                 .as_ref()
-                .is_none_or(|guard| guard.may_share_roots(&self.server, Some(context), kept.len(), of));
+                .is_none_or(|guard| guard.may_share_roots(&self.server, Some(owner), kept.len(), of));
             let kept = if may { kept } else { Vec::new() };
             tracing::debug!(server = %self.server, told = kept.len(), of, "roots passed to the server");
             let kept = RawJson::from_serialize(&ListRootsResult::new(kept));
@@ -87,12 +90,16 @@ impl RootsPolicy {
     }
 
     /// Removes forbidden roots from the params of `tasks/update`.
-    pub(crate) async fn filter_task_params(&self, context: &Context, params: &RawJson) -> Option<RawJson> {
+    pub(crate) async fn filter_task_params(
+        &self,
+        owner: RootsOwner<'_>,
+        params: &RawJson,
+    ) -> Option<RawJson> {
         self.bound.as_ref()?;
         let mut members: BTreeMap<String, Box<RawValue>> = params.decode().ok()?;
         let answers = members.get("inputResponses")?;
         let mut answers: BTreeMap<String, RawJson> = serde_json::from_str(answers.get()).ok()?;
-        if !self.filter_answers(context, &mut answers).await {
+        if !self.filter_answers(owner, &mut answers).await {
             return None;
         }
         members.insert("inputResponses".to_owned(), serde_json::value::to_raw_value(&answers).ok()?);

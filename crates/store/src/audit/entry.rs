@@ -18,7 +18,8 @@ pub struct AuditEntry {
     /// Application, as it names itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Profile whose endpoint the application uses. `None` for the endpoint of all servers.
+    /// Profile whose endpoint the application uses, or for whose secrets the server was started. `None` for the endpoint of
+    /// all servers, and for what belongs to no profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// Name of the server.

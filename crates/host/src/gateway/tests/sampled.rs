@@ -3,6 +3,7 @@
 use hospes::model::ElicitParams;
 use hospes_models::{Allowance, Budget, BudgetAccount, Model, ModelCatalogue, ScriptedProvider};
 use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditQuery};
 
 use super::console::at_console;
 use super::guarded::{guard, pairs};
@@ -266,6 +267,56 @@ async fn some_answers_are_the_hosts_and_some_the_applications() {
             .unwrap();
         let result = client.call("curious__ask_twice", ()).await.unwrap();
         assert_eq!(result.all_text(), "Paris. Paris. there", "{up} behind {down}");
+    }
+}
+
+/// Questions of servers, and what a person decides about them, belong to the profile of the call that they came up in.
+#[tokio::test]
+async fn what_happens_at_the_endpoint_of_a_profile_is_recorded_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (up, down)) in ERAS.iter().flat_map(|up| Revision::ALL.map(|down| (*up, down))).enumerate() {
+        let at = |name: &str| folder.path().join(format!("{index}.{name}"));
+        let audit = AuditLog::open(at("db"), at("key")).unwrap();
+        let rules =
+            "[[rule]]\ndecide = 'allow'\ntool = 'ask_model'\n[[rule]]\ndecide = 'ask'\nabout = 'tool'";
+        let policy = Policy::read(rules, &PolicyEnvironment::default()).unwrap();
+        let rules = Arc::new(PolicyEnforcer::new(policy).answering_questions(true).with_audit(audit.clone()));
+        let models = models(Some(10_000));
+        let house = House::default().with("curious", up, curious).guarded(&rules).sampling(&models.sampler);
+        let host = house.profiles("[profiles.work]\n").start();
+        let _attendance = rules.approvals().register_viewer(None);
+        let gateway = host.gateway_of_profile("work").unwrap();
+        let client = Client::builder().revision(down).in_memory(gateway).await.unwrap();
+        let yes = ApprovalDecision::allow;
+        for (tool, decisions) in [
+            ("ask_person", vec![yes(), edited(json!({ "value": "mine" }))]),
+            ("ask_to_go", vec![yes(), yes()]),
+            ("ask_model", vec![yes(), yes()]),
+        ] {
+            let tool = format!("curious__{tool}");
+            let calling = client.call(&tool, ()).into_future();
+            let (result, _) = tokio::join!(calling, at_console(rules.approvals(), decisions));
+            assert!(!result.unwrap().has_failed(), "{tool}: {up} behind {down}");
+        }
+        // What was noted is written before what is recorded after it.
+        audit.record(AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
+        let found = audit.search(AuditQuery::new()).await.unwrap();
+        let of =
+            |kind: AuditEntryKind| found.iter().map(|one| &one.entry).filter(move |one| one.kind == kind);
+        for (kind, count) in
+            [(AuditEntryKind::Decision, 6), (AuditEntryKind::Elicitation, 2), (AuditEntryKind::Sampling, 1)]
+        {
+            assert_eq!(of(kind).count(), count, "{kind:?}: {up} behind {down}");
+        }
+        let kinds = [
+            AuditEntryKind::Call,
+            AuditEntryKind::Decision,
+            AuditEntryKind::Elicitation,
+            AuditEntryKind::Sampling,
+        ];
+        for entry in kinds.into_iter().flat_map(of) {
+            assert_eq!(entry.profile.as_deref(), Some("work"), "{entry:?}: {up} behind {down}");
+        }
     }
 }
 
