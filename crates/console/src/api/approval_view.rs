@@ -1,7 +1,9 @@
 //! An approval as pages show it: with its sentence, and with the file that it would change.
 
+use std::path::{Component, Path, PathBuf};
+
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path as UrlPath, State};
 use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallCard, CallContent, DecideError};
 use hospes_policy::visible_line;
 use hospes_store::{AuditEntryKind, AuditOutcome, AuditQuery};
@@ -35,7 +37,10 @@ impl From<Approval> for ApprovalView {
 }
 
 /// The file that a call would replace.
-pub(super) async fn file(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<FileOnDisk> {
+pub(super) async fn file(
+    State(console): State<Console>,
+    UrlPath(id): UrlPath<String>,
+) -> ApiResult<FileOnDisk> {
     let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
     let path = match &approval.card {
         ApprovalCard::Call(card) => written_path(card),
@@ -59,7 +64,7 @@ const MAX_EARLIER: usize = 20;
 
 pub(super) async fn signs(
     State(console): State<Console>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
 ) -> ApiResult<SignsResponse> {
     let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
     let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(SignsResponse::default())) };
@@ -72,16 +77,25 @@ pub(super) async fn signs(
         ));
     }
     let folders = console.servers().folders(&approval.server).reachable;
-    let is_outside = |target: &&String| {
-        let path = std::path::Path::new(target.as_str());
-        path.is_absolute() && !folders.iter().any(|folder| path.starts_with(folder))
-    };
+    let is_outside = |target: &&String| is_outside(Path::new(target.as_str()), &folders);
     if !folders.is_empty()
         && let Some(outside) = card.summary.targets.iter().find(is_outside)
     {
         signs.push(format!("{} is outside the known folders of this server", visible_line(outside)));
     }
     Ok(Json(SignsResponse { signs }))
+}
+
+/// Returns true if a path leads out of the folders, by its words: links are not followed.
+fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(whole.pop()),
+            part => whole.push(part),
+        }
+    }
+    path.is_absolute() && !folders.iter().any(|folder| whole.starts_with(folder))
 }
 
 /// Returns true if no earlier call of the tool was carried out, as far as calls are recorded.
@@ -104,4 +118,25 @@ fn written_path(card: &CallCard) -> Option<String> {
     let CallContent::Write { path, .. } = CallContent::of(card) else { return None };
     let arguments = card.arguments.decode::<Value>().ok()?;
     arguments.get(&path)?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_goes_up_is_judged_by_where_it_leads() {
+        let folders = [PathBuf::from("/srv/notes")];
+        let is_outside = |path: &str| is_outside(Path::new(path), &folders);
+        for outside in
+            ["/etc/passwd", "/srv/notes/../../etc/passwd", "/srv/notes/..", "/srv/notes2", "/../etc"]
+        {
+            assert!(is_outside(outside), "{outside}");
+        }
+        for inside in
+            ["/srv/notes", "/srv/notes/a/../b", "/srv/./notes/a", "/etc/../srv/notes/a", "notes/../../x"]
+        {
+            assert!(!is_outside(inside), "{inside}");
+        }
+    }
 }

@@ -36,8 +36,7 @@ pub(super) async fn save(
     // Held until the file is written, so that two windows do not write at the same time.
     let mut undo = console.rule_undo().lock().await;
     let (before, after) = changed_file(&file, &wanted, current.as_deref())?;
-    write(&file, &before, &after).await?;
-    record(&console, "save", by).await?;
+    write_recorded(&console, &file, (&before, &after), ("save", by)).await?;
     let saved = RuleUndo::new(before, after, Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
@@ -61,8 +60,7 @@ pub(super) async fn undo(
     let late =
         || ApiError::Rule("this rule can no longer be undone here; remove it from the file".to_owned());
     let saved = undo.take_if(|saved| saved.id == id && saved.is_fresh(Instant::now())).ok_or_else(late)?;
-    write(&file, &saved.after, &saved.before).await?;
-    record(&console, "undo", by).await?;
+    write_recorded(&console, &file, (&saved.after, &saved.before), ("undo", by)).await?;
     Ok(Json(json!({})))
 }
 
@@ -75,13 +73,30 @@ pub(super) fn place(console: &Console) -> Result<(PolicyFile, Option<Arc<Policy>
     }
 }
 
-pub(super) async fn write(file: &PolicyFile, before: &str, after: &str) -> Result<(), ApiError> {
+/// Changes the file and records that. A change that cannot be recorded is taken back: nothing would say who made it.
+pub(super) async fn write_recorded(
+    console: &Console,
+    file: &PolicyFile,
+    (before, after): (&str, &str),
+    (what, by): (&str, String),
+) -> Result<(), ApiError> {
+    write(file, before, after).await?;
+    let recorded = record(console, what, by).await;
+    if recorded.is_err()
+        && let Err(error) = write(file, after, before).await
+    {
+        tracing::error!(%error, "a change of the policy file is neither recorded nor taken back");
+    }
+    recorded
+}
+
+async fn write(file: &PolicyFile, before: &str, after: &str) -> Result<(), ApiError> {
     let (file, before, after) = (file.clone(), before.to_owned(), after.to_owned());
     let written = tokio::task::spawn_blocking(move || file.file.replace(&before, &after)).await;
     written.map_err(|error| ApiError::RuleFile(error.to_string()))?.map_err(ApiError::RuleFile)
 }
 
-pub(super) async fn record(console: &Console, what: &str, by: String) -> Result<(), ApiError> {
+async fn record(console: &Console, what: &str, by: String) -> Result<(), ApiError> {
     let Some(audit) = console.audit() else { return Ok(()) };
     let mut entry = AuditEntry::new(AuditEntryKind::Policy);
     (entry.subject, entry.decision) = (Some("rule of the console".to_owned()), Some(what.to_owned()));

@@ -30,8 +30,11 @@ pub(super) async fn open(
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let opened = console.sessions().redeem_link(&token, browser).ok_or(ApiError::NoLink)?;
     tracing::info!(session = opened.id, "browser signed in to the console");
-    // Before the cookie is sent, so that a session that could not be recorded is never used.
-    record_sign_in(&console, "a session was opened", "a link of the console").await?;
+    // Before the cookie is sent, so that a session that could not be recorded is never used. It would also count as a
+    // person who is there.
+    record_sign_in(&console, "a session was opened", "a link of the console").await.inspect_err(|_| {
+        console.sessions().end(&opened.id);
+    })?;
     console.news().sessions_changed();
     // Without `Max-Age` the cookie ends with the browser; the server checks the expiry.
     let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(&console), opened.secret);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::body::{EmptyBody, JsonBody};
-use super::rule_saving::{place, record, write};
+use super::rule_saving::{place, write_recorded};
 use super::rules::mistakes;
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
@@ -158,8 +158,7 @@ pub(super) async fn choose_preset(
     if read.preset() != Some(preset) {
         return Err(ApiError::Rule("the preset cannot be changed here; change it in the file".to_owned()));
     }
-    write(&file, &before, &after).await?;
-    record(&console, "preset", by).await?;
+    write_recorded(&console, &file, (&before, &after), ("preset", by)).await?;
     let saved = RuleUndo::new(before, after, Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);

@@ -81,9 +81,10 @@ pub(super) async fn call(
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response())
 }
 
-/// Returns true unless the server says that the tool changes nothing, or destroys nothing.
+/// Returns true unless the server says that the tool changes nothing, or destroys nothing. Before its tools are known, all
+/// of them may.
 fn may_destroy(console: &Console, server: &str, tool: &str) -> Result<bool, ApiError> {
-    let Some(listing) = console.servers().listing(server)? else { return Ok(false) };
+    let Some(listing) = console.servers().listing(server)? else { return Ok(true) };
     let Some(tool) = listing.tools.iter().find(|one| one.name == tool) else { return Ok(false) };
     let said = tool.annotations.as_deref();
     Ok(said.and_then(|said| said.read_only_hint) != Some(true)

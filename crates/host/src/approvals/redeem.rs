@@ -88,7 +88,12 @@ impl ApprovalQueue {
         let Some(entry) = state.entries.get_mut(id) else { return Err(ApprovalQueueError::Expired) };
         if entry.bond != *bond {
             // The try uses it up: who holds it for something else is not who was given it.
-            self.finish(&mut state, id, ApprovalState::Withdrawn);
+            let withdrawn = self.finish(&mut state, id, ApprovalState::Withdrawn);
+            drop(state);
+            if let Some(approval) = withdrawn {
+                self.record_withdrawn(&approval, "the requester, with an answer for another call");
+            }
+            self.notify_changed();
             return Err(ApprovalQueueError::Changed);
         }
         let mut given = None;

@@ -579,7 +579,7 @@ async fn every_decision_is_recorded_when_it_is_made() {
     let put = || queue.submit(asking(1, 1)).unwrap().detach();
     let edited = RawJson::parse(r#"{"path":"/srv/secret"}"#).unwrap();
     let always = ApprovalScope::Always(LastingPermission::default());
-    let ids = [put(), put(), put()];
+    let ids = [put(), put(), put(), put()];
     queue
         .decide(&ids[0], ApprovalDecision::Deny { reason: Some("a secret".to_owned()), block: true }, CONSOLE)
         .await
@@ -594,6 +594,7 @@ async fn every_decision_is_recorded_when_it_is_made() {
         .redeem(&ids[2], &[1; 32], Some((ApprovalDecision::deny(), "the person, in the application")))
         .await
         .unwrap();
+    assert_eq!(queue.redeem(&ids[3], &[2; 32], None).await, Err(ApprovalQueueError::Changed));
     // What was noted is written before what is recorded after it.
     audit.record(hospes_store::AuditEntry::new(hospes_store::AuditEntryKind::Server)).await.unwrap();
     let mut all = audit.search(hospes_store::AuditQuery::new()).await.unwrap();
@@ -616,6 +617,7 @@ async fn every_decision_is_recorded_when_it_is_made() {
             row("deny", "block", CONSOLE, &ids[0]),
             row("allow", "always", "the person at the console, with edits", &ids[1]),
             row("deny", "once", "the person, in the application", &ids[2]),
+            row("withdrawn", "", "the requester, with an answer for another call", &ids[3]),
         ]
     );
     let entry = &all[0].entry;
