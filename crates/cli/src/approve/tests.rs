@@ -372,11 +372,13 @@ fn a_lasting_permission_is_narrow_and_for_a_month() {
     assert_eq!(queue.typed("AA"), None, "twice in haste is not meant");
     let drawn = queue.drawn(80, 24);
     assert!(drawn.contains("is in folder /srv") && drawn.contains("30 days"), "{drawn}");
+    assert!(drawn.contains("no other arguments"), "{drawn}");
     queue.wait(ARMING_DELAY);
     assert_eq!(queue.key(KeyCode::Enter), None);
     queue.key(KeyCode::Esc);
     queue.wait(ARMING_DELAY);
-    let permission = json!({ "arguments": { "path": { "under": "/srv" } }, "until": "2026-07-01T12:00:03Z" });
+    let permission = json!({ "arguments": { "path": { "under": "/srv" } }, "other_arguments": ["count", "text"],
+        "until": "2026-07-01T12:00:03Z" });
     let expected = json!({ "decision": "allow", "scope": { "always": permission } });
     assert_eq!(decided(queue.typed("A")).1, expected);
 }
