@@ -5,17 +5,22 @@
 //!
 //! A file is **replaced** by a new one that is written beside it and then renamed. On Windows this fails as long as another
 //! program has the file open, such as a virus scanner, so it is repeated for less than a second.
+//!
+//! A file of another program is only changed if it is still **unchanged**: [`replace_unchanged`], [`remove_unchanged`] and
+//! [`persist_new`].
 
 #[cfg(any(windows, test))]
 mod access_list;
+mod lock;
 mod retry;
+mod unchanged;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 #[cfg(unix)]
@@ -23,7 +28,9 @@ use unix as system;
 #[cfg(windows)]
 use windows as system;
 
+pub use lock::{FileLock, FileLockError, LockHolder};
 pub use retry::retry_while_in_use;
+pub use unchanged::{persist_new, remove_unchanged, replace_unchanged};
 
 /// Creates a private file, open for reading and writing. No link is followed.
 ///
@@ -40,6 +47,31 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// If the file cannot be opened, created or made private.
 pub fn open_private(path: &Path) -> io::Result<File> {
     system::open_private(path)
+}
+
+/// Replaces a private file, or creates it, so that there is always the old content or the new one, also after a crash of
+/// the system. Its folder must exist.
+///
+/// # Errors
+/// If the file cannot be written, made private or replaced.
+pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    let mut temporary = builder.prefix(".hospes-").make_in(folder, create_private)?;
+    temporary.write_all(content)?;
+    temporary.as_file().sync_all()?;
+    persist(temporary, path)?;
+    sync_folder(folder);
+    Ok(())
+}
+
+/// Writes the names in a folder to the disk, where the system can do so, so that a renamed file has its new name after a
+/// crash.
+pub fn sync_folder(folder: &Path) {
+    // A file system that cannot do so keeps the order of changes, or promises nothing.
+    if cfg!(unix) {
+        let _best_effort = File::open(folder).and_then(|folder| folder.sync_all());
+    }
 }
 
 /// Creates a private folder, with its parents. Files that are created in it on Windows are private, too. An existing
