@@ -28,6 +28,9 @@ use unix as system;
 #[cfg(windows)]
 use windows as system;
 
+/// Beginning of the names of temporary files. A process that was killed may have left one.
+pub const TEMPORARY_PREFIX: &str = ".hospes-";
+
 pub use lock::{FileLock, FileLockError, LockHolder};
 pub use retry::retry_while_in_use;
 pub use unchanged::{persist_new, remove_unchanged, replace_unchanged};
@@ -57,7 +60,7 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    let mut temporary = builder.prefix(".hospes-").make_in(folder, create_private)?;
+    let mut temporary = builder.prefix(TEMPORARY_PREFIX).make_in(folder, create_private)?;
     temporary.write_all(content)?;
     temporary.as_file().sync_all()?;
     persist(temporary, path)?;

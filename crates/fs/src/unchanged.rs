@@ -155,7 +155,8 @@ fn remove_with(
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Closed, because Windows may not rename to an open file.
-    let aside = tempfile::Builder::new().prefix(".hospes-").tempfile_in(folder)?.into_temp_path();
+    let aside =
+        tempfile::Builder::new().prefix(super::TEMPORARY_PREFIX).tempfile_in(folder)?.into_temp_path();
     match rename(path, &aside) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

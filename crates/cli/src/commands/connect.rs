@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
 /// Connects an application, with the lock of all connections unless it is a dry run.
 fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOutput) -> CliResult {
     let id = file.application.id;
-    let journal = ConnectionJournal::read()?;
+    let journal = if args.dry_run { ConnectionJournal::read()? } else { ConnectionJournal::read_locked()? };
     // A damaged one is replaced: it is needed only if the file has an entry, which is found out below.
     if let Some(unusable) = journal.unusable_of(file) {
         unusable.check_damaged()?;
@@ -59,6 +59,9 @@ fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOut
     let place = paths::display_path(&file.path);
     let profile = args.profile.as_deref();
     let known = journal.exactly_of(file);
+    if let Some(known) = known.filter(|_| !args.dry_run) {
+        known.remove_leftovers();
+    }
     let mut endpoint = match known.and_then(|record| record.endpoint.clone()) {
         Some(endpoint) => Some(endpoint),
         None => endpoint::wanted(args, file)?,

@@ -9,6 +9,9 @@ use hospes_host::config::MAX_FILE;
 use crate::exit::{CliError, CliResult};
 use crate::paths;
 
+/// Maximum number of entries of a folder among which temporary files are found.
+const MAX_ENTRIES: usize = 10_000;
+
 /// Reads a configuration file. Returns an empty text if it does not exist.
 pub(super) fn read_text(file: &Path) -> CliResult<String> {
     let failed = |error: &io::Error| {
@@ -72,8 +75,10 @@ pub(super) fn replace(file: &Path, before: &str, after: &str) -> CliResult {
         return Err(CliError::usage(format!("{} is read-only", paths::display_path(file)))
             .hint("nothing was changed; make the file writable, or choose another one"));
     }
-    let mut written =
-        tempfile::Builder::new().prefix(".hospes-").tempfile_in(&folder).map_err(|e| failed(&e))?;
+    let mut written = tempfile::Builder::new()
+        .prefix(hospes_fs::TEMPORARY_PREFIX)
+        .tempfile_in(&folder)
+        .map_err(|e| failed(&e))?;
     let filled = written.write_all(after.as_bytes()).and_then(|()| {
         // A new file stays readable by its owner only.
         if let Some(permissions) = permissions {
@@ -101,6 +106,26 @@ pub(super) fn remove(file: &Path, before: &str) -> CliResult {
         Ok(false) => Err(changed_meanwhile(file)),
         Err(error) => Err(change_error("delete", file, &error)),
     }
+}
+
+/// Deletes temporary files that were left beside a file when a command was killed, if their text is a known one. Another
+/// one may be a version of the application, which an error has named.
+pub(super) fn remove_leftovers(file: &Path, is_known: impl Fn(&str) -> bool) {
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    for path in target.parent().map(leftovers).unwrap_or_default() {
+        if read_text(&path).is_ok_and(|text| text.is_empty() || is_known(&text)) {
+            let _still_there = fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns the temporary files in a folder.
+pub(super) fn leftovers(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES).flatten();
+    let is_temporary =
+        |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(hospes_fs::TEMPORARY_PREFIX);
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    entries.filter(|entry| is_temporary(entry) && is_file(entry)).map(|entry| entry.path()).collect()
 }
 
 fn changed_meanwhile(file: &Path) -> CliError {

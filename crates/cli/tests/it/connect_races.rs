@@ -199,6 +199,17 @@ fn what_a_killed_run_has_left_is_cleared() {
     fs::remove_file(person.0.path(KIRO)).unwrap();
     person.succeeds(&["disconnect", "kiro"]);
     assert!(!person.0.path("home/.kiro").exists() && person.records() == 0);
+    // Killed while a file was written: only what is known to be from Hospes goes.
+    person.succeeds(&["connect", "kiro"]);
+    person.succeeds(&["connect", "cursor"]);
+    person.write("home/.kiro/settings/.hospes-1", &person.0.read(KIRO));
+    person.write("home/.kiro/settings/.hospes-2", "");
+    person.write("home/.cursor/.hospes-1", "of the application");
+    person.write("state/hospes/connections/.hospes-1", CURSOR);
+    person.succeeds(&["disconnect", "kiro"]);
+    person.succeeds(&["disconnect", "cursor"]);
+    assert!(!person.0.path("home/.kiro").exists() && person.records() == 0);
+    assert_eq!(person.0.read("home/.cursor/.hospes-1"), "of the application");
     // Killed before the back-up was stored, or between the deletion of the back-up and of the record.
     person.succeeds(&["connect", "cursor"]);
     fs::remove_file(person.record().with_extension("backup")).unwrap();

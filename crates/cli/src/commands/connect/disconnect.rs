@@ -26,7 +26,7 @@ pub(crate) fn disconnect(args: &DisconnectArgs, output: CliOutput) -> CliResult 
 
 /// Disconnects an application, with the lock of all connections. `is_checked` is false if the file is changed again at once.
 pub(super) fn disconnect_file(file: &ApplicationFile, output: CliOutput, is_checked: bool) -> CliResult {
-    let journal = ConnectionJournal::read()?;
+    let journal = ConnectionJournal::read_locked()?;
     let unusable = journal.unusable_of(file);
     if let Some(unusable) = unusable {
         unusable.check_damaged()?;
@@ -36,6 +36,7 @@ pub(super) fn disconnect_file(file: &ApplicationFile, output: CliOutput, is_chec
     for record in &recorded {
         let mut file = file.clone();
         file.path.clone_from(&record.file);
+        record.remove_leftovers();
         // First the token, which must not be valid any more whatever becomes of the file.
         let revoked = record.revoke_token();
         let removal = remove_entry(&file, Some(record), true)?;

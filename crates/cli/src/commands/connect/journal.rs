@@ -11,6 +11,7 @@ use hospes_host::config::connect::EntrySplice;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::super::file_replace::{leftovers, remove_leftovers};
 use super::endpoint::EndpointEntry;
 use crate::exit::{CliError, CliResult};
 use crate::paths;
@@ -139,6 +140,12 @@ impl ConnectionRecord {
         revoked
     }
 
+    /// Deletes temporary files beside the file that a killed command has left.
+    pub(super) fn remove_leftovers(&self) {
+        let known = [&self.before_sha256, &self.after_sha256];
+        remove_leftovers(&self.file, |text| known.contains(&&sha256(text)));
+    }
+
     /// Deletes the folders that were created for the file, if they are empty.
     pub(super) fn remove_folders(&self) {
         for folder in &self.new_folders {
@@ -245,6 +252,18 @@ impl ConnectionJournal {
         }
         journal.records.sort_by(|one, other| one.time.cmp(&other.time));
         Ok(journal)
+    }
+
+    /// Reads all records with the lock of all connections, and deletes what a killed command has left beside them.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(super) fn read_locked() -> CliResult<Self> {
+        for file in paths::connections().map(|folder| leftovers(&folder)).unwrap_or_default() {
+            // It may be a back-up, which has secrets.
+            let _still_there = fs::remove_file(file);
+        }
+        Self::read()
     }
 
     /// Returns the records of an application's file. The user's may be about a file at an earlier place.
