@@ -53,19 +53,26 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces a private file, or creates it, so that there is always the old content or the new one, also after a crash of
-/// the system. Its folder must exist.
+/// the system. Its folder must exist. Callers hold a lock: the temporary file has one name, so that a process that was
+/// killed leaves one at most, which the next call replaces.
 ///
 /// # Errors
 /// If the file cannot be written, made private or replaced.
 pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    let mut temporary = builder.prefix(TEMPORARY_PREFIX).make_in(folder, create_private)?;
-    temporary.write_all(content)?;
-    temporary.as_file().sync_all()?;
-    persist(temporary, path)?;
-    sync_folder(folder);
-    Ok(())
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temporary = std::ffi::OsString::from(TEMPORARY_PREFIX);
+    temporary.push(name);
+    let temporary = path.with_file_name(temporary);
+    let _none = fs::remove_file(&temporary);
+    let written = create_private(&temporary)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| rename(&temporary, path));
+    if written.is_err() {
+        let _none = fs::remove_file(&temporary);
+    } else if let Some(folder) = path.parent() {
+        sync_folder(folder);
+    }
+    written
 }
 
 /// Writes the names in a folder to the disk, where the system can do so, so that a renamed file has its new name after a

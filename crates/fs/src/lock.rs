@@ -1,7 +1,7 @@
 //! Locks between processes.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ pub struct FileLock {
 
 /// Process that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LockHolder {
     /// Id of the process.
     pub process: u32,
@@ -77,8 +78,10 @@ impl FileLock {
                 }
             }
         }
-        // It only helps people.
-        let _unnamed = super::replace_private(&note, format!("{}\n{command}", std::process::id()).as_bytes());
+        // It only helps people, so that it may be missing or incomplete.
+        let _none = fs::remove_file(&note);
+        let _unnamed = super::create_private(&note)
+            .and_then(|mut file| write!(file, "{}\n{command}", std::process::id()));
         Ok(Self { file: Ok(file), note })
     }
 

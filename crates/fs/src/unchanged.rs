@@ -153,7 +153,8 @@ fn remove_with(
     if !has_content(path, content)? {
         return Ok(false);
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     // Closed, because Windows may not rename to an open file.
     let aside =
         tempfile::Builder::new().prefix(super::TEMPORARY_PREFIX).tempfile_in(folder)?.into_temp_path();
