@@ -170,6 +170,12 @@ pub(crate) fn connections() -> Option<PathBuf> {
     Some(folder(FolderKind::State)?.join("connections"))
 }
 
+/// Returns the file that is locked while an application is connected or disconnected. It is not in the folder of the
+/// records, which is empty without connections.
+pub(crate) fn connections_lock() -> Option<PathBuf> {
+    Some(folder(FolderKind::State)?.join("connections.lock"))
+}
+
 /// Returns the path of the authorization server's store.
 #[cfg(feature = "authorization-server")]
 pub(crate) fn authorization() -> Option<PathBuf> {

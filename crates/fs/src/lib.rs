@@ -5,17 +5,22 @@
 //!
 //! A file is **replaced** by a new one that is written beside it and then renamed. On Windows this fails as long as another
 //! program has the file open, such as a virus scanner, so it is repeated for less than a second.
+//!
+//! A file of another program is only changed if it is still **unchanged**: [`replace_unchanged`], [`remove_unchanged`] and
+//! [`persist_new`].
 
 #[cfg(any(windows, test))]
 mod access_list;
+mod lock;
 mod retry;
+mod unchanged;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 #[cfg(unix)]
@@ -23,7 +28,12 @@ use unix as system;
 #[cfg(windows)]
 use windows as system;
 
+/// Beginning of the names of temporary files. A process that was killed may have left one.
+pub const TEMPORARY_PREFIX: &str = ".hospes-";
+
+pub use lock::{FileLock, FileLockError, LockHolder};
 pub use retry::retry_while_in_use;
+pub use unchanged::{persist_new, remove_unchanged, replace_unchanged};
 
 /// Creates a private file, open for reading and writing. No link is followed.
 ///
@@ -40,6 +50,38 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// If the file cannot be opened, created or made private.
 pub fn open_private(path: &Path) -> io::Result<File> {
     system::open_private(path)
+}
+
+/// Replaces a private file, or creates it, so that there is always the old content or the new one, also after a crash of
+/// the system. Its folder must exist. Callers hold a lock: the temporary file has one name, so that a process that was
+/// killed leaves one at most, which the next call replaces.
+///
+/// # Errors
+/// If the file cannot be written, made private or replaced.
+pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temporary = std::ffi::OsString::from(TEMPORARY_PREFIX);
+    temporary.push(name);
+    let temporary = path.with_file_name(temporary);
+    let _none = fs::remove_file(&temporary);
+    let written = create_private(&temporary)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| rename(&temporary, path));
+    if written.is_err() {
+        let _none = fs::remove_file(&temporary);
+    } else if let Some(folder) = path.parent() {
+        sync_folder(folder);
+    }
+    written
+}
+
+/// Writes the names in a folder to the disk, where the system can do so, so that a renamed file has its new name after a
+/// crash.
+pub fn sync_folder(folder: &Path) {
+    // A file system that cannot do so keeps the order of changes, or promises nothing.
+    if cfg!(unix) {
+        let _best_effort = File::open(folder).and_then(|folder| folder.sync_all());
+    }
 }
 
 /// Creates a private folder, with its parents. Files that are created in it on Windows are private, too. An existing

@@ -124,3 +124,19 @@ fn open_to_everybody(path: &Path) {
     )
     .unwrap();
 }
+
+#[test]
+fn a_private_file_is_replaced_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    // A process that was killed has left its temporary file.
+    fs::write(folder.path().join(".hospes-key"), "half").unwrap();
+    for content in ["one", "two"] {
+        replace_private(&path, content.as_bytes()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        assert!(!is_open_to_others(&path).unwrap());
+    }
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    assert!(replace_private(&folder.path().join("folder"), b"x").is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary file is left");
+}

@@ -35,3 +35,23 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 pub(crate) fn protection_hint(path: &Path) -> String {
     format!("chmod 600 {}", path.display())
 }
+
+/// Exchanges two files in one step.
+///
+/// # Errors
+/// [`io::ErrorKind::Unsupported`] if the system or the file system cannot do so.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(|error| match error {
+        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::ErrorKind::Unsupported.into(),
+        error => error.into(),
+    })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

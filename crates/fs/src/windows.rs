@@ -76,6 +76,11 @@ pub(crate) fn protection_hint(path: &Path) -> String {
     format!("icacls \"{}\" /inheritance:r /grant:r \"%USERNAME%:F\"", path.display())
 }
 
+/// Exchanges two files in one step, which Windows cannot do.
+pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Returns the security identifier of the user of this process, such as `S-1-5-21-…`.
 fn user() -> io::Result<String> {
     utilities::current_process_sid().map(|user| user.to_string())

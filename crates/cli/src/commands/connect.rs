@@ -1,12 +1,12 @@
 //! `hospes connect` and `hospes disconnect`: adds Hospes to the configuration of an application, and removes it.
 
 mod diff;
+mod disconnect;
 mod endpoint;
 mod journal;
 mod list;
 mod state_file;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::applications::{
@@ -17,16 +17,20 @@ use hospes_host::pins::Sha256Digest;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::disconnect::disconnect;
+use self::disconnect::disconnect_file;
 use self::endpoint::EndpointEntry;
 pub(crate) use self::endpoint::tokens as application_tokens;
-use self::journal::{ConnectionRecord, records};
+use self::journal::{ConnectionJournal, ConnectionRecord};
 pub(super) use self::list::found_applications;
 use self::list::{list, state};
+use self::state_file::{is_kept, read_settled};
 use super::application_package::choose_package;
 use super::file_replace::{read_text, replace};
-use crate::args::{ConnectApplicationArgs, DisconnectArgs};
+use crate::args::ConnectApplicationArgs;
+use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, CliOutput, DIM, paint, printable};
+use crate::output::{self, CliOutput, printable};
 use crate::{paths, profiles};
 
 pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult {
@@ -35,18 +39,42 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         profiles::find(profile, &profiles::configured(&[]))?;
     }
     let file = find_file(id, args.project, output)?;
-    if let Some(record) = other_profile(&file, args.profile.as_deref()) {
-        return change_profile(args, &file, &record, output);
+    // What only looks needs no lock, and creates no folder.
+    let lock = || CommandLock::of_connections(&format!("hospes connect {}", file.application.id), output);
+    let _lock = if args.dry_run { None } else { Some(lock()?) };
+    connect(args, &file, output)
+}
+
+/// Connects an application, with the lock of all connections unless it is a dry run.
+fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOutput) -> CliResult {
+    let id = file.application.id;
+    let journal = if args.dry_run { ConnectionJournal::read()? } else { ConnectionJournal::read_locked()? };
+    // A damaged one is replaced: it is needed only if the file has an entry, which is found out below.
+    if let Some(unusable) = journal.unusable_of(file) {
+        unusable.check_damaged()?;
+    }
+    if let Some(record) = other_profile(&journal, file, args.profile.as_deref()) {
+        return change_profile(args, file, record, output);
     }
     let place = paths::display_path(&file.path);
-    let is_new = !file.path.exists();
-    let before = read(&file)?;
     let profile = args.profile.as_deref();
-    let known = records().into_iter().find(|record| record.is_of(&file) && record.file == file.path);
-    let mut endpoint = match known.and_then(|record| record.endpoint) {
+    let known = journal.exactly_of(file);
+    if let Some(known) = known.filter(|_| !args.dry_run) {
+        known.remove_leftovers();
+    }
+    let mut endpoint = match known.and_then(|record| record.endpoint.clone()) {
         Some(endpoint) => Some(endpoint),
-        None => endpoint::wanted(args, &file)?,
+        None => endpoint::wanted(args, file)?,
     };
+    let before = read_settled(&file.path, |text| {
+        let entry = entry_of(file.application, text, profile, endpoint.as_ref());
+        entry.is_ok_and(|entry| match entry.state(&file.path, text) {
+            Ok(EntryState::Absent) => known.is_some() || text.is_empty() && file.path.exists(),
+            state => state.is_err(),
+        })
+    })?;
+    // Asked after reading: a file that the application has created since is not new.
+    let is_new = before.is_empty() && !file.path.exists();
     let mut entry = entry_of(file.application, &before, profile, endpoint.as_ref())?;
     let snippet = entry.snippet();
     let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{snippet}"));
@@ -56,7 +84,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     match entry.state(&file.path, &before).map_err(|error| by_hand(invalid(error)))? {
         EntryState::Absent => {}
         EntryState::Present => {
-            report(&file, "already-connected", (None, profile), output);
+            report(file, "already-connected", (None, profile), output);
             let what = with_profile("already connected", profile);
             output.say(format_args!("{} is {what}: {place}", file.application.name));
             return Ok(());
@@ -77,7 +105,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
     let diff = diff::unified(&place, &before, &splice);
     check_seen(args, &place, &diff)?;
     if args.dry_run {
-        return show_change(&file, diff, profile, output);
+        return show_change(file, diff, profile, output);
     }
     check_owner(&file.path).map_err(&by_hand)?;
     if let Some(endpoint) = &mut endpoint {
@@ -85,30 +113,51 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         entry = entry_of(file.application, &before, profile, Some(endpoint))?;
         (splice, after) = insertion(&entry)?;
     }
-    let mut record = ConnectionRecord::new(&file, is_new, splice, (&before, &after), endpoint);
-    record.profile.clone_from(&args.profile);
+    let mut record = ConnectionRecord::new(file, is_new, splice, (&before, &after), known);
+    (record.profile, record.endpoint) = (args.profile.clone(), endpoint);
     // First the record: a change that cannot be undone would be worse than a record of a change that was not made.
     let stored = record.store(&before).and_then(|()| replace(&file.path, &before, &after));
-    if let Err(problem) = stored.and_then(|()| check_kept(&entry, &file, output)) {
-        record.forget();
-        return Err(problem);
+    stored.inspect_err(|_| take_back(&record, known, output))?;
+    // If it cannot be told, the record stays, and the entry can be removed.
+    if !is_kept(&entry, file, output)? {
+        record.forget().unwrap_or_else(|problem| output.warn(problem));
+        return Err(CliError::usage(format!(
+            "{} runs, and has written {place} without the entry",
+            file.application.name
+        ))
+        .hint(format!("quit {} first; then `hospes connect {id}`", file.application.name)));
     }
-    report(&file, "connected", (None, profile), output);
+    report(file, "connected", (None, profile), output);
     let what = with_profile("connected", profile);
     output.say(format_args!("{} is {what}: {place}", file.application.name));
     output.hint(format_args!("in {}: {}", file.application.name, file.application.takes_effect));
     Ok(())
 }
 
+/// Takes the record of a change back that was not made. An earlier record stays: the application may have written the entry
+/// that it is about again.
+fn take_back(record: &ConnectionRecord, known: Option<&ConnectionRecord>, output: CliOutput) {
+    record.remove_folders();
+    let taken = match known {
+        Some(known) => record.revoke_token().and(known.restore()),
+        None => record.forget(),
+    };
+    taken.unwrap_or_else(|problem| output.warn(problem));
+}
+
 /// Returns the record of an application whose entry is there, but for another profile or for none.
-fn other_profile(file: &ApplicationFile, profile: Option<&str>) -> Option<ConnectionRecord> {
-    let record = records().into_iter().find(|record| record.is_of(file))?;
+fn other_profile<'j>(
+    journal: &'j ConnectionJournal,
+    file: &ApplicationFile,
+    profile: Option<&str>,
+) -> Option<&'j ConnectionRecord> {
+    let record = journal.of(file).next()?;
     if record.profile.as_deref() == profile {
         return None;
     }
     let mut file = file.clone();
     file.path.clone_from(&record.file);
-    (state(&file, Some(&record)).0 == "connected").then_some(record)
+    (state(&file, Some(record)).0 == "connected").then_some(record)
 }
 
 /// Connects an application that is connected for another profile: removes that entry, and adds the new one.
@@ -126,11 +175,10 @@ fn change_profile(
             return show_change(file, diff, args.profile.as_deref(), output);
         }
     }
-    let application = record.application.clone();
     let quiet = CliOutput { json: false, quiet: true };
-    disconnect(&DisconnectArgs { application, project: args.project }, quiet)?;
+    disconnect_file(file, quiet, false)?;
     output.say(format_args!("{} was {is_now}", record.application));
-    run(&ConnectApplicationArgs { seen: None, ..args.clone() }, output)
+    connect(&ConnectApplicationArgs { seen: None, ..args.clone() }, file, output)
 }
 
 /// Returns the change from one profile to another as a diff. It is one for people, but two edits of the file.
@@ -188,105 +236,6 @@ fn with_profile(state: &str, profile: Option<&str>) -> String {
     }
 }
 
-pub(crate) fn disconnect(args: &DisconnectArgs, output: CliOutput) -> CliResult {
-    let file = find_file(&args.application, args.project, output)?;
-    let mut recorded: Vec<ConnectionRecord> = records();
-    recorded.retain(|record| record.is_of(&file));
-    if recorded.is_empty() {
-        return disconnect_file(&file, None, output);
-    }
-    for record in &recorded {
-        let mut file = file.clone();
-        file.path.clone_from(&record.file);
-        // First the token, which must not be valid any more whatever becomes of the file.
-        record.revoke_token();
-        disconnect_file(&file, Some(record), output)?;
-        record.forget();
-    }
-    Ok(())
-}
-
-/// Removes the entry from a file.
-fn disconnect_file(
-    file: &ApplicationFile,
-    record: Option<&ConnectionRecord>,
-    output: CliOutput,
-) -> CliResult {
-    let (name, place) = (file.application.name, paths::display_path(&file.path));
-    let done = |state: &str, text: String| {
-        report(file, state, (None, record.and_then(|record| record.profile.as_deref())), output);
-        output.say(text);
-        Ok(())
-    };
-    if !file.path.exists() {
-        return done("not-connected", format!("{name} is not connected: there is no {place}"));
-    }
-    let text = read(file)?;
-    let entry = recorded_entry(file.application, &text, record)?;
-    let by_hand = |error: hospes_host::config::connect::EditEntryError| {
-        CliError::usage(format!("cannot remove Hospes from {place}; it was not changed"))
-            .with_cause(&error)
-            .hint(format!(
-                "remove the server `{ENTRY_NAME}` by hand, which was added as:\n{}",
-                entry.snippet()
-            ))
-    };
-    if let Some(record) = record {
-        let unchanged = record.is_unchanged(&text);
-        if unchanged && record.is_new {
-            remove_new(record, &file.path)?;
-            return done(
-                "disconnected",
-                format!("{name} is disconnected: {place} was deleted, as it was new"),
-            );
-        }
-        let backup = if unchanged { record.backup() } else { None };
-        let restored = backup.is_some();
-        if let Some(left) = backup.or_else(|| entry.cut(&file.path, &text, &record.splice)) {
-            if record.is_new && entry.is_blank(&left) {
-                remove_new(record, &file.path)?;
-            } else {
-                replace(&file.path, &text, &left)?;
-            }
-            let how =
-                if restored { "the file is as it was before" } else { "later changes of the file stay" };
-            return done("disconnected", format!("{name} is disconnected: {place}; {how}"));
-        }
-    }
-    match entry.state(&file.path, &text).map_err(&by_hand)? {
-        EntryState::Absent => {
-            let gone = if record.is_some() { "the entry was already gone" } else { "there is no entry" };
-            return done("not-connected", format!("{name} is not connected: {gone} in {place}"));
-        }
-        EntryState::Different if record.is_none() => {
-            return Err(CliError::usage(format!(
-                "the server `{ENTRY_NAME}` in {place} was not written by `hospes connect`; it was not removed"
-            ))
-            .hint("remove it by hand if it is not needed"));
-        }
-        _ => {}
-    }
-    let left = entry.removal(&file.path, &text).map_err(by_hand)?;
-    match record {
-        Some(record) if record.is_new && entry.is_blank(&left) => remove_new(record, &file.path)?,
-        _ => replace(&file.path, &text, &left)?,
-    }
-    done("disconnected", format!("{name} is disconnected: the entry was removed from {place}"))
-}
-
-/// Deletes a file that was created, and the folders that were created for it if they are empty.
-fn remove_new(record: &ConnectionRecord, file: &Path) -> CliResult {
-    fs::remove_file(file).map_err(|error| {
-        CliError::usage(format!("cannot delete {}", paths::display_path(file))).with_cause(&error)
-    })?;
-    for folder in &record.new_folders {
-        if fs::remove_dir(folder).is_err() {
-            break;
-        }
-    }
-    Ok(())
-}
-
 fn digest(diff: &str) -> Sha256Digest {
     Sha256Digest::new(Sha256::digest(diff).into())
 }
@@ -340,25 +289,6 @@ fn find_file(id: &str, is_of_project: bool, output: CliOutput) -> CliResult<Appl
     })
 }
 
-/// Checks that a running application has not written its file anew, without the entry.
-fn check_kept(entry: &ApplicationEntry, file: &ApplicationFile, output: CliOutput) -> CliResult {
-    if !state_file::may_be_rewritten(file) {
-        return Ok(());
-    }
-    let name = file.application.name;
-    output.say(paint(DIM, format!("checking that {name}, which may run, keeps the entry …")));
-    std::thread::sleep(state_file::REWRITE_TIME);
-    let text = read(file)?;
-    match entry.state(&file.path, &text) {
-        Ok(EntryState::Present) => Ok(()),
-        _ => Err(CliError::usage(format!(
-            "{name} runs, and has written {} without the entry",
-            paths::display_path(&file.path)
-        ))
-        .hint(format!("quit {name} first; then `hospes connect {}`", file.application.id))),
-    }
-}
-
 /// Returns the entry that a record is about, or the usual one.
 fn recorded_entry(
     application: &'static Application,
@@ -388,19 +318,6 @@ fn entry_of(
         words.extend(["--profile", profile]);
     }
     Ok(ApplicationEntry::new(application, text, &program, &words))
-}
-
-/// Reads a file of an application. Returns an empty text if it does not exist.
-fn read(file: &ApplicationFile) -> CliResult<String> {
-    // The link would be replaced by a file.
-    if file.path.is_symlink() && !file.path.exists() {
-        return Err(CliError::usage(format!(
-            "{} is a link to a file that does not exist",
-            paths::display_path(&file.path)
-        ))
-        .hint("create the file, or delete the link"));
-    }
-    read_text(&file.path)
 }
 
 /// Checks that a file can be replaced without taking it from somebody.

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::config_target::ConfigTarget;
 use super::file_replace;
 use crate::args::RemoveArgs;
+use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
 use crate::known_configs::KnownConfigs;
 use crate::output::{self, BOLD, CliOutput, DIM, GREEN, one_line, paint, printable};
@@ -17,11 +18,10 @@ use crate::packages::{remove_version, removed, version_folder_of};
 use crate::paths;
 use crate::profiles;
 use crate::secrets::SecretStore;
-use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
 
 pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
-    let _lock = ServerLock::acquire(&args.server)?;
+    let _lock = CommandLock::of_server(&args.server, "hospes remove")?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     let file = paths::display_path(&target.file);

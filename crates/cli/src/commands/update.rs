@@ -31,13 +31,13 @@ use super::add::{confirm, not_started, view};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
+use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
 use crate::known_configs::KnownConfigs;
 use crate::output::{self, BOLD, CliOutput, GREEN, announce, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
-use crate::server_lock::ServerLock;
 use crate::server_record::{RecordedVersion, ServerRecord};
 use crate::{deciders, paths, sweep};
 
@@ -112,7 +112,7 @@ async fn update(
     ending: &mut InterruptListener,
     output: CliOutput,
 ) -> CliResult<UpdateOutcome> {
-    let _lock = ServerLock::acquire(name)?;
+    let _lock = CommandLock::of_server(name, "hospes update")?;
     // Read under the lock: another update may just have ended.
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;

@@ -15,15 +15,15 @@ use support::{House, Ran, Running};
 const TOKEN: &str = "hunter2-of-the-tests";
 
 /// Cursor with a BOM, CRLF, comments and trailing commas.
-const CURSOR: &str = "\u{feff}{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"github\": {\"command\": \"npx\", \"env\": {\"T\": \"hunter2-of-the-tests\"},},\r\n  },\r\n}\r\n";
-const CODEX: &str = "model = \"x\" # mine\n[mcp_servers.a]\ncommand = \"a\"";
-const GOOSE: &str =
+pub(crate) const CURSOR: &str = "\u{feff}{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"github\": {\"command\": \"npx\", \"env\": {\"T\": \"hunter2-of-the-tests\"},},\r\n  },\r\n}\r\n";
+pub(crate) const CODEX: &str = "model = \"x\" # mine\n[mcp_servers.a]\ncommand = \"a\"";
+pub(crate) const GOOSE: &str =
     "# mine\nextensions:\n  a:\n    name: a\n    type: stdio\n    cmd: a\n    enabled: true\n# end\n";
 
-struct Person(House);
+pub(crate) struct Person(pub(crate) House);
 
 impl Person {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let person = Self(House::new());
         person.write("home/.cursor/mcp.json", CURSOR);
         person.write("home/.codex/config.toml", CODEX);
@@ -31,26 +31,26 @@ impl Person {
         person
     }
 
-    fn write(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         let file = self.0.path(file);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, text).unwrap();
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         let ran = self.0.run(args);
         assert!(!ran.stdout.contains(TOKEN) && !ran.stderr.contains(TOKEN), "a secret is shown: {ran:?}");
         ran
     }
 
-    fn succeeds(&self, args: &[&str]) -> Ran {
+    pub(crate) fn succeeds(&self, args: &[&str]) -> Ran {
         let ran = self.run(args);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         ran
     }
 
     /// State of an application in the list.
-    fn state(&self, application: &str) -> Option<String> {
+    pub(crate) fn state(&self, application: &str) -> Option<String> {
         let ran = self.succeeds(&["connect", "--json"]);
         let all: Value = serde_json::from_str(&ran.stdout).unwrap();
         let found = all.as_array().unwrap().iter().find(|one| one["application"] == application)?;
@@ -368,31 +368,6 @@ fn an_application_has_a_token_of_its_own_until_it_is_disconnected() {
     assert_eq!(person.0.read("home/.codex/config.toml"), CODEX);
     up.signal("-TERM");
     up.wait();
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_running_application_that_drops_the_entry_is_found() {
-    let person = Person::new();
-    person.write("home/.claude.json", "{ \"mcpServers\": {} }");
-    // A process of the name of the application, which writes its file anew whenever the entry is in it.
-    let program = person.0.path("claude");
-    std::fs::copy("/bin/sh", &program).unwrap();
-    let file = person.0.path("home/.claude.json");
-    let script = "while [ -e \"$1\" ]; do if grep -q hospes \"$1\"; then echo '{ \"mcpServers\": {} }' > \"$1\"; fi; sleep 0.05; done";
-    let mut command = std::process::Command::new(&program);
-    command.args(["-c", script, "claude"]).arg(&file);
-    let application = Running::start(command);
-    let ran = person.run(&["connect", "claude-code"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr.contains("without the entry") && ran.stderr.contains("quit Claude Code first"),
-        "{ran:?}"
-    );
-    assert_eq!(person.state("claude-code").as_deref(), Some("not-connected"));
-    drop(application);
-    person.succeeds(&["connect", "claude-code"]);
-    assert_eq!(person.state("claude-code").as_deref(), Some("connected"));
 }
 
 /// Each form of a file is connected, and gets its bytes back; or it is refused with an error that says what to do.

@@ -11,6 +11,7 @@ mod chat;
 mod completion;
 mod configured;
 mod connect;
+mod connect_races;
 mod deciders;
 mod doctor;
 mod doctor_faults;

@@ -1,7 +1,9 @@
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use hospes_fs::{FileLock, FileLockError};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -12,6 +14,8 @@ pub const MAX_TOKENS: usize = 64;
 const MAX_NAME: usize = 40;
 /// Maximum size of the file, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
+/// Maximum time that a change waits for one by another process.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// Minimum length of a secret, in characters.
 const MIN_SECRET: usize = 20;
 
@@ -107,6 +111,7 @@ impl ProgramTokenStore {
             return Err(ProgramTokenError::Short);
         }
         let now = Timestamp::now();
+        let _lock = self.lock()?;
         let mut tokens = self.list()?;
         tokens.retain(|token| token.expires > now);
         if tokens.iter().any(|token| token.name == name) {
@@ -126,6 +131,11 @@ impl ProgramTokenStore {
     /// # Errors
     /// There is no token of that name, or the file cannot be written.
     pub fn end(&self, name: &str) -> Result<(), ProgramTokenError> {
+        // Nothing is created if there is nothing to end.
+        if self.list()?.is_empty() {
+            return Err(ProgramTokenError::Missing(name.to_owned()));
+        }
+        let _lock = self.lock()?;
         let mut tokens = self.list()?;
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
@@ -146,24 +156,21 @@ impl ProgramTokenStore {
         tokens.find(|token| token.sha256 == hash && token.expires > now).map(|token| token.name)
     }
 
+    /// Locks the file while it is read and written again. Otherwise a token that is ended here could be written again by
+    /// another process.
+    fn lock(&self) -> Result<FileLock, ProgramTokenError> {
+        let lock = FileLock::acquire(&self.file.with_extension("lock"), "tokens", LOCK_WAIT, |_| {});
+        lock.map_err(|error| {
+            self.failed(match error {
+                FileLockError::Io(error) => error,
+                held => io::Error::new(io::ErrorKind::TimedOut, held),
+            })
+        })
+    }
+
     fn write(&self, tokens: &[ProgramToken]) -> Result<(), ProgramTokenError> {
         let text = serde_json::to_vec_pretty(tokens).map_err(|error| self.failed(error.into()))?;
-        let written = || {
-            let folder = self.file.parent().unwrap_or_else(|| Path::new("."));
-            fs::create_dir_all(folder)?;
-            // Made beside it and moved, so that a reader sees one or the other.
-            let beside = folder.join(format!(".decision-tokens.{}", std::process::id()));
-            // A process of the same id may have left one when it was killed, and `create_new` would fail on it.
-            let _gone = fs::remove_file(&beside);
-            // A new file follows no link, and has no wider permissions from before.
-            let mut file = hospes_fs::create_private(&beside)?;
-            file.write_all(&text)?;
-            // On the disk before it is moved: a crash must not leave an empty file in its place.
-            file.sync_all()?;
-            drop(file);
-            hospes_fs::rename(&beside, &self.file)
-        };
-        written().map_err(|error| self.failed(error))
+        hospes_fs::replace_private(&self.file, &text).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, source: io::Error) -> ProgramTokenError {
@@ -203,6 +210,29 @@ mod tests {
         tokens.add("old", SECRET, Timestamp::now() - 1.second()).unwrap();
         assert_eq!(tokens.name_of(SECRET), None, "its time is over");
         tokens.add("old", SECRET, later).unwrap();
+    }
+
+    #[test]
+    fn no_token_is_lost_or_comes_back_when_several_change_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = ProgramTokenStore::at(folder.path().join("tokens.json"));
+        let later = Timestamp::now() + 1.hour();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let tokens = &tokens;
+                scope.spawn(move || {
+                    for number in 0..8 {
+                        let name = |what: &str| format!("{what}-{thread}-{number}");
+                        tokens.add(&name("kept"), &format!("{SECRET}{thread}{number}"), later).unwrap();
+                        tokens.add(&name("ended"), SECRET, later).unwrap();
+                        tokens.end(&name("ended")).unwrap();
+                    }
+                });
+            }
+        });
+        let left = tokens.list().unwrap();
+        assert_eq!(left.len(), 32);
+        assert!(left.iter().all(|token| token.name.starts_with("kept")));
     }
 
     #[test]

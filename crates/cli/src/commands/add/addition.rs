@@ -17,13 +17,13 @@ use super::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
 use super::reviewer::AdditionReviewer;
 use super::trial::{ServerTrial, TrialReport};
 use super::{bundle, card, denied, denied_host, not_started};
+use crate::command_lock::CommandLock;
 use crate::credentials::CredentialsStore;
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, printable};
 use crate::paths;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
-use crate::server_lock::ServerLock;
 use crate::server_record::{RecordedVersion, ServerRecord};
 
 /// Text of an interruption, and of a failure.
@@ -102,7 +102,7 @@ impl ServerAddition<'_> {
         is_confined: bool,
         reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<Option<TrialReport>> {
-        let _lock = ServerLock::acquire(&planned.draft.name)?;
+        let _lock = CommandLock::of_server(&planned.draft.name, "hospes add")?;
         let outcome = self.try_out(planned, is_confined, reviewer).await;
         // Removed under the lock, if it was not kept.
         planned.folder = None;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hospes::transport::http_server::DEFAULT_PATH;
 use hospes_auth::Seed;
-use hospes_host::callers::ProgramTokenStore;
+use hospes_host::callers::{ProgramTokenError, ProgramTokenStore};
 use hospes_host::config::applications::{ApplicationFile, PlaceScope};
 use hospes_host::config::{AllowedCallers, HostConfig};
 use jiff::{SignedDuration, Timestamp};
@@ -112,19 +112,32 @@ impl EndpointEntry {
         let store =
             tokens().ok_or_else(|| CliError::usage("no home folder found for the token").hint("set HOME"))?;
         // One that is left of an earlier connection.
-        let _none = store.end(application);
+        revoke_token_of(application)?;
         store.add(application, &secret, expires).map_err(|error| wrong(&error))?;
         self.token = Some(secret);
         Ok(())
     }
 
     /// Revokes the token. A running host refuses it from now on.
-    pub(super) fn revoke_token(&self, application: &str) {
-        if self.token.is_some()
-            && let Some(store) = tokens()
-        {
-            // It may have been revoked already.
-            let _none = store.end(application);
+    ///
+    /// # Errors
+    /// If the tokens cannot be read or written.
+    pub(super) fn revoke_token(&self, application: &str) -> CliResult {
+        if self.token.is_some() { revoke_token_of(application) } else { Ok(()) }
+    }
+}
+
+/// Revokes the token of an application, if it has one.
+///
+/// # Errors
+/// If the tokens cannot be read or written, so that it may stay valid.
+pub(super) fn revoke_token_of(application: &str) -> CliResult {
+    match tokens().map(|store| store.end(application)) {
+        None | Some(Ok(()) | Err(ProgramTokenError::Missing(_))) => Ok(()),
+        Some(Err(error)) => {
+            Err(CliError::usage(format!("the token of {application} cannot be revoked, and may stay valid"))
+                .with_cause(&error)
+                .hint(format!("make the file writable, and run `hospes disconnect {application}` again")))
         }
     }
 }

@@ -9,8 +9,8 @@ use hospes_host::config::applications::{
 use hospes_host::config::connect::EntryState;
 use serde_json::{Value, json};
 
-use super::journal::{ConnectionRecord, records};
-use super::{read, recorded_entry, user_folders, with_profile};
+use super::journal::{ConnectionJournal, ConnectionRecord, UnusableRecord};
+use super::{read_text, recorded_entry, user_folders, with_profile};
 use crate::exit::CliResult;
 use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable};
 use crate::paths;
@@ -77,12 +77,12 @@ fn find_all() -> CliResult<Vec<ListedApplication>> {
     let (home, project) = user_folders()?;
     let variable = |name: &str| std::env::var(name).ok();
     let folders = ApplicationFolders::new(SystemKind::current(), &home, variable).project(project);
-    let recorded = records();
+    let journal = ConnectionJournal::read()?;
     let mut listed = Vec::new();
     for application in APPLICATIONS.iter().filter(|application| !application.places.is_empty()) {
         for scope in [PlaceScope::User, PlaceScope::Project] {
             let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
-            let record = recorded.iter().find(|record| record.is_of(&file));
+            let record = journal.of(&file).next();
             if let Some(record) = record {
                 file.path.clone_from(&record.file);
             }
@@ -92,6 +92,7 @@ fn find_all() -> CliResult<Vec<ListedApplication>> {
                 continue;
             }
             let (state, problem) = state(&file, record);
+            let problem = problem.or_else(|| journal.unusable_of(&file).map(UnusableRecord::text));
             // A project that knows nothing of Hospes is not worth a line.
             if scope == PlaceScope::User || state != "not-connected" {
                 let profile = record.and_then(|record| record.profile.clone());
@@ -121,7 +122,7 @@ pub(super) fn state(
     record: Option<&ConnectionRecord>,
 ) -> (&'static str, Option<String>) {
     let absent = if record.is_some() { "gone" } else { "not-connected" };
-    let text = match read(file) {
+    let text = match read_text(&file.path) {
         Ok(text) => text,
         Err(problem) => return ("unreadable", Some(problem.cause.unwrap_or(problem.message))),
     };

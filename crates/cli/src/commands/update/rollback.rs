@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::merge::{MergedServer, read_written};
 use super::{ConfigTarget, file_replace, find};
+use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, GREEN, one_line, paint, printable};
 use crate::paths;
-use crate::server_lock::ServerLock;
 use crate::server_record::ServerRecord;
 
 /// Goes back to the version before. Its definitions are still accepted, because acceptance belongs to the command line,
@@ -19,7 +19,7 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
             format!("`hospes update {} --version VERSION` installs a version that you name", printable(name)),
         )
     };
-    let _lock = ServerLock::acquire(name)?;
+    let _lock = CommandLock::of_server(name, "hospes update --rollback")?;
     let servers = target.servers()?;
     let current = find(&servers, name, target)?;
     let record = ServerRecord::read(&target.file, name).filter(|record| record.is_of(current));

@@ -3,6 +3,7 @@
 //! An entry is inserted as one [`EntrySplice`]: an offset and text. Everything else of the file stays as it is. The result
 //! is parsed again and must be the old document with the entry and nothing else; otherwise the file is left alone.
 
+mod compare;
 mod json;
 mod toml_text;
 mod yaml_text;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::compare::{is_empty, is_same, is_value, prune};
 use super::applications::{Application, EntryShape, FileFormat, RequiredValue, ServerListing};
 use super::document::{self, ConfigFormat, ConfigNode, ConfigValue, EMPTY_DOCUMENT};
 use super::error::ConfigError;
@@ -96,7 +98,7 @@ pub enum EntryState {
     Absent,
     /// The file has the entry.
     Present,
-    /// The file has another server of the name.
+    /// The file has another server of the name, or several.
     Different,
 }
 
@@ -184,12 +186,21 @@ impl ApplicationEntry {
         self.new_text("\n", "")
     }
 
+    /// Returns true if a text can be parsed and has no value, such as one that is about to be written.
+    #[must_use]
+    pub fn has_no_value(&self, file: &Path, text: &str) -> bool {
+        matches!(self.parse(file, text), Ok(None))
+    }
+
     /// Determines if the file has the entry.
     ///
     /// # Errors
     /// If the file cannot be parsed.
     pub fn state(&self, file: &Path, text: &str) -> Result<EntryState, EditEntryError> {
         let Some(mut root) = self.parse(file, text)? else { return Ok(EntryState::Absent) };
+        if self.count(&root) > 1 {
+            return Ok(EntryState::Different);
+        }
         Ok(match self.take(&mut root) {
             None => EntryState::Absent,
             Some(found) if is_value(&found, &ExportValue::Object(self.members.clone())) => {
@@ -326,6 +337,22 @@ impl ApplicationEntry {
         }
     }
 
+    /// Returns the number of entries of the name.
+    fn count(&self, root: &ConfigNode) -> usize {
+        let servers = self.shape.key.iter().try_fold(root, |node, key| node.get(key));
+        match servers.map(|servers| &servers.value) {
+            Some(ConfigValue::Object(entries)) => {
+                entries.iter().filter(|entry| entry.key == ENTRY_NAME).count()
+            }
+            Some(ConfigValue::Array(items)) => {
+                let is_entry =
+                    |item: &&ConfigNode| item.get("name").and_then(ConfigNode::as_str) == Some(ENTRY_NAME);
+                items.iter().filter(is_entry).count()
+            }
+            _ => 0,
+        }
+    }
+
     /// Removes the entry from a document and returns it. `None` unless there is exactly one.
     fn take(&self, root: &mut ConfigNode) -> Option<ConfigNode> {
         let mut node = root;
@@ -444,72 +471,4 @@ fn indentation(text: &str, offset: usize) -> &str {
     let start = text[..offset].rfind('\n').map_or(0, |index| index + 1);
     let line = &text[start..];
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
-}
-
-fn is_empty(node: &ConfigNode) -> bool {
-    match &node.value {
-        ConfigValue::Null => true,
-        ConfigValue::Object(entries) => entries.is_empty(),
-        ConfigValue::Array(items) => items.is_empty(),
-        _ => false,
-    }
-}
-
-/// Removes the table of servers if it is empty, which is the same as none.
-fn prune(node: &mut ConfigNode, keys: &[&str]) {
-    let Some((key, rest)) = keys.split_first() else { return };
-    if let ConfigValue::Object(entries) = &mut node.value {
-        for entry in entries.iter_mut().filter(|entry| entry.key == *key) {
-            prune(&mut entry.node, rest);
-        }
-        entries.retain(|entry| entry.key != *key || !is_empty(&entry.node));
-    } else if is_empty(node) {
-        node.value = ConfigValue::Object(Vec::new());
-    }
-}
-
-/// Compares documents without their locations.
-fn is_same(one: &ConfigNode, other: &ConfigNode, is_ordered: bool) -> bool {
-    match (&one.value, &other.value) {
-        (ConfigValue::Null, ConfigValue::Null) | (ConfigValue::Date, ConfigValue::Date) => true,
-        (ConfigValue::Boolean(one), ConfigValue::Boolean(other)) => one == other,
-        (ConfigValue::Number(one), ConfigValue::Number(other))
-        | (ConfigValue::String(one), ConfigValue::String(other)) => one == other,
-        (ConfigValue::Array(one), ConfigValue::Array(other)) => {
-            one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| is_same(one, other, is_ordered))
-        }
-        (ConfigValue::Object(one), ConfigValue::Object(other)) if is_ordered => {
-            let mut pairs = one.iter().zip(other);
-            one.len() == other.len()
-                && pairs
-                    .all(|(one, other)| one.key == other.key && is_same(&one.node, &other.node, is_ordered))
-        }
-        (ConfigValue::Object(entries), ConfigValue::Object(others)) => {
-            let mut entries_of_one = entries.iter();
-            entries.len() == others.len()
-                && entries_of_one
-                    .all(|entry| other.get(&entry.key).is_some_and(|node| is_same(&entry.node, node, false)))
-        }
-        _ => false,
-    }
-}
-
-/// Compares a part of a document with a value that is written.
-fn is_value(node: &ConfigNode, value: &ExportValue) -> bool {
-    match (&node.value, value) {
-        (ConfigValue::String(text), ExportValue::Text(expected)) => text == expected,
-        (ConfigValue::Boolean(value), ExportValue::Boolean(expected)) => value == expected,
-        (ConfigValue::Array(items), ExportValue::List(expected)) => {
-            items.len() == expected.len()
-                && items.iter().zip(expected).all(|(item, value)| is_value(item, value))
-        }
-        (ConfigValue::Object(entries), ExportValue::Object(expected)) => {
-            let has = |(key, value): &(String, ExportValue)| {
-                node.get(key).is_some_and(|node| is_value(node, value))
-            };
-            entries.len() == expected.len() && expected.iter().all(has)
-        }
-        _ => false,
-    }
 }
