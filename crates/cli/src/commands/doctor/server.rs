@@ -349,11 +349,18 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
 /// Reads the list of tools: those that are valid, and a sentence for each of the others.
 async fn read_tools(client: &Client) -> Result<(Vec<Tool>, Vec<String>), CallError> {
     let mut list = client.tools();
-    let mut tools = Vec::new();
+    let (mut tools, mut invalid) = (Vec::new(), Vec::new());
     while let Some(tool) = list.next().await {
-        tools.push(tool?);
+        let tool = tool?;
+        // The host leaves it out, too.
+        match tool.input_schema.is_object() {
+            true => tools.push(tool),
+            false => invalid.push(format!("`{}` was left out: its inputSchema is not an object", tool.name)),
+        }
     }
-    Ok((tools, list.unreadable().to_vec()))
+    let mut unreadable = list.unreadable().to_vec();
+    unreadable.extend(invalid);
+    Ok((tools, unreadable))
 }
 
 /// Returns the finding about invalid tools, which are left out of the list.
