@@ -27,7 +27,7 @@
 //! | `connector` | [`OriginConnector`] |
 //! | `network_settings`, `proxy` | [`NetworkSettings`], and the choice of a [`ProxyRoute`] |
 //! | `trust` | [`tls_config`] |
-//! | `egress` | `EgressClient`, `EgressPolicy`, and the classification of addresses |
+//! | `egress` | `EgressClient`, `EgressPolicy`, the classification of addresses, and `TlsFailure` |
 
 #[cfg(feature = "connect")]
 mod connector;
@@ -45,7 +45,7 @@ pub use connector::{ConnectTimeout, ConnectionFuture, ConnectionIo, ConnectorErr
 #[cfg(feature = "egress")]
 pub use egress::{
     EgressClient, EgressPolicy, FetchError, HostLookup, IpNetwork, LookupFuture, ParseNetworkError,
-    is_loopback, read_body, system_lookup,
+    TlsFailure, is_loopback, read_body, system_lookup,
 };
 #[cfg(feature = "connect")]
 pub use network_settings::{NetworkSettings, ProxySetting};

@@ -16,7 +16,7 @@ pub use self::answers::{AnswerSource, RefreshMode, RefreshReport, RegistryAnswer
 use crate::cache::RegistryCache;
 use crate::entry::{EntryStatus, ServerEntry, read_escape};
 use crate::error::RegistryError;
-use crate::fetch::{JsonFetcher, is_allowed_base, shown};
+use crate::fetch::{JsonFetcher, is_allowed_base};
 use crate::rank::SearchQuery;
 
 /// Number of entries of a page that is asked for.
@@ -144,14 +144,13 @@ impl RegistryClient {
                     pairs.append_pair("cursor", cursor);
                 }
             }
-            let page = self.cached(&url, "the list of servers", false).await?;
-            let RegistryAnswer { value: body, source, age, offline } = page;
+            let page = self.cached(&url, "the list of servers", false, |body| self.page(&url, body)).await?;
+            let RegistryAnswer { value: page, source, age, offline } = page;
             // The answer is as old as its oldest page.
             whole = Some(match whole {
                 Some(known) if known.age > age => known,
                 _ => RegistryAnswer { value: (), source, age, offline },
             });
-            let page = self.page(&url, &body)?;
             found.extend(page.entries);
             cursor = page.next.filter(|next| Some(next) != cursor.as_ref());
             if cursor.is_none() {
@@ -182,10 +181,10 @@ impl RegistryClient {
     pub async fn versions(&self, name: &str) -> Result<RegistryAnswer<Vec<ServerEntry>>, RegistryError> {
         check_name(name)?;
         let url = self.path_url(&[name, "versions"]);
-        let answer = self.cached(&url, &format!("server `{}`", read_escape(name)), true).await?;
-        let page = self.page(&url, &answer.value)?;
+        let what = format!("server `{}`", read_escape(name));
+        let answer = self.cached(&url, &what, true, |body| self.page(&url, body)).await?;
         let mut versions: Vec<_> =
-            page.entries.into_iter().filter(|entry| entry.status() != EntryStatus::Deleted).collect();
+            answer.value.entries.into_iter().filter(|entry| entry.status() != EntryStatus::Deleted).collect();
         let published = |entry: &ServerEntry| entry.published_at();
         versions.sort_by(|left, right| {
             let by_time = published(right).cmp(&published(left));
@@ -218,7 +217,7 @@ impl RegistryClient {
             version => format!("version {} of `{}`", read_escape(version), read_escape(name)),
         };
         let url = self.path_url(&[name, "versions", version]);
-        let answer = match self.cached(&url, &what, true).await {
+        let answer = match self.cached(&url, &what, true, |body| self.server_entry(&url, body, name)).await {
             Err(error @ RegistryError::Offline { .. }) => return self.listed(name, version, error).await,
             Err(error @ RegistryError::NotFound { .. }) => {
                 if version == "latest" {
@@ -228,17 +227,10 @@ impl RegistryClient {
             }
             answer => answer?,
         };
-        let value = self.json(&url, &answer.value)?;
-        let entry = ServerEntry::from_value(value)
-            .map_err(|source| RegistryError::Entry { host: self.host().to_owned(), source })?;
-        if entry.status() == EntryStatus::Deleted {
+        if answer.value.status() == EntryStatus::Deleted {
             return Err(RegistryError::NotFound { host: self.host().to_owned(), what });
         }
-        if entry.name != name {
-            let what = format!("the answer is about `{}`", read_escape(&entry.name));
-            return Err(RegistryError::NotRegistry { url: shown(&url), what });
-        }
-        Ok(RegistryAnswer { value: entry, source: answer.source, age: answer.age, offline: answer.offline })
+        Ok(answer)
     }
 
     /// Returns the entry of the list, if the registry is not reached.

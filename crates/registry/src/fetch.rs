@@ -136,6 +136,7 @@ pub(crate) fn fetch_reason(error: &FetchError) -> String {
     match error {
         FetchError::Unreachable => "no connection was opened".to_owned(),
         FetchError::Timeout => "it did not answer in time".to_owned(),
+        FetchError::Tls(failure) => failure.to_string(),
         other => other.to_string(),
     }
 }
@@ -144,8 +145,9 @@ pub(crate) fn fetch_reason(error: &FetchError) -> String {
 pub(crate) fn fetch_advice(error: &FetchError) -> &'static str {
     match error {
         FetchError::Unreachable => {
-            "check the network: no proxy is used, and this machine must trust the certificate of the host"
+            "check the network: no proxy is used, so the host must be reached directly"
         }
+        FetchError::Tls(failure) => failure.advice(),
         FetchError::Timeout => "check the network and try again",
         FetchError::Forbidden(_) => {
             "only hosts that you configured may be on this machine or a private network"

@@ -4,6 +4,7 @@
 mod packages;
 mod text;
 
+use jiff::civil::{Date, date};
 use serde_json::{Map, Value};
 
 use self::text::{RULES_OF_NAMES, check_version, is_repository_url, is_subfolder, is_uri};
@@ -17,6 +18,15 @@ const MAX_PUBLISHER_META: usize = 4 * 1024;
 const ICON_TYPES: &[&str] = &["image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"];
 /// URLs of the JSON Schemas: the date is between these.
 const SCHEMA_URL: (&str, &str) = ("https://static.modelcontextprotocol.io/schemas/", "/server.schema.json");
+/// Dates of the published JSON Schemas, the newest last. Later ones may be published after this version.
+const SCHEMA_DATES: [Date; 6] = [
+    date(2025, 7, 9),
+    date(2025, 9, 16),
+    date(2025, 9, 29),
+    date(2025, 10, 11),
+    date(2025, 10, 17),
+    date(2025, 12, 11),
+];
 
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,8 +168,11 @@ fn check_server(server: &Map<String, Value>, report: &mut ViolationReport) {
 
 fn check_schema_url(server: &Map<String, Value>, report: &mut ViolationReport) {
     let Some(url) = report.text(server, "", "$schema", true) else { return };
-    let date = url.strip_prefix(SCHEMA_URL.0).and_then(|rest| rest.strip_suffix(SCHEMA_URL.1));
-    if date.is_none_or(|date| date.parse::<jiff::civil::Date>().is_err()) {
+    let named = url.strip_prefix(SCHEMA_URL.0).and_then(|rest| rest.strip_suffix(SCHEMA_URL.1));
+    let named = named.and_then(|named| named.parse::<Date>().ok());
+    let is_published =
+        |named: Date| SCHEMA_DATES.contains(&named) || SCHEMA_DATES.iter().all(|known| *known < named);
+    if !named.is_some_and(is_published) {
         let expected = format!("expected {}2025-12-11{}", SCHEMA_URL.0, SCHEMA_URL.1);
         report.add("$schema", "schema-url", expected);
     }

@@ -134,16 +134,31 @@ fn a_process_that_stays_after_its_server_is_found() {
 #[test]
 fn a_list_of_tools_that_is_not_valid_is_found() {
     let house = House::new();
-    let broken = r#"*'"method":"tools/list"'*) answer '{"tools":[{"inputSchema":7}]}';;"#;
+    let broken = r#"*'"method":"tools/list"'*) answer '{"tools":[{"inputSchema":{"type":"object"}},{"name":"read","inputSchema":7}]}';;"#;
+    let partly = r#"*'"method":"tools/list"'*) answer '{"tools":[{"name":"write","inputSchema":{"type":"object"}},{"name":"read"},{"name":"old","inputSchema":{"type":"object"},"description":7}]}';;"#;
     let silent = r#"*'"method":"tools/list"'*) refuse -32603 'the database is locked';;"#;
     let config = house.config(&[
         ("broken", house.server("broken", &[], broken)),
+        ("partly", house.server("partly", &[], partly)),
         ("failing", house.server("failing", &[], silent)),
         ("empty", house.server("empty", &[], "")),
     ]);
     let (ran, found) = doctor(&house, &["--config", &config]);
     assert_eq!(ran.code, Some(1));
-    assert_found(&found, "broken", "T01", "warning", "its list is empty", "hospes logs broken");
+    let author = "report it to the author of the server";
+    assert_found(&found, "broken", "T01", "fault", "no tool of the list can be used", author);
+    for why in [
+        "entry 1 was left out: missing field `name`",
+        "`read` was left out: its inputSchema is not an object",
+    ] {
+        assert_found(&found, "broken", "T01", "fault", why, author);
+    }
+    assert_found(&found, "partly", "T01", "warning", "1 tool can be used, and 2 cannot", author);
+    for why in
+        ["`read` was left out: missing field `inputSchema`", "`old` was left out: invalid type: integer `7`"]
+    {
+        assert_found(&found, "partly", "T01", "warning", why, author);
+    }
     assert_found(&found, "failing", "T01", "fault", "the database is locked", "hospes logs failing");
     assert_eq!(check(&found, "empty", "T01")["status"], "warning");
 }
@@ -290,6 +305,31 @@ fn the_reason_why_a_program_cannot_run_is_said_with_its_remedy() {
     ] {
         assert_found(&found, target, code, "fault", what, mend);
     }
+}
+
+/// The search path of the check is the one that the server gets.
+#[test]
+fn a_program_is_looked_up_in_the_search_path_of_the_server() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("bin")).unwrap();
+    let tool = program(&house, "bin/own-tool", "exit 3");
+    let folder = tool.rsplit_once('/').unwrap().0;
+    let config = text(&house.write(
+        "hospes.toml",
+        &format!(
+            "[servers.own]\ncommand = 'own-tool'\nenv = {{ PATH = '{folder}' }}\n\
+             [servers.inherited]\ncommand = 'own-tool'\n\
+             [servers.confined]\ncommand = 'own-tool'\nsandbox = {{ environment = ['HOME'] }}\n"
+        ),
+    ));
+    let mut command = house.program(env!("CARGO_BIN_EXE_hospes"), &["doctor", "--json", "--config", &config]);
+    let path = std::env::join_paths([folder, "/usr/bin", "/bin"]).unwrap();
+    let found = report(&Ran::of(command.env("PATH", path).stdin(Stdio::null()).output().unwrap()));
+    assert_eq!(check(&found, "inherited", "C02")["status"], "ok", "{found:#}");
+    assert_found(&found, "confined", "C02", "fault", "own-tool", "install it");
+    let (_, found) = doctor(&house, &["--config", &config]);
+    assert_eq!(check(&found, "own", "C02")["status"], "ok", "{found:#}");
+    assert_found(&found, "inherited", "C02", "fault", "own-tool", "install it");
 }
 
 #[test]

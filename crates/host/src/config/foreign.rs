@@ -11,7 +11,7 @@ use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::{ConfigError, ConfigSource, SettingPath};
 use super::expand::{ConfigDialect, ExpansionScope};
 use super::model::{ConfigInput, RejectedServer};
-use super::nearest::nearest;
+use super::nearest::misspelt_key;
 use super::partial::PartialConfig;
 use super::server::{ServerDefaults, read_server};
 
@@ -64,7 +64,7 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     if found.is_none() && local.is_none() {
         let keys = root.as_object().unwrap_or_default();
         let hint = keys.iter().find_map(|entry| {
-            let meant = nearest(&entry.key, SERVER_TABLE_KEYS)?;
+            let meant = misspelt_table(entry, scope.dialect)?;
             Some(format!("; did you mean `{meant}` by `{}` in line {}?", entry.key, entry.at.line()))
         });
         let error = ConfigError::NoServers { at: root.at.clone(), hint: hint.unwrap_or_default() };
@@ -125,6 +125,20 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     }
 }
 
+/// Returns the key under which the servers belong, if the entry was most likely meant to contain them.
+fn misspelt_table(entry: &ConfigEntry, dialect: ConfigDialect) -> Option<&'static str> {
+    let known = SERVER_TABLE_KEYS.into_iter().filter(|key| !is_settings_key(key, dialect));
+    if is_settings_key(&entry.key, dialect) {
+        return are_servers(&entry.node).then_some("mcpServers");
+    }
+    misspelt_key(&entry.key, known)
+}
+
+/// Returns true if the application has settings under a key that contains servers elsewhere.
+fn is_settings_key(key: &str, dialect: ConfigDialect) -> bool {
+    dialect == ConfigDialect::Gemini && key == "mcp"
+}
+
 /// Returns true if the entry is a feature of Goose itself, which it lists among the servers.
 fn is_part_of_goose(entry: &ConfigEntry, dialect: ConfigDialect) -> bool {
     let kind = entry.node.get("type").and_then(ConfigNode::as_str);
@@ -154,8 +168,7 @@ fn find_servers(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTabl
                     is_opencode: is_opencode(servers),
                 });
             }
-            // Gemini has settings under this key.
-            if dialect == ConfigDialect::Gemini {
+            if is_settings_key(key, dialect) {
                 continue;
             }
             return Some(ServersTable { key, node, inputs, is_opencode: true });

@@ -148,10 +148,17 @@ impl StdioTransport {
         if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
     }
 
+    /// Returns the search path in which the program is found, and which the server gets. `inherited` is
+    /// [`SandboxConfig::environment`].
+    pub fn search_path(&self, inherited: Option<&[String]>) -> Option<OsString> {
+        let own = self.env.iter().find(|(name, _)| Self::is_search_path(name.as_ref()));
+        Self::search_path_of_child(own.map(|(_, path)| path.reveal().into()), inherited)
+    }
+
     /// Returns the search path in which a server's program is found: its `own`, else the host's if the server gets that.
     /// `inherited` are names of variables that the server gets from the host; `None` is the usual few, of which `PATH`
     /// is one.
-    pub(crate) fn search_path(
+    pub(crate) fn search_path_of_child(
         own: Option<OsString>,
         inherited: Option<&[impl AsRef<OsStr>]>,
     ) -> Option<OsString> {

@@ -8,7 +8,7 @@ use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::{ConfigError, ConfigSource, ConfigWarning, SettingPath};
 use super::expand::{ExpandError, ExpansionScope};
 use super::keys::{KeyTable, KeyType};
-use super::nearest::hint;
+use super::nearest::{hint, misspelt_key};
 use super::pins::PinMode;
 use super::secret::ExpandedText;
 
@@ -138,7 +138,7 @@ impl<'n> SettingsTable<'n> {
     pub(super) fn suggest_key(&self, wanted: &[&'static str]) -> String {
         self.unread()
             .find_map(|entry| {
-                let meant = super::nearest(&entry.key, wanted.iter().copied())?;
+                let meant = misspelt_key(&entry.key, wanted.iter().copied())?;
                 Some(format!("; did you mean `{meant}` by `{}`?", entry.key))
             })
             .unwrap_or_default()

@@ -109,9 +109,7 @@ fn digest(context: Context) -> Sha256Digest {
 fn program(stdio: &StdioTransport, inherited: Option<&[String]>) -> Option<PathBuf> {
     let command = Path::new(stdio.command.reveal());
     let here = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
-    // The child's own, where it has one: that is the one that counts.
-    let own = stdio.env.iter().find(|(name, _)| StdioTransport::is_search_path(name.as_ref()));
-    let path = StdioTransport::search_path(own.map(|(_, path)| path.reveal().into()), inherited);
+    let path = stdio.search_path(inherited);
     let named = || std::path::absolute(here.join(command)).unwrap_or_else(|_| command.to_owned());
     match hospes_sandbox::resolve(command.as_os_str(), path.as_deref(), &here) {
         Ok(file) => Some(std::path::absolute(&file).unwrap_or(file)),
@@ -244,7 +242,7 @@ mod tests {
         let host = std::env::var_os("PATH");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let path = |own: Option<&str>, inherited: Option<&[String]>| {
-            StdioTransport::search_path(own.map(Into::into), inherited)
+            StdioTransport::search_path_of_child(own.map(Into::into), inherited)
         };
         assert!(host.is_some());
         assert_eq!(path(None, None), host);

@@ -84,7 +84,7 @@ fn search_path(command: &CommandTarget) -> Option<OsString> {
         .rev()
         .find(|(name, _)| StdioTransport::is_search_path(name))
         .map(|(_, value)| value.clone());
-    StdioTransport::search_path(own, command.inherited.as_deref())
+    StdioTransport::search_path_of_child(own, command.inherited.as_deref())
 }
 
 fn resolved(command: &CommandTarget, path: Option<&OsStr>) -> Result<PathBuf, UpstreamConnectError> {

@@ -17,6 +17,7 @@ use tower_service::Service;
 
 use super::error::FetchError;
 use super::policy::EgressPolicy;
+use super::tls::{TlsFailure, causes};
 use crate::connector::{tcp_connector, tls_connector};
 
 /// Future that resolves to the addresses of a name.
@@ -87,18 +88,17 @@ impl Service<Name> for EgressResolver {
 
 /// Returns the reason why a client with [`build_connector`] got no response.
 pub(super) fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    // The connector and the client each wrap the error of the resolver.
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            if let Some(forbidden) = error.get_ref().and_then(|inner| inner.downcast_ref::<FetchError>()) {
-                return forbidden.clone();
-            }
-            if error.kind() == io::ErrorKind::TimedOut {
-                return FetchError::Timeout;
-            }
+    // The connector and the client each wrap the error of the resolver, and that of TLS.
+    for cause in causes(error) {
+        if let Some(forbidden) = cause.downcast_ref::<FetchError>() {
+            return forbidden.clone();
         }
-        cause = error.source();
+        if cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return FetchError::Timeout;
+        }
+    }
+    if let Some(failure) = TlsFailure::of(error).filter(|_| error.is_connect()) {
+        return FetchError::Tls(failure);
     }
     if error.is_connect() { FetchError::Unreachable } else { FetchError::Broken }
 }

@@ -1,5 +1,7 @@
 //! Errors of requests without a usable response.
 
+use super::tls::TlsFailure;
+
 /// Reasons a request got no usable response. The error contains no address, because the requester may not be entitled
 /// to details of a private network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +16,9 @@ pub enum FetchError {
     /// No connection could be opened to any permitted address.
     #[error("the server could not be reached")]
     Unreachable,
+    /// The server was reached, and no TLS connection established.
+    #[error("no secure connection to the server: {0}")]
+    Tls(TlsFailure),
     /// The time limit of the request, or of connecting, elapsed.
     #[error("the request timed out")]
     Timeout,

@@ -157,7 +157,7 @@ impl DeviceAuthorization {
     ) -> FlowStep<Option<Box<Self>>> {
         let response = match response {
             // Nothing was lost by it, for the code is still good; but whoever is overloaded is left alone (section 3.5).
-            Err(FetchError::Timeout | FetchError::Unreachable | FetchError::Broken) => {
+            Err(FetchError::Timeout | FetchError::Unreachable | FetchError::Tls(_) | FetchError::Broken) => {
                 waiting.interval = (waiting.interval * 2).min(MAX_INTERVAL);
                 return self.wait_interval(waiting);
             }

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{AnswerSource, PAGE_LIMIT, RegistryAnswer, RegistryClient};
 use crate::cache::StoredAnswer;
-use crate::entry::read_escape;
+use crate::entry::{EntryStatus, ServerEntry, read_escape};
 use crate::error::RegistryError;
 use crate::fetch::{HTML_PAGE, JsonResponse, MAX_PAGE_BYTES, if_none_match, redirect_target, shown};
 use crate::page::{ServerPage, read_page};
@@ -20,54 +20,58 @@ use crate::page::{ServerPage, read_page};
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl RegistryClient {
-    /// Returns the body of a successful answer, from the cache if it is younger than 10 minutes, or if the registry is not
-    /// reached. What was not found is dropped from the cache.
-    pub(super) async fn cached(
+    /// Returns a successful answer as `read` returns it, from the cache if it is younger than 10 minutes, or if the
+    /// registry is not reached. What was not found is dropped from the cache. Bodies that `read` refuses are neither
+    /// stored nor used from the cache, because a repaired registry would seem broken for 10 minutes.
+    pub(super) async fn cached<T>(
         &self,
         url: &Url,
         what: &str,
         is_entry: bool,
-    ) -> Result<RegistryAnswer<Vec<u8>>, RegistryError> {
+        read: impl Fn(&[u8]) -> Result<T, RegistryError>,
+    ) -> Result<RegistryAnswer<T>, RegistryError> {
         let target = target(url);
         let stored = self.cache.answer(self.base_url(), &target).await?;
-        let from_cache = |stored: StoredAnswer, offline| RegistryAnswer {
+        // A body that cannot be read is of another version of this program.
+        let stored = stored.and_then(|stored| Some((read(&stored.body).ok()?, stored)));
+        let from_cache = |value: T, stored: &StoredAnswer, offline| RegistryAnswer {
             age: self.age(stored.fetched_at),
-            value: stored.body,
+            value,
             source: AnswerSource::Cache,
             offline,
         };
         let is_young =
             |stored: &StoredAnswer| self.now().duration_since(stored.fetched_at) < self.answer_lifetime;
         let stored = match stored {
-            Some(stored) if is_young(&stored) => return Ok(from_cache(stored, None)),
+            Some((value, stored)) if is_young(&stored) => return Ok(from_cache(value, &stored, None)),
             stored => stored,
         };
-        let etag = stored.as_ref().and_then(|stored| stored.etag.as_deref());
-        let response = match (self.get(url, &if_none_match(etag)).await, stored.clone()) {
-            (Err(error @ RegistryError::Offline { .. }), Some(stored)) => {
-                return Ok(from_cache(stored, Some(error)));
+        let etag = stored.as_ref().and_then(|(_, stored)| stored.etag.as_deref());
+        let (response, stored) = match (self.get(url, &if_none_match(etag)).await, stored) {
+            (Err(error @ RegistryError::Offline { .. }), Some((value, stored))) => {
+                return Ok(from_cache(value, &stored, Some(error)));
             }
-            (response, _) => response?,
+            (response, stored) => (response?, stored),
         };
-        let body = match (response.status, stored) {
-            (StatusCode::NOT_MODIFIED, Some(stored)) => {
+        let value = match (response.status, stored) {
+            (StatusCode::NOT_MODIFIED, Some((value, stored))) => {
                 let renewed = StoredAnswer { fetched_at: self.now(), ..stored };
-                self.cache.store_answer(self.base_url(), &target, renewed.clone()).await?;
-                renewed.body
+                self.cache.store_answer(self.base_url(), &target, renewed).await?;
+                value
             }
             (StatusCode::NOT_FOUND, _) if is_entry && !response.is_html() => {
                 self.cache.forget_answer(self.base_url(), &target).await?;
                 return Err(RegistryError::NotFound { host: self.host().to_owned(), what: what.to_owned() });
             }
             _ => {
-                let etag = response.etag();
                 let body = self.success(url, &response, what)?;
-                let answer = StoredAnswer { etag, body: body.clone(), fetched_at: self.now() };
+                let value = read(&body)?;
+                let answer = StoredAnswer { etag: response.etag(), body, fetched_at: self.now() };
                 self.cache.store_answer(self.base_url(), &target, answer).await?;
-                body
+                value
             }
         };
-        Ok(RegistryAnswer { value: body, source: AnswerSource::Server, age: Duration::ZERO, offline: None })
+        Ok(RegistryAnswer { value, source: AnswerSource::Server, age: Duration::ZERO, offline: None })
     }
 
     pub(super) async fn get(&self, url: &Url, headers: &HeaderMap) -> Result<JsonResponse, RegistryError> {
@@ -127,6 +131,23 @@ impl RegistryClient {
             }
             _ => Ok(page),
         }
+    }
+
+    /// Reads one entry, which must be about the server that was asked for.
+    pub(super) fn server_entry(
+        &self,
+        url: &Url,
+        body: &[u8],
+        name: &str,
+    ) -> Result<ServerEntry, RegistryError> {
+        let entry = ServerEntry::from_value(self.json(url, body)?)
+            .map_err(|source| RegistryError::Entry { host: self.host().to_owned(), source })?;
+        // The name of a deleted entry does not matter: it counts as none.
+        if entry.name != name && entry.status() != EntryStatus::Deleted {
+            let what = format!("the answer is about `{}`", read_escape(&entry.name));
+            return Err(RegistryError::NotRegistry { url: shown(url), what });
+        }
+        Ok(entry)
     }
 
     pub(super) fn servers_url(&self) -> Url {

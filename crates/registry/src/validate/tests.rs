@@ -68,6 +68,7 @@ fn what_is_allowed() {
         ("/name", json!("ab/cd"), "two characters on each side"),
         ("/name", json!("io.github.Owner-1/My_Server.2"), "upper case, digits and signs"),
         ("/$schema", json!(schema_2025), "an earlier date"),
+        ("/$schema", json!(schema_2025.replace("2025-10-17", "2031-01-01")), "a date after this version"),
         ("/description", json!("é".repeat(100)), "characters count, not bytes"),
         ("/title", json!("x"), "one character"),
         ("/version", json!("2025.11.25"), "a date"),
@@ -147,6 +148,11 @@ fn what_is_not_allowed() {
         ("/name", json!(format!("aa/{}", "b".repeat(198))), "name length"),
         ("/name", json!(1), "name type"),
         ("/$schema", json!("https://example.com/schema.json"), "$schema schema-url"),
+        (
+            "/$schema",
+            json!("https://static.modelcontextprotocol.io/schemas/2025-01-27/server.schema.json"),
+            "$schema schema-url",
+        ),
         (
             "/$schema",
             json!("https://static.modelcontextprotocol.io/schemas/draft/server.schema.json"),

@@ -114,6 +114,66 @@ async fn a_first_search_asks_the_registry_and_not_for_the_list() {
 }
 
 #[tokio::test]
+async fn broken_answers_are_not_stored() {
+    let name = "com.acme/analytics";
+    let other = hospes_registry_testkit::entry("io.github.rivermill/tables-mcp");
+    let other = serde_json::json!({ "server": other }).to_string();
+    for broken in ["{", "[]", "{\"server\": {\"name\": 5}}", &other] {
+        let server = RegistryServer::start();
+        let client = client(&server);
+        server.set_fault(Some(RegistryFault::Body(broken.to_owned())));
+        for answer in [client.entry(name, None).await.err(), client.versions(name).await.err()] {
+            assert!(answer.is_some(), "{broken}");
+        }
+        assert!(client.search("analytics", 5).await.is_err(), "{broken}");
+        server.set_fault(None);
+        assert_eq!(client.entry(name, None).await.unwrap().source, AnswerSource::Server, "{broken}");
+        assert_eq!(client.versions(name).await.unwrap().source, AnswerSource::Server, "{broken}");
+        assert_eq!(client.search("analytics", 5).await.unwrap().value.total, 1, "{broken}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_answer_does_not_replace_a_good_one() {
+    let server = RegistryServer::start();
+    let client = client(&server);
+    let name = "com.acme/analytics";
+    client.entry(name, None).await.unwrap();
+    server.set_fault(Some(RegistryFault::Body("{".to_owned())));
+    assert!(later(&client, 11).entry(name, None).await.is_err());
+    drop(server);
+    let stored = later(&client, 12).entry(name, None).await.unwrap();
+    assert!(
+        stored.source == AnswerSource::Cache && stored.age >= Duration::from_secs(700),
+        "{:?}",
+        stored.age
+    );
+}
+
+#[tokio::test]
+async fn a_broken_answer_in_the_file_of_an_earlier_version_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("registry.sqlite");
+    let server = RegistryServer::start();
+    let client = || RegistryClient::new(&server.url(), Some(file.clone())).unwrap();
+    let name = "com.acme/analytics";
+    client().entry(name, None).await.unwrap();
+    let damage = || {
+        let database = rusqlite::Connection::open(&file).unwrap();
+        assert_eq!(database.execute("UPDATE answers SET body = CAST('{' AS BLOB)", []).unwrap(), 1);
+    };
+    damage();
+    let renewed = client().entry(name, None).await.unwrap();
+    assert_eq!((renewed.source, renewed.value.name.as_str()), (AnswerSource::Server, name));
+    assert_eq!(server.not_modified(), 0, "its tag is not sent, because the answer would be empty");
+    damage();
+    let (url, file) = (server.url(), file.clone());
+    drop(server);
+    let offline = RegistryClient::new(&url, Some(file)).unwrap().entry(name, None).await;
+    assert!(matches!(offline, Err(RegistryError::Offline { .. })), "{offline:?}");
+}
+
+#[tokio::test]
 async fn other_servers_are_recognized() {
     let server = RegistryServer::start();
     for (fault, expected) in [

@@ -3,5 +3,6 @@
 
 mod artifacts;
 mod cards;
+mod certificates;
 mod client;
 mod lists;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes::client::{Client, Target};
+use hospes::client::{CallError, Client, Target};
 use hospes::model::Tool;
 use hospes_host::config::{RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport};
 use hospes_host::upstream::UpstreamStatus;
@@ -20,6 +20,7 @@ use super::sign_in::{self, RefusedRequest};
 use super::{executable, launcher, leftovers, package};
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
+use crate::output::printable;
 use crate::paths;
 use crate::program_sources::program_source;
 use crate::target::{ServerTarget, entry_target, probe, url_target};
@@ -123,7 +124,7 @@ async fn within(args: &DoctorArgs, chain: &mut DoctorChain, checks: impl AsyncFn
 
 async fn check_steps(server: &ServerConfig, args: &DoctorArgs, mark: &str, chain: &mut DoctorChain) {
     match &server.transport {
-        ServerTransport::Stdio(stdio) if !files(stdio, chain).await => return,
+        ServerTransport::Stdio(stdio) if !files(server, stdio, chain).await => return,
         ServerTransport::Stdio(stdio) if !package::check(server, stdio, chain).await => return,
         ServerTransport::Http(http) if !sign_in::token(http.url.reveal().as_str(), chain).await => return,
         _ => {}
@@ -163,7 +164,7 @@ async fn check_steps(server: &ServerConfig, args: &DoctorArgs, mark: &str, chain
 }
 
 /// Checks the working folder, the program and the launcher of a process. Returns false if it cannot be started.
-async fn files(stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
+async fn files(server: &ServerConfig, stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
     if let Some(folder) = stdio.cwd.as_ref().filter(|folder| !folder.is_dir()) {
         let finding = DoctorFinding::new(format!("the working folder {} does not exist", folder.display()))
             .mend(format!("mkdir -p {}, or correct `cwd`", folder.display()));
@@ -172,8 +173,7 @@ async fn files(stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
     }
     let cwd =
         stdio.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("/"));
-    let path = stdio.env.get("PATH").map(|path| path.reveal().to_owned());
-    let path = path.map(Into::into).or_else(hospes_sandbox::search_path);
+    let path = stdio.search_path(server.sandbox.environment.as_deref());
     let command = stdio.command.reveal();
     match program(command, path.as_deref(), &cwd, chain) {
         Some(found) => launcher::check(command, &found, path.as_deref(), chain).await,
@@ -304,15 +304,19 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
         chain.ok(&T01, "no tools");
         return Some(Vec::new());
     }
-    match client.tools().all().await {
-        Ok(tools) if tools.is_empty() => {
+    match read_tools(client).await {
+        Ok((tools, unreadable)) if tools.is_empty() && unreadable.is_empty() => {
             let finding = DoctorFinding::new("the server offers tools, and its list is empty")
                 .mend(format!("hospes logs {} may say why; else ask the author of the server", chain.target));
             chain.warn(&T01, finding);
             Some(tools)
         }
-        Ok(tools) => {
-            chain.ok(&T01, many_tools(tools.len()));
+        Ok((tools, unreadable)) => {
+            match invalid_tools(tools.len(), &unreadable) {
+                None => chain.ok(&T01, many_tools(tools.len())),
+                Some(finding) if tools.is_empty() => chain.fail(&T01, finding, &[]),
+                Some(finding) => chain.warn(&T01, finding),
+            }
             let server = chain.target.chars().count();
             let long: Vec<&str> = tools
                 .iter()
@@ -340,6 +344,41 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
             None
         }
     }
+}
+
+/// Reads the list of tools: those that are valid, and a sentence for each of the others.
+async fn read_tools(client: &Client) -> Result<(Vec<Tool>, Vec<String>), CallError> {
+    let mut list = client.tools();
+    let (mut tools, mut invalid) = (Vec::new(), Vec::new());
+    while let Some(tool) = list.next().await {
+        let tool = tool?;
+        // The host leaves it out, too.
+        match tool.input_schema.is_object() {
+            true => tools.push(tool),
+            false => invalid.push(format!("`{}` was left out: its inputSchema is not an object", tool.name)),
+        }
+    }
+    let mut unreadable = list.unreadable().to_vec();
+    unreadable.extend(invalid);
+    Ok((tools, unreadable))
+}
+
+/// Returns the finding about invalid tools, which are left out of the list.
+fn invalid_tools(valid: usize, unreadable: &[String]) -> Option<DoctorFinding> {
+    const NAMED: usize = 5;
+
+    let mut why: Vec<String> = unreadable.iter().take(NAMED).map(|fault| printable(fault)).collect();
+    if unreadable.len() > NAMED {
+        why.push(format!("{} more", unreadable.len() - NAMED));
+    }
+    let what = match (valid, unreadable.len()) {
+        (_, 0) => return None,
+        (0, _) => "no tool of the list can be used".to_owned(),
+        (valid, invalid) => format!("{} can be used, and {invalid} cannot", many_tools(valid)),
+    };
+    let mend =
+        "report it to the author of the server: `tools/list` does not have the form of the specification";
+    Some(DoctorFinding::new(what).why(why.join("; ")).mend(mend))
 }
 
 fn many_tools(count: usize) -> String {

@@ -7,15 +7,19 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use futures::Stream;
 use futures::future::BoxFuture;
-use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool};
+use hospes_model::{Meta, Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool};
 
 use crate::client::connection::handle::Client;
+use crate::client::connection::lenient_lists::UNREADABLE_ENTRIES;
 use crate::client::error::CallError;
 use crate::client::error::malformed;
 use crate::client::link::{MAX_PAGES, OutgoingParams, OutgoingRequest, write_json_string};
 
-/// A page: its items, and where the next one begins.
-type ListingPage<T> = (Vec<T>, Option<String>);
+/// Maximum number of omitted entries of which a list says why.
+const MAX_UNREADABLE: usize = 100;
+
+/// A page: its items, where the next one begins, and its metadata.
+type ListingPage<T> = (Vec<T>, Option<String>, Meta);
 
 /// A list of the server: a stream of its items that fetches pages on demand, or all items together.
 ///
@@ -36,6 +40,7 @@ pub struct PaginatedStream<'c, T> {
     next: NextPage<'c, T>,
     seen: HashSet<String>,
     refresh: bool,
+    unreadable: Vec<String>,
 }
 
 enum NextPage<'c, T> {
@@ -51,7 +56,7 @@ pub trait Listed: Sized + Send + Unpin + 'static {
     const METHOD: Method;
 
     #[doc(hidden)]
-    fn page(reply: Reply) -> Option<(Vec<Self>, Option<String>)>;
+    fn page(reply: Reply) -> Option<(Vec<Self>, Option<String>, Meta)>;
 }
 
 macro_rules! listed {
@@ -59,9 +64,9 @@ macro_rules! listed {
         impl Listed for $type {
             const METHOD: Method = Method::$method;
 
-            fn page(reply: Reply) -> Option<(Vec<Self>, Option<String>)> {
+            fn page(reply: Reply) -> Option<(Vec<Self>, Option<String>, Meta)> {
                 match reply {
-                    Reply::$reply(result) => Some((result.$items, result.next_cursor)),
+                    Reply::$reply(result) => Some((result.$items, result.next_cursor, result.meta)),
                     _ => None,
                 }
             }
@@ -83,7 +88,14 @@ impl<'c, T: Listed> PaginatedStream<'c, T> {
             Ok(()) => NextPage::Ask(None),
             Err(error) => NextPage::Failed(error),
         };
-        Self { client, items: VecDeque::new(), next, seen: HashSet::new(), refresh: false }
+        Self {
+            client,
+            items: VecDeque::new(),
+            next,
+            seen: HashSet::new(),
+            refresh: false,
+            unreadable: Vec::new(),
+        }
     }
 
     /// Asks the server even for pages of which an answer is kept that is still fresh.
@@ -109,6 +121,22 @@ impl<'c, T: Listed> PaginatedStream<'c, T> {
     /// Returns the next item, or `None` at the end.
     pub async fn next(&mut self) -> Option<Result<T, CallError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    /// Returns the entries of the pages so far that were left out because they are invalid: one sentence each, with the
+    /// name of the entry, or its number, and the reason. Each sentence is given once.
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    fn add_unreadable(&mut self, meta: &Meta) {
+        let faults: Vec<String> = meta.read(UNREADABLE_ENTRIES).unwrap_or_default();
+        for fault in faults {
+            // A server may repeat a page under new cursors.
+            if self.unreadable.len() < MAX_UNREADABLE && !self.unreadable.contains(&fault) {
+                self.unreadable.push(fault);
+            }
+        }
     }
 
     /// Follows a cursor. Any value is a cursor, even an empty string; only a missing cursor ends the list. A repeated
@@ -143,8 +171,9 @@ impl<T: Listed> Stream for PaginatedStream<'_, T> {
                 NextPage::Asked(page) => {
                     let page = ready!(page.as_mut().poll(cx));
                     this.next = match page {
-                        Ok((items, cursor)) => {
+                        Ok((items, cursor, meta)) => {
                             this.items = items.into();
+                            this.add_unreadable(&meta);
                             this.advance(cursor)
                         }
                         Err(error) => NextPage::Failed(error),

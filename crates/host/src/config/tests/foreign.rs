@@ -542,7 +542,16 @@ fn antigravity_expands_as_gemini_does() {
 #[test]
 fn settings_of_gemini_are_no_servers() {
     let text = r#"{"mcp": {"allowed": ["a"], "excluded": []}}"#;
-    assert!(errors("/home/me/.gemini/settings.json", text)[0].contains("names no servers"));
+    let file = "/home/me/.gemini/settings.json";
+    let none = "names no servers; expected them under `mcpServers` (or `servers`, `mcp`, …)";
+    let found = errors(file, text);
+    assert!(found[0].ends_with(none), "its own spelling is not proposed: {}", found[0]);
+    // Where others have servers, Gemini has settings.
+    for text in [r#"{"mcp": {"a": {"command": "x"}}}"#, r#"{"mcpServer": {}}"#] {
+        let key = text.split('"').nth(1).unwrap();
+        let meant = format!("{none}; did you mean `mcpServers` by `{key}` in line 1?");
+        assert!(errors(file, text)[0].ends_with(&meant), "{text}: {:?}", errors(file, text));
+    }
 }
 
 #[test]
