@@ -1,7 +1,10 @@
 //! How the program was installed, found by the path of its file.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::exit::{CliError, CliResult};
 
 /// File beside the program of an archive. Its first word names the channel.
 pub(crate) const MARKER: &str = "INSTALLED_BY";
@@ -117,6 +120,42 @@ impl InstallEvidence {
             () => InstallChannel::Unknown,
         }
     }
+}
+
+/// Returns the path of this program for files that outlast it, such as those of services and applications. A link in
+/// `PATH` comes first, because the file behind it may change its name when a package manager upgrades it.
+///
+/// # Errors
+/// If the path cannot be determined.
+pub(crate) fn lasting_program() -> CliResult<PathBuf> {
+    let own = std::env::current_exe().map_err(|error| {
+        CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
+    })?;
+    Ok(link_in_path(&own, &std::env::var_os("PATH").unwrap_or_default()).unwrap_or(own))
+}
+
+/// Returns the file in `folders` that is a link to `program` or the file itself, by the same name.
+fn link_in_path(program: &Path, folders: &OsStr) -> Option<PathBuf> {
+    let real = std::fs::canonicalize(program).ok()?;
+    std::env::split_paths(folders)
+        .filter(|folder| folder.is_absolute())
+        .filter_map(|folder| Some(folder.join(program.file_name()?)))
+        .find(|file| std::fs::canonicalize(file).is_ok_and(|file| file == real))
+}
+
+/// Returns a warning if the program is in a cache, from which it may disappear, and cannot be named in files.
+pub(crate) fn cache_warning() -> Option<String> {
+    let channel = InstallEvidence::gather().ok()?.channel();
+    let lasting = match channel {
+        InstallChannel::Npx => "npm install --global hospes",
+        InstallChannel::Uvx => "uv tool install hospes",
+        _ => return None,
+    };
+    Some(format!(
+        "this hospes is in the cache of {}, which may delete it; `{lasting}` installs it permanently, then run the \
+         command again",
+        channel.as_str()
+    ))
 }
 
 fn slashes(path: &Path) -> String {

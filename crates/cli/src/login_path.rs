@@ -19,17 +19,25 @@ pub(crate) fn read() -> Option<String> {
     if cfg!(windows) {
         return None;
     }
-    ask(&std::env::var_os("SHELL")?, SHELL_TIMEOUT)
+    // An interactive shell also reads the files in which nvm and others are set up. With a terminal it would wait for
+    // that, since it does not run in the foreground.
+    let has_terminal = std::fs::File::open("/dev/tty").is_ok();
+    ask(&std::env::var_os("SHELL")?, !has_terminal, SHELL_TIMEOUT)
 }
 
-fn ask(shell: &OsString, timeout: Duration) -> Option<String> {
+fn ask(shell: &OsString, is_interactive: bool, timeout: Duration) -> Option<String> {
     if !Path::new(shell).is_absolute() {
         return None;
     }
     // `printenv` instead of `$PATH`, which is a list in fish. Both words of it are read alike by all shells.
     let script = format!("printf %s {MARK}; /usr/bin/env printenv PATH; printf %s {MARK}");
     let mut command = Command::new(shell);
-    command.args(["-l", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(is_interactive.then_some("-i"))
+        .args(["-l", "-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = ChildGuard(command.spawn().ok()?);
     let stdout = child.0.stdout.take()?;
     let (send, receive) = channel();
@@ -77,18 +85,18 @@ mod tests {
     fn the_value_is_found_among_what_the_files_of_the_user_print() {
         let (_folder, file) =
             shell("echo welcome; PATH=/opt/mine:/usr/bin:/bin; export PATH; eval \"$3\"; echo bye");
-        assert_eq!(ask(&file, SHELL_TIMEOUT).as_deref(), Some("/opt/mine:/usr/bin:/bin"));
+        assert_eq!(ask(&file, false, SHELL_TIMEOUT).as_deref(), Some("/opt/mine:/usr/bin:/bin"));
     }
 
     #[test]
     fn a_shell_that_hangs_or_fails_gives_nothing() {
         let begun = Instant::now();
         let (_folder, file) = shell("exec sleep 60");
-        assert_eq!(ask(&file, Duration::from_millis(50)), None);
+        assert_eq!(ask(&file, false, Duration::from_millis(50)), None);
         assert!(begun.elapsed() < Duration::from_secs(30));
         let (_folder, file) = shell("exit 1");
-        assert_eq!(ask(&file, SHELL_TIMEOUT), None);
-        assert_eq!(ask(&OsString::from("sh"), SHELL_TIMEOUT), None, "not an absolute path");
+        assert_eq!(ask(&file, false, SHELL_TIMEOUT), None);
+        assert_eq!(ask(&OsString::from("sh"), true, SHELL_TIMEOUT), None, "not an absolute path");
     }
 
     #[test]

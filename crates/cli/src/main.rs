@@ -24,6 +24,7 @@ mod local_host;
 mod log_file;
 mod logging;
 mod login_path;
+mod missing_programs;
 mod notifications;
 mod output;
 mod packages;

@@ -31,7 +31,7 @@ use crate::args::ConnectApplicationArgs;
 use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, CliOutput, printable};
-use crate::{paths, profiles};
+use crate::{installation, paths, profiles};
 
 pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult {
     let Some(id) = &args.application else { return list(output) };
@@ -108,6 +108,9 @@ fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOut
         return show_change(file, diff, profile, output);
     }
     check_owner(&file.path).map_err(&by_hand)?;
+    if let Some(warning) = installation::cache_warning().filter(|_| endpoint.is_none()) {
+        output.warn(warning);
+    }
     if let Some(endpoint) = &mut endpoint {
         endpoint.make_token(id)?;
         entry = entry_of(file.application, &before, profile, Some(endpoint))?;
@@ -310,9 +313,7 @@ fn entry_of(
         let entry = ApplicationEntry::http(application, text, &endpoint.url, endpoint.token.as_deref());
         return entry.ok_or_else(|| CliError::usage(format!("{} cannot be given a URL", application.name)));
     }
-    let program = std::env::current_exe().map_err(|error| {
-        CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
-    })?;
+    let program = installation::lasting_program()?;
     let mut words = vec!["stdio", "--application", application.id];
     if let Some(profile) = profile {
         words.extend(["--profile", profile]);

@@ -12,15 +12,13 @@ use serde_json::json;
 use crate::args::ExportArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, printable};
-use crate::{paths, secrets};
+use crate::{installation, paths, secrets};
 
 pub(crate) fn run(args: &ExportArgs, output: CliOutput) -> CliResult {
     let application = Application::find(&args.format)
         .ok_or_else(|| CliError::usage(format!("unknown format `{}`", printable(&args.format))))?;
     let servers = servers(args)?;
-    let program = std::env::current_exe().map_err(|error| {
-        CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
-    })?;
+    let program = installation::lasting_program()?;
     let look_up = secrets::look_up();
     let reveal = |name: &str| match look_up(name) {
         Ok(Some(value)) => Ok(value),

@@ -11,7 +11,7 @@ use crate::output::{BOLD, CliOutput, DIM, paint, printable};
 use crate::service_files::{
     LAUNCHD_LABEL, NAME, ServiceDefinition, ServiceManager, created_folders, is_ours,
 };
-use crate::{login_path, paths};
+use crate::{installation, login_path, paths};
 
 /// Maximum time of one command of the service manager. Starting waits until the host is ready.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(100);
@@ -36,6 +36,9 @@ async fn install(args: ServiceInstallArgs, output: CliOutput) -> CliResult {
     if args.dry_run {
         output.result(content);
         return Ok(());
+    }
+    if let Some(warning) = installation::cache_warning() {
+        output.warn(warning);
     }
     write(&file, &content)?;
     let mut failure = None;
@@ -80,7 +83,7 @@ fn define(args: &ServiceInstallArgs, file: &Path, before: Option<&str>) -> CliRe
         })?;
         arguments.extend(["--config".to_owned(), text(&absolute)?]);
     }
-    let program = program()?;
+    let program = installation::lasting_program()?;
     let path = login_path::read().or_else(|| std::env::var("PATH").ok()).unwrap_or_default();
     // A second installation has to remember what the first one created.
     let created_folders = match before {
@@ -93,21 +96,6 @@ fn define(args: &ServiceInstallArgs, file: &Path, before: Option<&str>) -> CliRe
 fn text(path: &Path) -> CliResult<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| CliError::usage(format!("{} is not UTF-8, as a service file must be", path.display())))
-}
-
-/// Returns the path of this program. A link in `PATH` comes first, because the file behind it may change its name when
-/// a package manager upgrades it.
-fn program() -> CliResult<PathBuf> {
-    let own = std::env::current_exe().map_err(|error| {
-        CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
-    })?;
-    let Ok(real) = fs::canonicalize(&own) else { return Ok(own) };
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let linked = std::env::split_paths(&folders)
-        .filter(|folder| folder.is_absolute())
-        .filter_map(|folder| Some(folder.join(own.file_name()?)))
-        .find(|file| fs::canonicalize(file).is_ok_and(|file| file == real));
-    Ok(linked.unwrap_or(own))
 }
 
 /// Returns the path of the service file.

@@ -11,7 +11,7 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, explain_stdio};
 use crate::platform::attach;
 use crate::settings::{default_servers, load};
-use crate::{credentials, profiles};
+use crate::{credentials, missing_programs, profiles};
 
 pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output carries the protocol, and there is no person to report to at the end.
@@ -40,6 +40,7 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     if let Some(name) = &args.profile {
         narrow(&mut loaded.config, name)?;
     }
+    missing_programs::restart_with_login_path(&loaded.config, output)?;
     explain_stdio("`hospes up` serves the same over HTTP");
     let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "stdio has no sign-in", output);

@@ -31,6 +31,7 @@ use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::live::{self, LiveScreen, LiveSources};
+use crate::missing_programs;
 use crate::notifications::{self, NotificationSettings};
 use crate::output::{CliOutput, DIM, paint, printable};
 use crate::paths;
@@ -67,6 +68,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     if files.is_empty() {
         config.servers = default_servers();
     }
+    missing_programs::restart_with_login_path(&config, output)?;
 
     let decisions_from = config.decisions_from.unwrap_or_default();
     // If an application cannot show forms, the console can.

@@ -27,6 +27,7 @@ mod labelled;
 mod lasting;
 #[cfg(unix)]
 mod live;
+mod login_path;
 mod logs;
 mod man;
 #[cfg(target_os = "linux")]

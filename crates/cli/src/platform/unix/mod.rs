@@ -3,10 +3,13 @@
 pub(crate) mod attach;
 mod signals;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use super::FreeSpace;
@@ -15,6 +18,21 @@ pub(crate) use signals::{
     ChatInterrupts, FOREGROUND_INTERVAL, JobSignals, is_in_foreground, keep_running_at_limits,
     suspend_process,
 };
+
+/// Replaces this process by a new one of the same program with the same arguments and streams, and with these variables
+/// set. Returns the error if that is not possible.
+pub(crate) fn restart(variables: &[(&str, &OsStr)]) -> io::Error {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(problem) => return problem,
+    };
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(program);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments).envs(variables.iter().copied()).exec()
+}
 
 /// Makes a temporary folder accessible to its owner alone.
 pub(crate) fn make_temporary_private(builder: &mut tempfile::Builder<'_, '_>) {

@@ -107,3 +107,8 @@ pub(crate) fn suspend_process() -> io::Result<bool> {
 pub(crate) fn is_in_foreground() -> bool {
     true
 }
+
+/// Returns the error that a process cannot be replaced by another one here.
+pub(crate) fn restart(_: &[(&str, &std::ffi::OsStr)]) -> io::Error {
+    io::ErrorKind::Unsupported.into()
+}

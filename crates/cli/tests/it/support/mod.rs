@@ -80,6 +80,8 @@ impl House {
         }
         command
             .env_remove("HOSPES_REGISTRY")
+            // Its `PATH` is none of the tests' business either.
+            .env_remove("SHELL")
             .env_remove("HOSPES_LOG")
             .env_remove("HOSPES_CONFIG")
             .env_remove("HOSPES_APPROVE_TOKEN");
