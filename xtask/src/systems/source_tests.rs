@@ -21,14 +21,19 @@ impl SourceTest {
         tests
     }
 
-    /// Returns true if a test program calls this test by the name. The file may have modules of its own.
+    /// Returns true if a test program calls this test by the name. The file may have modules of its own. A file such as
+    /// `era_tests.rs` is named by an attribute of a module elsewhere in its folder.
     pub(super) fn is(&self, name: &str) -> bool {
         let Some((module, function)) = name.rsplit_once("::") else {
             return self.module.is_empty() && name == self.name;
         };
-        let below = module.strip_prefix(&self.module);
+        let own = match self.module.ends_with("_tests") {
+            true => self.module.rsplit_once("::").map_or("", |(folder, _)| folder),
+            false => &self.module,
+        };
+        let below = module.strip_prefix(own);
         function == self.name
-            && below.is_some_and(|rest| self.module.is_empty() || rest.is_empty() || rest.starts_with("::"))
+            && below.is_some_and(|rest| own.is_empty() || rest.is_empty() || rest.starts_with("::"))
     }
 }
 
@@ -93,6 +98,7 @@ mod tests {
         let test = |module: &str| SourceTest { module: module.to_owned(), name: "one".to_owned() };
         assert!(test("a::b").is("a::b::tests::one") && test("a::b").is("a::b::one"));
         assert!(test("").is("one") && test("").is("tests::one"));
+        assert!(test("a::b_tests").is("a::b::tests::one") && !test("a::b_tests").is("c::one"));
         for other in ["a::bc::tests::one", "a::one", "a::b::tests::two", "one"] {
             assert!(!test("a::b").is(other), "{other}");
         }

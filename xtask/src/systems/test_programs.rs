@@ -102,8 +102,13 @@ pub(super) fn read_results(output: &str) -> Result<BTreeMap<String, TestResult>>
 }
 
 fn read_result(line: &str) -> Option<(&str, TestResult)> {
-    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let (name, result) = line.rsplit_once(" ... ")?;
     let name = name.strip_suffix(" - should panic").unwrap_or(name);
+    // A test that writes to standard output itself may leave text before it.
+    let (before, name) = name.rsplit_once(' ')?;
+    if !(before == "test" || before.ends_with(" test")) {
+        return None;
+    }
     let result = match result {
         "ok" => TestResult::Passed,
         "FAILED" => TestResult::Failed,
@@ -126,7 +131,7 @@ fn count_before(text: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    const OUTPUT: &str = "\nrunning 4 tests\ntest a::b ... ok\ntest a::c - should panic ... ok\n\
+    const OUTPUT: &str = "\nrunning 4 tests\no once > test a::b ... ok\ntest a::c - should panic ... ok\n\
         test a::d ... ignored, Wine has no such call\ntest a::e ... FAILED\n\nfailures:\n    a::e\n\n\
         test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.00s\n";
 
@@ -144,7 +149,7 @@ mod tests {
     fn missing_results_are_an_error() {
         let crashed = OUTPUT.split("\nfailures").next().unwrap();
         assert!(read_results(crashed).unwrap_err().to_string().contains("ended before"));
-        let fewer = OUTPUT.replace("test a::b ... ok\n", "");
+        let fewer = OUTPUT.replace("o once > test a::b ... ok\n", "");
         assert!(
             read_results(&fewer).unwrap_err().to_string().contains("3 results were read, but there are 4")
         );
