@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use super::FreeSpace;
@@ -15,6 +16,21 @@ pub(crate) use signals::{
     ChatInterrupts, FOREGROUND_INTERVAL, JobSignals, is_in_foreground, keep_running_at_limits,
     suspend_process,
 };
+
+/// Editor of a person who has set none. POSIX has it everywhere.
+pub(crate) const DEFAULT_EDITOR: &str = "vi";
+
+/// Returns the command that opens a file in an editor. It is run by a shell, as other programs do, because the editor may
+/// have options.
+///
+/// # Errors
+/// Never.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub(crate) fn editor_command(editor: &str, file: &Path) -> Result<Command, String> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(file);
+    Ok(command)
+}
 
 /// Makes a temporary folder accessible to its owner alone.
 pub(crate) fn make_temporary_private(builder: &mut tempfile::Builder<'_, '_>) {
