@@ -1,6 +1,10 @@
 //! The program for other systems: compiled but not linked, so that no code of theirs is broken unnoticed. The unit tests
 //! for Windows also run, under Wine, if that is asked for.
 
+mod left_out;
+mod source_tests;
+mod test_programs;
+mod windows_tests;
 mod wine;
 
 use std::collections::BTreeSet;
@@ -29,7 +33,7 @@ pub(crate) struct SystemsOptions {
 /// Runs `cargo xtask systems`.
 pub(crate) fn run(options: &SystemsOptions) -> Result<()> {
     part().into_result()?;
-    if options.run { wine::part().into_result() } else { Ok(()) }
+    if options.run { windows_tests::part().into_result() } else { Ok(()) }
 }
 
 /// Checks the program for each target that is installed.

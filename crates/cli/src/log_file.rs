@@ -136,7 +136,8 @@ impl Visit for EventFields {
 #[derive(Debug)]
 struct RotatedFile {
     path: PathBuf,
-    file: File,
+    /// `None` if the last one could not be replaced.
+    file: Option<File>,
     written: u64,
     max_bytes: u64,
 }
@@ -144,17 +145,22 @@ struct RotatedFile {
 impl RotatedFile {
     fn create(path: PathBuf, max_bytes: u64) -> std::io::Result<Self> {
         let file = paths::create_private_file(&path)?;
-        Ok(Self { path, file, written: 0, max_bytes })
+        Ok(Self { path, file: Some(file), written: 0, max_bytes })
     }
 
     fn append(&mut self, line: &[u8]) -> std::io::Result<()> {
         let length = line.len() as u64;
         if self.written > 0 && self.written + length > self.max_bytes {
+            // Closed first, because Windows may refuse to rename an open file.
+            self.file = None;
             hospes_fs::rename(&self.path, &self.path.with_extension(OLDER_ENDING))?;
-            self.file = paths::create_private_file(&self.path)?;
             self.written = 0;
         }
-        self.file.write_all(line)?;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(paths::create_private_file(&self.path)?),
+        };
+        file.write_all(line)?;
         self.written += length;
         Ok(())
     }

@@ -20,6 +20,25 @@ fn a_private_file_is_for_its_user_alone() {
     assert!(!is_open_to_others(&other).unwrap());
 }
 
+/// Stores of several processes open the same lock file at the same time.
+#[test]
+fn a_private_file_that_several_open_first_is_opened_by_all() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..20 {
+        let path = folder.path().join(format!("{round}.lock"));
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let open = || {
+                start.wait();
+                open_private(&path).map(drop)
+            };
+            let opened: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            opened.into_iter().for_each(|opened| opened.join().unwrap().unwrap());
+        });
+        assert!(!is_open_to_others(&path).unwrap());
+    }
+}
+
 #[test]
 fn a_file_that_others_can_read_is_noticed_and_made_private() {
     let folder = tempfile::tempdir().unwrap();

@@ -39,7 +39,8 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
 }
 
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
-    match open(path) {
+    // Another process that creates it at this moment has it for itself until its access list is set.
+    match retry_while_in_use(|| open(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         result => return result,
     }

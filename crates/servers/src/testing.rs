@@ -64,7 +64,8 @@ pub(crate) async fn is_well_described(server: &Server) {
     }
 }
 
-/// Calls a tool as a client with these roots.
+/// Calls a tool as a client with these roots. Used by tests that exist on Unix alone.
+#[cfg(unix)]
 pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) -> Value {
     let method = Method::ToolsCall;
     let capabilities = ClientCapabilities::new().with_roots(hospes::model::RootsCapability::new());

@@ -1,8 +1,8 @@
-//! The unit tests of the program for Windows, under Wine.
+//! Wine, set up in a folder of its own, and the compiler of programs for Windows.
 //!
-//! Wine is not Windows. What passes here shows that the calls are right; what fails may be a gap of Wine.
+//! Wine is not Windows. A test that passes here shows that the calls are right; one that fails may show a gap of Wine.
 
-use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,28 +10,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::installed_targets;
-use crate::report::PartOutcome;
-use crate::{cargo, paths, tools};
+use crate::{paths, tools};
 
-const TARGET: &str = "x86_64-pc-windows-gnu";
-const COMPILER: &str = "x86_64-w64-mingw32-gcc";
-/// Crates whose unit tests run there.
-const PACKAGES: [&str; 14] = [
-    "hospes",
-    "hospes-bundle",
-    "hospes-cli",
-    "hospes-console",
-    "hospes-fs",
-    "hospes-host",
-    "hospes-model",
-    "hospes-oauth",
-    "hospes-policy",
-    "hospes-proto",
-    "hospes-registry",
-    "hospes-sandbox",
-    "hospes-servers",
-    "hospes-store",
-];
+pub(super) const TARGET: &str = "x86_64-pc-windows-gnu";
+pub(super) const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 /// Random numbers for the Rust standard library, which Wine has only since version 9.
 const RANDOM_LIBRARY: &str = "#include <windows.h>
 BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
@@ -40,21 +22,18 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T length) {
 }
 ";
 
-/// Builds the unit tests for Windows and runs them.
-pub(super) fn part() -> PartOutcome {
-    match prepare() {
-        Ok(wine) => wine.run_tests(),
-        Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
-    }
-}
-
 /// Wine with a folder of its own.
-struct Wine {
+#[derive(Debug)]
+pub(super) struct Wine {
     program: PathBuf,
     prefix: PathBuf,
 }
 
-fn prepare() -> Result<Wine> {
+/// Finds Wine and the compiler, and creates the folder of Wine.
+///
+/// # Errors
+/// If one of them is not installed; the error names the command that installs it.
+pub(super) fn prepare() -> Result<Wine> {
     ensure!(installed_targets().contains(TARGET), "the target is not installed: rustup target add {TARGET}");
     ensure!(
         tools::find_command(COMPILER).is_some(),
@@ -68,10 +47,7 @@ fn prepare() -> Result<Wine> {
     let wine = Wine { program, prefix };
     let system = wine.prefix.join("drive_c/windows/system32");
     if !system.is_dir() {
-        let status = wine
-            .command(&[wine.program.as_os_str(), "cmd".as_ref(), "/c".as_ref(), "exit".as_ref()])
-            .status();
-        let status = status.context("starting Wine")?;
+        let status = wine.command("cmd").args(["/c", "exit"]).status().context("starting Wine")?;
         ensure!(system.is_dir(), "Wine has not created {}: {status}", wine.prefix.display());
     }
     let library = system.join("bcryptprimitives.dll");
@@ -99,32 +75,12 @@ fn find_wine() -> Option<PathBuf> {
 }
 
 impl Wine {
-    /// A command with the variables of Wine. New files are private, because Wine adds the entries of the folder even to an
-    /// access list that inherits nothing.
-    fn command(&self, words: &[&std::ffi::OsStr]) -> Command {
+    /// Returns a command that starts a program for Windows. New files are private, because Wine adds the entries of the
+    /// folder even to an access list that inherits nothing.
+    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", "umask 077; exec \"$@\"", "sh"]).args(words);
+        command.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(&self.program).arg(program);
         command.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").current_dir(paths::root());
         command
-    }
-
-    fn run_tests(&self) -> PartOutcome {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut arguments = vec!["test", "--locked", "--no-fail-fast", "--target", TARGET, "--lib", "--bins"];
-        for package in PACKAGES {
-            arguments.extend(["--package", package]);
-        }
-        let mut command = self.command(&[cargo.as_os_str()]);
-        cargo::in_repository(&mut command, &arguments);
-        command
-            .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", COMPILER)
-            .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", &self.program);
-        match command.status() {
-            Ok(status) if status.success() => {
-                PartOutcome::Passed(format!("{} crates under Wine", PACKAGES.len()))
-            }
-            Ok(status) => PartOutcome::Failed(format!("unit tests under Wine: {status}")),
-            Err(error) => PartOutcome::CannotRun(format!("cargo: {error}")),
-        }
     }
 }

@@ -1,13 +1,12 @@
-//! Editing of a text in the person's own editor (`VISUAL`, `EDITOR` or `vi`).
+//! Editing of a text in the person's own editor: `VISUAL`, `EDITOR` or that of the system.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::paths;
+use crate::{paths, platform};
 
 /// Maximum size of an edited text, in bytes: the maximum that the console accepts.
 pub(super) const MAX_EDIT: u64 = 4 << 20;
@@ -19,8 +18,9 @@ pub(super) const MAX_EDIT: u64 = 4 << 20;
 /// A message for the person if the editor cannot be started or fails, or if the edited file cannot be read.
 pub(crate) fn edit(text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
-    // An empty variable counts as unset; POSIX has `vi` everywhere.
-    let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    // An empty variable counts as unset.
+    let editor = editor.into_iter().find(|name| !name.trim().is_empty());
+    let editor = editor.unwrap_or_else(|| platform::DEFAULT_EDITOR.to_owned());
     // A folder of its own, so that backup and swap files of the editor are removed with it.
     let folder =
         paths::private_folder().map_err(|error| failed("cannot create a folder for the editor", &error))?;
@@ -34,9 +34,9 @@ fn failed(what: &str, error: &std::io::Error) -> String {
 fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String> {
     let file = folder.path().join("edit.json");
     write(&file, text).map_err(|error| failed("cannot create a file for the editor", &error))?;
-    // Run by a shell, as other programs do, because the variable may hold options.
-    let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(&file).status();
-    match status {
+    let mut command = platform::editor_command(editor, &file)
+        .map_err(|why| format!("cannot start the editor `{editor}`: {why}"))?;
+    match command.status() {
         Ok(status) if status.success() => read(&file),
         Ok(status) => Err(format!("the editor `{editor}` ended with {status}; nothing was changed")),
         Err(error) => Err(failed("cannot start the editor", &error)),
@@ -63,19 +63,31 @@ pub(super) fn read(file: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    /// An editor that writes its arguments to `told` and `{"a":2}` to its second argument, and one that fails.
+    fn editors(place: &Path, told: &Path) -> (String, &'static str) {
+        let name = if cfg!(windows) { "editor.cmd" } else { "editor.sh" };
+        let (script, told) = (place.join(name), told.display());
+        if cfg!(windows) {
+            let words = format!("@echo off\r\necho %1 %2>\"{told}\"\r\necho {{\"a\":2}}>%2\r\n");
+            fs::write(&script, words).unwrap();
+            return (format!("'{}' --option", script.display()), "cmd /c exit 1");
+        }
+        fs::write(&script, format!("echo \"$1 $2\" > '{told}'; echo '{{\"a\":2}}' > \"$2\"\n")).unwrap();
+        (format!("sh '{}' --option", script.display()), "false")
+    }
+
     #[test]
     fn the_file_is_for_the_person_alone() {
         let place = tempfile::tempdir().unwrap();
-        let script = place.path().join("editor.sh");
         let told = place.path().join("told");
-        let words = format!("stat -c '%a %n' \"$2\" > '{0}'; echo '{{\"a\":2}}' > \"$2\"\n", told.display());
-        fs::write(&script, words).unwrap();
-        let editor = format!("sh {} --option", script.display());
+        let (editor, failing) = editors(place.path(), &told);
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(edit_in(&folder, &editor, "{\"a\":1}").unwrap(), "{\"a\":2}\n");
+        assert_eq!(edit_in(&folder, &editor, "{\"a\":1}").unwrap().trim_end(), "{\"a\":2}");
+        let file = folder.path().join("edit.json");
         let told = fs::read_to_string(&told).unwrap();
-        assert_eq!(told, format!("600 {}/edit.json\n", folder.path().display()));
+        assert_eq!(told.trim_end().replace('"', ""), format!("--option {}", file.display()));
+        assert!(!hospes_fs::is_open_to_others(&file).unwrap(), "others can read the file");
         let folder = tempfile::tempdir().unwrap();
-        assert!(edit_in(&folder, "false", "{}").unwrap_err().contains("nothing was changed"));
+        assert!(edit_in(&folder, failing, "{}").unwrap_err().contains("nothing was changed"));
     }
 }

@@ -30,7 +30,18 @@ fn shown(plan: &LaunchPlan) -> String {
     let args: Vec<String> = plan.args.iter().map(PlannedText::masked).collect();
     let env: Vec<String> =
         plan.env.iter().map(|(name, value)| format!("{name}={}", value.masked())).collect();
-    format!("{} {} [{}]", plan.command.as_deref().unwrap_or("-"), args.join(" "), env.join(" "))
+    format!(
+        "{} {} [{}]",
+        plan.command.as_deref().map_or("-".into(), unix_path),
+        args.join(" "),
+        env.join(" ")
+    )
+}
+
+/// Returns a path as it would be on Unix: with slashes, and without `.exe`.
+fn unix_path(path: &str) -> String {
+    let path = if cfg!(windows) { path.replace('\\', "/") } else { path.to_owned() };
+    path.strip_suffix(std::env::consts::EXE_SUFFIX).unwrap_or(&path).to_owned()
 }
 
 fn ids(name: &str, kind: &str) -> Vec<String> {
@@ -333,7 +344,7 @@ fn compiled_servers_are_installed_into_the_private_folder() {
         LaunchPlan::new(&entry(name), LaunchChoice::Package(0), &LaunchAnswers::new(), &settings).unwrap()
     };
     let crates = plan("io.github.tern/rust-server");
-    assert_eq!(crates.command.as_deref(), Some("/data/x/bin/tern-mcp"));
+    assert_eq!(crates.command.as_deref().map(unix_path).as_deref(), Some("/data/x/bin/tern-mcp"));
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
         crates.install,
@@ -344,13 +355,14 @@ fn compiled_servers_are_installed_into_the_private_folder() {
         })
     );
     let module = plan("io.github.tern/go-server");
-    assert_eq!(module.command.as_deref(), Some("/data/x/bin/mcp-server"));
+    assert_eq!(module.command.as_deref().map(unix_path).as_deref(), Some("/data/x/bin/mcp-server"));
+    let binaries = std::path::Path::new("/data/x").join("bin").display().to_string();
     assert_eq!(
         module.install,
         Some(InstallStep::Run {
             command: "go".to_owned(),
             args: words("install github.com/tern/mcp-server/v2@v2.4.0"),
-            env: vec![("GOBIN".to_owned(), "/data/x/bin".to_owned())]
+            env: vec![("GOBIN".to_owned(), binaries)]
         })
     );
 }

@@ -141,7 +141,11 @@ mod tests {
 
     use super::*;
 
+    const DRIVE: &str = if cfg!(windows) { "C:" } else { "" };
+
+    /// Reads an entry. Paths that begin with a slash get a drive where absolute paths have one.
     fn server(text: &str) -> ServerConfig {
+        let text = text.replace("'/", &format!("'{DRIVE}/"));
         read_written(&format!("[servers.s]\n{text}\n")).unwrap()
     }
 
@@ -155,7 +159,8 @@ mod tests {
         let new = server(
             "command = ['node', '/p/2/y.js']\nenv = { KEY = '${secret:s.key}', NEW = 'n' }\nversion = '2'",
         );
-        let folders = (Some(Path::new("/p/1")), Some(Path::new("/p/2")));
+        let folders = ["/p/1", "/p/2"].map(|folder| format!("{DRIVE}{folder}"));
+        let folders = (Some(Path::new(&folders[0])), Some(Path::new(&folders[1])));
         let merged = MergedServer::of(Some(&written), &current, &new, folders);
         let expected = server(
             "command = ['node', '/p/2/y.js']\nenv = { KEY = '${secret:mine}', EXTRA = 'e', NEW = 'n' }\nrequest_timeout = '9s'\n\

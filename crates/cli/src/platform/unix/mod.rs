@@ -34,6 +34,21 @@ pub(crate) fn restart(variables: &[(&str, &OsStr)]) -> io::Error {
     command.args(arguments).envs(variables.iter().copied()).exec()
 }
 
+/// Editor of a person who has set none. POSIX has it everywhere.
+pub(crate) const DEFAULT_EDITOR: &str = "vi";
+
+/// Returns the command that opens a file in an editor. It is run by a shell, as other programs do, because the editor may
+/// have options.
+///
+/// # Errors
+/// Never.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub(crate) fn editor_command(editor: &str, file: &Path) -> Result<Command, String> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(file);
+    Ok(command)
+}
+
 /// Makes a temporary folder accessible to its owner alone.
 pub(crate) fn make_temporary_private(builder: &mut tempfile::Builder<'_, '_>) {
     builder.permissions(fs::Permissions::from_mode(0o700));

@@ -5,22 +5,41 @@ pub(crate) mod attach;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
+
+use hospes_host::config::split_command;
 
 use super::FreeSpace;
 
 /// Interval at which a suspended screen checks whether it is in the foreground again. Never used here.
 pub(crate) const FOREGROUND_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Editor of a person who has set none.
+pub(crate) const DEFAULT_EDITOR: &str = "notepad";
+
+/// Returns the command that opens a file in an editor. The editor may have options. Its path has quotes if it has blanks.
+///
+/// # Errors
+/// If there is no such program, or a quote is missing.
+pub(crate) fn editor_command(editor: &str, file: &Path) -> Result<Command, String> {
+    let words = split_command(editor).map_err(|error| format!("expected {error}"))?;
+    let path = std::env::var_os("PATH");
+    // Many editors are started by a batch file, such as `code.cmd`.
+    let program = hospes_sandbox::resolve(words[0].as_ref(), path.as_deref(), Path::new("."));
+    let mut command = Command::new(program.map_err(|error| error.to_string())?);
+    command.args(&words[1..]).arg(file);
+    Ok(command)
+}
+
 /// Does nothing: a temporary folder is created in a private one, whose access list it inherits.
 pub(crate) fn make_temporary_private(_: &mut tempfile::Builder<'_, '_>) {}
 
 /// Returns a number that identifies the file at a path until it is replaced.
 pub(crate) fn file_id(path: &Path) -> io::Result<u64> {
-    // The time of creation stands for the identity.
-    let created = fs::metadata(path)?.created()?;
-    let since = created.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Ok(since.as_nanos() as u64)
+    // Not the time of creation: for some seconds, the system gives that of a renamed file to a new one of the same name.
+    let file = fs::File::open(path)?;
+    winapi_util::file::information(&file).map(|about| about.file_index())
 }
 
 /// Returns the reason why a new file must not take the place of this one. None is known here.

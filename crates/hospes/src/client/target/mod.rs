@@ -343,7 +343,9 @@ fn quote_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    // The backslash is part of a path on Windows, so it escapes nothing there.
+    let quote = if cfg!(windows) { r#"'"'"'"# } else { r"'\''" };
+    format!("'{}'", word.replace('\'', quote))
 }
 
 /// Splits a command line into words: blanks part, `'…'` keeps everything, `"…"` keeps everything but `\"` and `\\`, a

@@ -169,7 +169,11 @@ async fn what_never_ends_is_cut_off() {
     let site = Site::serve(PUBLIC, |mut stream, path, _| async move {
         let (head, more): (&str, &[u8]) = match path.as_str() {
             "/body" => ("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n", b"more and more "),
-            "/chunks" => ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"a\r\n0123456789\r\n"),
+            // Long enough that a slow system reads the limit in time.
+            "/chunks" => (
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+                b"28\r\n0123456789012345678901234567890123456789\r\n",
+            ),
             "/head" => ("HTTP/1.1 200 OK\r\n", b"x-more: and more\r\n"),
             "/line" => ("HTTP/1.1 200 OK\r\nx-more: ", b"and more "),
             _ => ("HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /no\n", b"# and more\n"),
