@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState};
+use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState, check_own_parser};
 use hospes_host::pins::Sha256Digest;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -47,6 +47,7 @@ pub(crate) fn run(args: &ConnectApplicationArgs, output: CliOutput) -> CliResult
         Some(endpoint) => Some(endpoint),
         None => endpoint::wanted(args, &file)?,
     };
+    check_strictness(&file, &before)?;
     let mut entry = entry_of(file.application, &before, profile, endpoint.as_ref())?;
     let snippet = entry.snippet();
     let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{snippet}"));
@@ -337,6 +338,17 @@ fn find_file(id: &str, is_of_project: bool, output: CliOutput) -> CliResult<Appl
     folders.file_to_edit(application, scope).ok_or_else(|| {
         let what = if is_of_project { "file of a project" } else { "file on this system" };
         CliError::usage(format!("{} has no {what} to which servers can be added", application.name))
+    })
+}
+
+/// Checks that the application itself can read its file. An entry in one that it ignores would be of no use.
+fn check_strictness(file: &ApplicationFile, text: &str) -> CliResult {
+    check_own_parser(file.application, &file.path, text).map_err(|error| {
+        let (name, place) = (file.application.name, paths::display_path(&file.path));
+        CliError::usage(format!("{name} cannot read {place}; it was not changed")).with_cause(&error).hint(format!(
+            "remove the comments and trailing commas, for which {name} ignores all of the file; then: hospes connect {}",
+            file.application.id
+        ))
     })
 }
 
