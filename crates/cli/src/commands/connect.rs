@@ -4,6 +4,7 @@ mod diff;
 mod endpoint;
 mod journal;
 mod list;
+mod recorded;
 mod state_file;
 
 use std::fs;
@@ -22,6 +23,7 @@ pub(crate) use self::endpoint::tokens as application_tokens;
 use self::journal::{ConnectionRecord, records};
 pub(super) use self::list::found_applications;
 use self::list::{list, state};
+pub(crate) use self::recorded::{RecordedConnection, recorded_connections};
 use super::application_package::choose_package;
 use super::file_replace::{read_text, replace};
 use crate::args::{ConnectApplicationArgs, DisconnectArgs};

@@ -13,6 +13,7 @@ mod configured;
 mod connect;
 mod deciders;
 mod doctor;
+mod doctor_applications;
 mod doctor_faults;
 mod doctor_report;
 mod doctor_system;
