@@ -88,6 +88,31 @@ pub(crate) fn open_for_host(will_be: bool, output: CliOutput) -> CliResult<Optio
     }
 }
 
+/// Finds out where a new key would be stored, by storing another one and removing it again.
+///
+/// # Errors
+/// If the key has to be in the keyring, and the keyring does not take it.
+pub(crate) fn try_new_key() -> CliResult<KeyLocation> {
+    if std::env::var(PASSPHRASE_VARIABLE).is_ok_and(|text| !text.is_empty()) {
+        return Ok(KeyLocation::Passphrase);
+    }
+    let wanted = store_from_environment()?;
+    if wanted == CredentialsStore::File {
+        return Ok(KeyLocation::File);
+    }
+    // An entry of its own: the key of other stores may be in the usual one.
+    let keyring = SystemKeyring::new("hospes", "doctor-probe");
+    let key = StoreKey::generate().map_err(unusable_store_error)?;
+    match keyring.put(&key).and_then(|()| keyring.remove()) {
+        Ok(()) => Ok(KeyLocation::Keyring),
+        Err(error) if wanted == CredentialsStore::Keyring => Err(keyring_required_error(&error)),
+        Err(error) => {
+            tracing::debug!(%error, "the keyring takes no key");
+            Ok(KeyLocation::File)
+        }
+    }
+}
+
 /// Opens the store. Creates it if it does not exist.
 pub(crate) fn open_or_create(
     wanted: CredentialsStore,

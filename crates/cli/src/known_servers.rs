@@ -125,7 +125,7 @@ fn load_quietly(files: &[PathBuf]) -> Vec<ServerConfig> {
 }
 
 /// Opens the remembered definitions of servers, if there are any.
-fn open_pins() -> CliResult<Option<PinManager>> {
+pub(crate) fn open_pins() -> CliResult<Option<PinManager>> {
     // Opening the state would create it, and this command writes nothing.
     if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Ok(None);

@@ -162,6 +162,40 @@ pub(crate) fn is_ours(content: &str) -> bool {
     content.contains(MARK)
 }
 
+/// Returns the program and the `PATH` of a file of this program. A task has no `PATH` of its own.
+pub(crate) fn program_and_path(content: &str, manager: ServiceManager) -> Option<(String, Option<String>)> {
+    let between = |text: &str, start: &str, end: &str| {
+        let (_, rest) = text.split_once(start)?;
+        rest.split_once(end).map(|(found, _)| unescape_xml(found))
+    };
+    let string_after = |key: &str| {
+        let (_, rest) = content.split_once(&format!("<key>{key}</key>"))?;
+        between(rest, "<string>", "</string>")
+    };
+    let line = |key: &str| content.lines().find_map(|line| line.strip_prefix(key)).and_then(unquote_systemd);
+    Some(match manager {
+        ServiceManager::Systemd => {
+            let path = line("Environment=").and_then(|word| word.strip_prefix("PATH=").map(str::to_owned));
+            (line("ExecStart=")?.replace("$$", "$"), path)
+        }
+        ServiceManager::Launchd => (string_after("ProgramArguments")?, string_after("PATH")),
+        ServiceManager::TaskScheduler => (between(content, "<Command>", "</Command>")?, None),
+    })
+}
+
+/// Returns the first word of a setting of a unit, which is quoted.
+fn unquote_systemd(setting: &str) -> Option<String> {
+    let mut word = String::new();
+    let mut letters = setting.strip_prefix('"')?.chars();
+    loop {
+        match letters.next()? {
+            '"' => return Some(word.replace("%%", "%")),
+            '\\' => word.push(letters.next()?),
+            letter => word.push(letter),
+        }
+    }
+}
+
 /// Returns the folders that were created for a file, the outermost first.
 pub(crate) fn created_folders(content: &str) -> Vec<String> {
     let line = content.lines().find_map(|line| line.split_once(FOLDERS));
@@ -265,6 +299,17 @@ mod tests {
         }
         assert!(!is_ours("[Service]\nExecStart=/bin/true\n"));
         assert!(created_folders("[Service]\n").is_empty());
+    }
+
+    #[test]
+    fn program_and_path_are_read_back() {
+        let mut definition = definition();
+        definition.program = "/opt/a b/100%/$x \\ \"y\" & z/hospes".to_owned();
+        for manager in [ServiceManager::Systemd, ServiceManager::Launchd, ServiceManager::TaskScheduler] {
+            let file = definition.render(manager).unwrap();
+            let path = (manager != ServiceManager::TaskScheduler).then(|| definition.path.clone());
+            assert_eq!(program_and_path(&file, manager), Some((definition.program.clone(), path)), "{file}");
+        }
     }
 
     /// A line break in a path would begin a setting of its own, such as `ExecStartPre=`.

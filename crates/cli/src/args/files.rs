@@ -62,7 +62,7 @@ the configuration refers to them as ${secret:NAME}.
 #[command(after_help = CONNECT_HELP)]
 pub(crate) struct ConnectApplicationArgs {
     /// Application to connect [default: list the applications that are found, with their state]
-    #[arg(value_name = "APP", value_parser = formats(), hide_possible_values = true)]
+    #[arg(value_name = "APP", value_parser = applications(), hide_possible_values = true)]
     pub(crate) application: Option<String>,
     /// Add the entry to the application's file in this folder, instead of the user's file
     #[arg(long, requires = "application")]
@@ -86,7 +86,7 @@ pub(crate) struct ConnectApplicationArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DisconnectArgs {
     /// Application to disconnect
-    #[arg(value_name = "APP", value_parser = formats(), hide_possible_values = true)]
+    #[arg(value_name = "APP", value_parser = applications(), hide_possible_values = true)]
     pub(crate) application: String,
     /// Remove the entry from the application's file in this folder, instead of the user's file
     #[arg(long)]
@@ -109,7 +109,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) servers: Vec<String>,
     /// Application in whose form the servers are written
-    #[arg(short, long, value_name = "APP", value_parser = formats())]
+    #[arg(short, long, value_name = "APP", value_parser = applications())]
     pub(crate) format: String,
     /// New file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
@@ -171,12 +171,7 @@ fn renaming(text: &str) -> Result<(String, String), &'static str> {
     names.ok_or("expected OLD=NEW, where NEW has up to 64 letters, digits, `-`, `_` or `.`")
 }
 
-/// Returns the parser for the form of an application.
-fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(APPLICATIONS.iter().map(|one| one.id))
-}
-
 /// Returns the parser for the id of an application.
 fn applications() -> PossibleValuesParser {
-    PossibleValuesParser::new(APPLICATIONS.iter().filter(|one| !one.places.is_empty()).map(|one| one.id))
+    PossibleValuesParser::new(APPLICATIONS.iter().map(|one| one.id))
 }

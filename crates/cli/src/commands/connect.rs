@@ -5,6 +5,7 @@ mod disconnect;
 mod endpoint;
 mod journal;
 mod list;
+mod recorded;
 mod state_file;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState};
+use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState, check_own_parser};
 use hospes_host::pins::Sha256Digest;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -24,6 +25,7 @@ pub(crate) use self::endpoint::tokens as application_tokens;
 use self::journal::{ConnectionJournal, ConnectionRecord};
 pub(super) use self::list::found_applications;
 use self::list::{list, state};
+pub(crate) use self::recorded::{RecordedConnection, recorded_connections};
 use self::state_file::{is_kept, read_settled};
 use super::application_package::choose_package;
 use super::file_replace::{read_text, replace};
@@ -75,6 +77,7 @@ fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOut
     })?;
     // Asked after reading: a file that the application has created since is not new.
     let is_new = before.is_empty() && !file.path.exists();
+    check_strictness(file, &before)?;
     let mut entry = entry_of(file.application, &before, profile, endpoint.as_ref())?;
     let snippet = entry.snippet();
     let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{snippet}"));
@@ -289,6 +292,17 @@ fn find_file(id: &str, is_of_project: bool, output: CliOutput) -> CliResult<Appl
     folders.file_to_edit(application, scope).ok_or_else(|| {
         let what = if is_of_project { "file of a project" } else { "file on this system" };
         CliError::usage(format!("{} has no {what} to which servers can be added", application.name))
+    })
+}
+
+/// Checks that the application itself can read its file. An entry in one that it ignores would be of no use.
+fn check_strictness(file: &ApplicationFile, text: &str) -> CliResult {
+    check_own_parser(file.application, &file.path, text).map_err(|error| {
+        let (name, place) = (file.application.name, paths::display_path(&file.path));
+        CliError::usage(format!("{name} cannot read {place}; it was not changed")).with_cause(&error).hint(format!(
+            "remove the comments and trailing commas, for which {name} ignores all of the file; then: hospes connect {}",
+            file.application.id
+        ))
     })
 }
 

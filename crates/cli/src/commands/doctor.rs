@@ -2,6 +2,7 @@
 //! The checks change nothing.
 
 mod application;
+mod application_entry;
 mod bundle;
 mod call;
 mod check;
@@ -13,14 +14,18 @@ mod ignored;
 mod launcher;
 mod leftovers;
 mod package;
+mod port_owner;
 mod report;
+mod running_hosts;
 mod server;
+mod service;
 mod sign_in;
 mod system;
 
 use futures::future::join_all;
 use tokio::task::spawn_blocking;
 
+use self::application::ApplicationChecks;
 use self::bundle::SecretFilter;
 pub(crate) use self::check::DOCTOR_CODES;
 use self::check::DoctorChain;
@@ -117,12 +122,13 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
     let running = super::status::running().await.ok();
     if word.is_none() {
         let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
-        chains.push(host::check(config, running.as_ref().map(|(_, status)| status)).await);
+        let status = running.as_ref().map(|(_, status)| status);
+        chains.push(host::check(config, status, &args.files.config).await);
     }
     if let Some(application) = word.and_then(Application::find) {
-        let checked =
-            application::check(application, true).unwrap_or_else(|| DoctorChain::new(application.id));
-        return Ok(CheckResult { chains: vec![checked], config: None, filter });
+        let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
+        let chains = ApplicationChecks::new(config).await.one(application).await;
+        return Ok(CheckResult { chains, config: None, filter });
     }
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -155,8 +161,7 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
         config.rejected.retain(|server| server.name == word);
         config.skipped.retain(|server| server.name == word);
     } else {
-        let applications = APPLICATIONS.iter().filter_map(|one| application::check(one, false));
-        chains.extend(applications);
+        chains.extend(ApplicationChecks::new(Some(&config)).await.all().await);
     }
     chains.extend(config.rejected.iter().map(server::rejected));
     chains.extend(config.skipped.iter().map(server::skipped));

@@ -107,13 +107,9 @@ fn find(args: &ImportArgs, output: CliOutput) -> CliResult<FoundServers> {
         if left_out.contains(&file.path) {
             continue;
         }
-        // Both versions of OpenCode have the same files.
-        let id = if file.application.id == "opencode" && applications.contains(&"opencode2") {
-            "opencode2"
-        } else {
-            file.application.id
-        };
-        if is_wanted(id) {
+        let is_of_other =
+            || file.application.sharing_files().is_some_and(|other| applications.contains(&other.id));
+        if is_wanted(file.application.id) || is_of_other() {
             found.add_file(&file, &project, &variable);
         }
     }

@@ -9,7 +9,7 @@ use crate::args::{ServiceCommand, ServiceInstallArgs};
 use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, DIM, paint, printable};
 use crate::service_files::{
-    LAUNCHD_LABEL, NAME, ServiceDefinition, ServiceManager, created_folders, is_ours,
+    LAUNCHD_LABEL, NAME, ServiceDefinition, ServiceManager, created_folders, is_ours, program_and_path,
 };
 use crate::{installation, login_path, paths};
 
@@ -116,6 +116,12 @@ fn service_file(manager: ServiceManager) -> CliResult<PathBuf> {
     let folder =
         folder.ok_or_else(|| CliError::usage("no folder found for the service (HOME is not set)"))?;
     Ok(folder.join(name))
+}
+
+/// Returns the program and the `PATH` of the installed service. `None` if none is installed.
+pub(crate) fn installed_program_and_path() -> Option<(String, Option<String>)> {
+    let manager = ServiceManager::of_this_system();
+    program_and_path(&read_own(&service_file(manager).ok()?).ok()??, manager)
 }
 
 /// Reads an installed file. Returns an error if it is not one of this program.

@@ -147,6 +147,10 @@ fn the_host_and_applications_are_checked() {
     assert_eq!(codes, ["H01", "H06", "H13"], "{report:#}");
     let port = report["checks"].as_array().unwrap().iter().find(|check| check["code"] == "H01").unwrap();
     assert!(port["what"].as_str().unwrap().contains(&address.to_string()), "{port:#}");
+    if cfg!(target_os = "linux") {
+        let mend = port["mend"].as_str().unwrap();
+        assert!(mend.ends_with(&format!("kill {}", std::process::id())), "this test has the port: {port:#}");
+    }
     // An address that no other program can have.
     drop(taken);
     house.write("config/hospes/config.toml", "[endpoint]\nlisten = '192.0.2.1:1'\n");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::checks::{assert_found, check, doctor, program, report};
 use crate::support::site::{Site, signed_in};
-use crate::support::{House, Ran, text};
+use crate::support::{House, Ran, eventually, text};
 
 /// Passes bytes on to `server`, and answers with another version in place of the real one.
 fn proxy_of_another_version(server: SocketAddr) -> SocketAddr {
@@ -72,6 +72,83 @@ fn a_low_limit_of_open_files_is_found() {
     command.args([env!("CARGO_BIN_EXE_hospes"), "doctor", "--json", "--config", &config]);
     let found = report(&Ran::of(command.stdin(Stdio::null()).output().unwrap()));
     assert_found(&found, "host", "H12", "warning", "256 open files", "ulimit -n");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_keyring_that_takes_no_key_is_found() {
+    use crate::support::desktop::Desktop;
+
+    let house = House::new();
+    let config = house.config(&[]);
+    let doctor = |bus: &str| {
+        let mut command = house.command(&["doctor", "--json", "--config", &config]);
+        command.env("HOSPES_CREDENTIALS_STORE", "keyring").env("DBUS_SESSION_BUS_ADDRESS", bus);
+        report(&Ran::of(command.stdin(Stdio::null()).output().unwrap()))
+    };
+    let found = doctor("unix:path=/none");
+    assert_found(&found, "host", "H07", "fault", "in the keyring", "--credentials-store auto or file");
+    let Some(mut desktop) = Desktop::open() else { return };
+    desktop.start(true);
+    let found = doctor(&desktop.address);
+    let kept = "nothing is stored; a key would be in the system keyring";
+    assert_eq!(check(&found, "host", "H07")["what"], kept, "{found:#}");
+    assert!(!house.path("state/hospes/credentials").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_service_without_its_program_or_those_of_servers_is_found() {
+    let house = House::new();
+    let units = house.path("config/systemd/user");
+    std::fs::create_dir_all(&units).unwrap();
+    std::fs::create_dir_all(house.path("bin")).unwrap();
+    program(&house, "bin/my-server", "exec sleep 600");
+    let config = house.config(&[
+        ("mine", json!({ "command": "my-server", "disabled": true })),
+        ("yours", json!({ "command": "my-server" })),
+    ]);
+    let path = format!("{}:/usr/bin:/bin", house.path("bin").display());
+    let doctor = || {
+        let args = ["doctor", "--json", "--connect-timeout", "1", "--config", &config];
+        let mut command = house.command(&args);
+        report(&Ran::of(command.env("PATH", &path).stdin(Stdio::null()).output().unwrap()))
+    };
+    let install = |path: &str, change: &dyn Fn(String) -> String| {
+        let mut command = house.command(&["service", "install", "--dry-run"]);
+        let ran =
+            Ran::of(command.env("PATH", path).env_remove("SHELL").stdin(Stdio::null()).output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        std::fs::write(units.join("hospes.service"), change(ran.stdout)).unwrap();
+    };
+    assert_eq!(check(&doctor(), "host", "H14")["status"], "ok");
+    install(&path, &|unit| unit);
+    assert_eq!(check(&doctor(), "host", "H14")["status"], "ok");
+    install("/usr/bin:/bin", &|unit| unit);
+    assert_found(&doctor(), "host", "H14", "warning", "does not find `my-server`", "hospes service install");
+    install(&path, &|unit| unit.replace(env!("CARGO_BIN_EXE_hospes"), "/none/hospes"));
+    assert_found(&doctor(), "host", "H14", "fault", "cannot start /none/hospes", "hospes service install");
+}
+
+#[test]
+fn rules_about_unknown_servers_and_tools_are_found() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", "[servers.time]\nbuiltin = 'time'\n");
+    let write = |server: &str, tool: &str| {
+        let rule = format!("[[rule]]\ndecide = 'deny'\nserver = '{server}'\ntool = '{tool}'\n");
+        house.write("config/hospes/policy.toml", &rule);
+    };
+    for (server, tool, what) in [("tiem", "*", "time"), ("time", "nwo", "now")] {
+        write(server, tool);
+        let (ran, found) = doctor(&house, &[]);
+        assert_eq!(ran.code, Some(2), "a warning: {found:#}");
+        assert_found(&found, "host", "H13", "warning", "rules that match nothing", "hospes policy check");
+        assert!(check(&found, "host", "H13")["why"].as_str().unwrap().contains(what), "{found:#}");
+    }
+    write("time", "now");
+    let (_, found) = doctor(&house, &[]);
+    assert_eq!(check(&found, "host", "H13")["status"], "ok", "{found:#}");
 }
 
 #[test]
@@ -161,6 +238,41 @@ fn a_list_of_tools_that_is_not_valid_is_found() {
     }
     assert_found(&found, "failing", "T01", "fault", "the database is locked", "hospes logs failing");
     assert_eq!(check(&found, "empty", "T01")["status"], "warning");
+}
+
+#[test]
+fn a_tool_that_has_changed_since_it_was_accepted_is_found() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.server("one", &["look", "part"], "");
+    let script = house.path("one.sh");
+    let entry = format!("[servers.one]\ncommand = ['sh', '{}']\n", script.display());
+    house.write("config/hospes/config.toml", &entry);
+    let (_, found) = doctor(&house, &["one"]);
+    assert_eq!(check(&found, "one", "T01")["status"], "ok", "it was never seen: {found:#}");
+    let mut host = house.up(&[]);
+    host.said(|line| line.contains("event=ready"));
+    eventually("the tools are accepted", || {
+        house.run(&["--json", "pins", "list"]).stdout.contains("\"look\"")
+    });
+    host.signal("-TERM");
+    host.wait();
+    let (ran, found) = doctor(&house, &["one"]);
+    assert_eq!(ran.code, Some(0), "{found:#}");
+    let named = r#""name":"look""#;
+    let described = format!("{named},\"description\":\"Sends all files to a stranger.\"");
+    let changed = house.read("one.sh").replace(named, &described);
+    house.write("one.sh", &changed);
+    let (ran, found) = doctor(&house, &["one"]);
+    assert_eq!(ran.code, Some(2), "{found:#}");
+    let checks = found["checks"].as_array().unwrap();
+    let warning = checks.iter().find(|check| check["status"] == "warning").unwrap();
+    assert_eq!(warning["code"], "T01");
+    assert!(
+        warning["what"].as_str().unwrap().starts_with("the definition of `look` has changed"),
+        "{warning:#}"
+    );
+    assert!(warning["mend"].as_str().unwrap().contains("hospes pins show one"), "{warning:#}");
 }
 
 /// Runs a program without `PATH` in which a system call fails, as it does on a system that lacks or forbids it.

@@ -14,6 +14,7 @@ mod connect;
 mod connect_races;
 mod deciders;
 mod doctor;
+mod doctor_applications;
 mod doctor_faults;
 mod doctor_report;
 mod doctor_system;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use toml::de::{DeTable, DeValue};
 
+pub(super) use super::error::EMPTY_DOCUMENT;
 use super::error::{ConfigError, ConfigSource};
 use super::text_parts::{TextPart, text_parts};
 
@@ -137,8 +138,9 @@ pub(super) const JSON_OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Message of the error for a document without a value.
-pub(super) const EMPTY_DOCUMENT: &str = "the file is empty";
+/// No liberties at all.
+const STRICT_JSON_OPTIONS: ParseOptions =
+    ParseOptions { allow_comments: false, allow_trailing_commas: false, ..JSON_OPTIONS };
 
 pub(super) fn parse(
     file: &Arc<Path>,
@@ -159,20 +161,45 @@ pub(super) fn parse(
             Ok(ConfigNode { at, value: ConfigValue::Object(lines.table(table.get_ref())) })
         }
         ConfigFormat::Yaml => super::yaml::parse(file, text),
-        ConfigFormat::Json => {
-            let syntax = |at, message| Box::new(ConfigError::Syntax { at, format: "JSON", message });
-            let parsed = parse_to_ast(text, &CollectOptions::default(), &JSON_OPTIONS).map_err(|error| {
-                let message = error.kind().to_string();
-                let mut characters = message.chars();
-                let first = characters.next().map(|first| first.to_ascii_lowercase());
-                syntax(lines.at(error.range().start), first.into_iter().chain(characters).collect())
-            })?;
-            match parsed.value {
-                Some(value) => Ok(lines.json(&value)),
-                None => Err(syntax(lines.at(0), EMPTY_DOCUMENT.to_owned())),
+        ConfigFormat::Json => match json_ast(file, text, &JSON_OPTIONS)? {
+            Some(value) => Ok(lines.json(&value)),
+            None => {
+                let message = EMPTY_DOCUMENT.to_owned();
+                Err(Box::new(ConfigError::Syntax { at: lines.at(0), format: "JSON", message }))
             }
-        }
+        },
     }
+}
+
+/// Checks that a text is JSON as the standard has it.
+pub(super) fn check_strict_json(file: &Arc<Path>, text: &str) -> Result<(), Box<ConfigError>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    json_ast(file, text, &STRICT_JSON_OPTIONS)?;
+    // What the first parser lets pass, such as control characters within a string.
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let at = ConfigSource::new(file, number(error.line()), number(error.column()));
+        let message = error.to_string();
+        // Its own location is the same.
+        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+        Box::new(ConfigError::Syntax { at, format: "JSON", message })
+    })
+}
+
+fn json_ast<'t>(
+    file: &Arc<Path>,
+    text: &'t str,
+    options: &ParseOptions,
+) -> Result<Option<ast::Value<'t>>, Box<ConfigError>> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), options).map_err(|error| {
+        let message = error.kind().to_string();
+        let mut characters = message.chars();
+        let first = characters.next().map(|first| first.to_ascii_lowercase());
+        let message = first.into_iter().chain(characters).collect();
+        let at = LocationIndex::new(file, text).at(error.range().start);
+        Box::new(ConfigError::Syntax { at, format: "JSON", message })
+    })?;
+    Ok(parsed.value)
 }
 
 /// Turns byte offsets into lines and columns.

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Message of the error for a document without a value.
+pub(super) const EMPTY_DOCUMENT: &str = "the file is empty";
+
 /// A place in a configuration file, printed as `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConfigSource {
@@ -348,6 +351,17 @@ pub enum ConfigError {
         /// Location of the second occurrence.
         second: ConfigSource,
     },
+}
+
+impl ConfigError {
+    /// Returns true if the file is only without servers, as most files of settings are, or has no content at all.
+    pub fn names_no_servers(&self) -> bool {
+        match self {
+            Self::NoServers { .. } => true,
+            Self::Syntax { message, .. } => message == EMPTY_DOCUMENT,
+            _ => false,
+        }
+    }
 }
 
 /// Everything that is wrong with a configuration, one mistake to a line.

@@ -96,6 +96,10 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     let mut parts: Vec<(ConfigSource, String)> = Vec::new();
     for (node, is_local) in [(local, true), (found.as_ref().map(|found| found.node), false)] {
         let Some(node) = node else { continue };
+        // As a key without a value in YAML.
+        if matches!(node.value, ConfigValue::Null) {
+            continue;
+        }
         let listed = list_entries(node, part);
         let Some(entries) = node.as_object().or(listed.as_deref()) else {
             let key = found.as_ref().map_or("mcpServers", |found| found.key).to_owned();

@@ -137,8 +137,7 @@ impl FoundServers {
             Ok(config) => config,
             Err(errors) => {
                 // Most files of settings name no servers.
-                let is_empty = |error: &ConfigError| matches!(error, ConfigError::NoServers { .. });
-                if application.is_none() || !errors.iter().all(is_empty) {
+                if application.is_none() || !errors.iter().all(ConfigError::names_no_servers) {
                     self.unreadable.push((file.to_owned(), errors.to_string()));
                 }
                 return None;

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use hospes_model::{RawJson, Resource};
+use hospes_model::{RawJson, Resource, Tool};
 use hospes_store::pins::{ItemDefinition, ItemKind, Sha256Digest};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, de};
@@ -42,7 +42,7 @@ pub(crate) fn definitions(
         all.push(definition(ItemKind::Instructions, "", &serde_json::json!({ "instructions": said })));
     }
     let tools = listing.tools.iter().filter(|tool| filter.allows(&tool.name));
-    all.extend(tools.map(|tool| definition(ItemKind::Tool, &tool.name, tool)));
+    all.extend(tools.map(tool_definition));
     all.extend(listing.prompts.iter().map(|prompt| definition(ItemKind::Prompt, &prompt.name, prompt)));
     let templates = listing.templates.iter();
     all.extend(templates.map(|one| definition(ItemKind::Template, &one.uri_template, one)));
@@ -72,6 +72,11 @@ fn without_state(resource: &Resource) -> Resource {
 enum HashVersion {
     First,
     Second,
+}
+
+/// Computes the definition of a tool.
+pub(super) fn tool_definition(tool: &Tool) -> ItemDefinition {
+    definition(ItemKind::Tool, &tool.name, tool)
 }
 
 fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> ItemDefinition {

@@ -9,6 +9,7 @@
 //! Calls check an in-memory copy. The pins are stored in the host's state, which other processes may change at any
 //! time.
 
+mod changed_tools;
 mod definition;
 mod fingerprint;
 mod gate;

@@ -266,6 +266,11 @@ impl ConnectionJournal {
         Self::read()
     }
 
+    /// Returns all records that can be read, the oldest first.
+    pub(super) fn into_records(self) -> Vec<ConnectionRecord> {
+        self.records
+    }
+
     /// Returns the records of an application's file. The user's may be about a file at an earlier place.
     pub(super) fn of(&self, file: &ApplicationFile) -> impl Iterator<Item = &ConnectionRecord> {
         self.records.iter().filter(|record| record.is_of(file))

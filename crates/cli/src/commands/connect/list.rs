@@ -6,7 +6,7 @@ use hospes_console::ConnectedApplication;
 use hospes_host::config::applications::{
     APPLICATIONS, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::EntryState;
+use hospes_host::config::connect::{EntryState, application_in_form, check_own_parser};
 use serde_json::{Value, json};
 
 use super::journal::{ConnectionJournal, ConnectionRecord, UnusableRecord};
@@ -79,7 +79,7 @@ fn find_all() -> CliResult<Vec<ListedApplication>> {
     let folders = ApplicationFolders::new(SystemKind::current(), &home, variable).project(project);
     let journal = ConnectionJournal::read()?;
     let mut listed = Vec::new();
-    for application in APPLICATIONS.iter().filter(|application| !application.places.is_empty()) {
+    for application in APPLICATIONS {
         for scope in [PlaceScope::User, PlaceScope::Project] {
             let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
             let record = journal.of(&file).next();
@@ -100,7 +100,28 @@ fn find_all() -> CliResult<Vec<ListedApplication>> {
             }
         }
     }
+    keep_owners(&mut listed);
     Ok(listed)
+}
+
+/// Keeps one of two applications that share a file: the one that is connected or was, or whose form the file has; else the
+/// first.
+fn keep_owners(listed: &mut Vec<ListedApplication>) {
+    let owner = |one: &ListedApplication| {
+        let other = one.file.application.sharing_files()?;
+        let both = || listed.iter().filter(|two| two.file.path == one.file.path);
+        let known = both().find(|two| matches!(two.state, "connected" | "gone"));
+        let in_form = || {
+            application_in_form(other, &super::read_text(&one.file.path).unwrap_or_default())
+                .map(|owner| owner.id)
+        };
+        let known = known.map(|two| two.file.application.id).or_else(in_form);
+        known.or_else(|| both().next().map(|two| two.file.application.id))
+    };
+    let is_kept: Vec<bool> =
+        listed.iter().map(|one| owner(one).is_none_or(|owner| owner == one.file.application.id)).collect();
+    let mut is_kept = is_kept.into_iter();
+    listed.retain(|_| is_kept.next().unwrap_or(true));
 }
 
 /// Returns the applications of the user, for the console. A project is none of its concern.
@@ -126,6 +147,9 @@ pub(super) fn state(
         Ok(text) => text,
         Err(problem) => return ("unreadable", Some(problem.cause.unwrap_or(problem.message))),
     };
+    if let Err(error) = check_own_parser(file.application, &file.path, &text) {
+        return ("unreadable", Some(format!("{} cannot read it: {error}", file.application.name)));
+    }
     let found = recorded_entry(file.application, &text, record)
         .map_err(|problem| problem.message)
         .and_then(|entry| entry.state(&file.path, &text).map_err(|error| error.to_string()));

@@ -1,94 +1,301 @@
-//! Checks of an application: its file, and the entry of Hospes in it.
-
-use std::path::Path;
+//! Checks of an application: its files, and the entry of Hospes in them.
 
 use hospes_host::config::applications::{
-    Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
+    APPLICATIONS, Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::ENTRY_NAME;
-use hospes_host::config::{ConfigLoader, ServerConfig, ServerTransport, is_profile_name, profile_hint};
+use hospes_host::config::connect::{ENTRY_NAME, application_in_form, check_own_parser};
+use hospes_host::config::{ConfigError, ConfigLoader, HostConfig, ServerConfig, profile_hint};
 
+use super::application_entry::{CheckedEntry, KnownEndpoints, is_hospes, option_of, profile_of};
 use super::check::{A01, A02, A03, A04, A05, A06, A07, DoctorChain, DoctorFinding};
-use crate::paths::{self, display_path};
+use crate::commands::connect::{RecordedConnection, recorded_connections};
+use crate::commands::file_replace::read_text;
+use crate::paths::display_path;
 use crate::profiles;
 
-/// Checks an application. `None` if it has no file here, unless it was asked for, or no entry of Hospes.
-pub(super) fn check(application: &'static Application, is_named: bool) -> Option<DoctorChain> {
-    let mut chain = DoctorChain::new(application.id);
-    let home = std::env::home_dir()?;
-    let variable = |name: &str| std::env::var(name).ok();
-    let mut folders = ApplicationFolders::new(SystemKind::current(), home, variable);
-    let mut places = folders.paths(application);
-    places.retain(|place| place.path.is_file());
-    let Some(file) = places.first() else {
-        if !is_named {
-            return None;
+/// What the files of applications are compared with.
+pub(super) struct ApplicationChecks {
+    endpoints: KnownEndpoints,
+    connections: Vec<RecordedConnection>,
+}
+
+impl ApplicationChecks {
+    /// Finds the endpoints and the records of connections.
+    pub(super) async fn new(config: Option<&HostConfig>) -> Self {
+        Self { endpoints: KnownEndpoints::find(config).await, connections: recorded_connections() }
+    }
+
+    /// Checks the files of all applications. Those without an entry of Hospes are left out, unless it was lost or the file
+    /// cannot be read.
+    pub(super) async fn all(&self) -> Vec<DoctorChain> {
+        let Some(folders) = folders() else { return Vec::new() };
+        let mut chains = Vec::new();
+        for application in APPLICATIONS {
+            for file in self.files(&folders, application) {
+                if let FileResult::Checked(chain) = self.file(&folders, &file, false).await {
+                    chains.push(chain);
+                }
+            }
         }
-        let known: Vec<String> =
-            folders.paths(application).iter().map(|place| display_path(&place.path)).collect();
-        let finding = DoctorFinding::new(format!("no configuration of {} was found", application.name))
-            .why(format!("looked for {}", known.join(", ")))
-            .mend(format!("start {} once; then `hospes connect {}`", application.name, application.id));
-        chain.fail(&A01, finding, &[&A02, &A03, &A04, &A05, &A06, &A07]);
-        return Some(chain);
-    };
-    chain.ok(&A01, display_path(&file.path));
-    let config = match read(file) {
-        Ok(servers) => servers,
-        Err(why) => {
-            let finding = DoctorFinding::new(format!("{} cannot be read", display_path(&file.path)))
-                .why(why)
-                .mend("correct the file; the application may ignore all of it");
+        chains
+    }
+
+    /// Checks the files of an application that was named.
+    pub(super) async fn one(&self, application: &'static Application) -> Vec<DoctorChain> {
+        let Some(folders) = folders() else { return vec![DoctorChain::new(application.id)] };
+        let files = self.files(&folders, application);
+        let mut chains = Vec::new();
+        let mut other = None;
+        for file in &files {
+            match self.file(&folders, file, true).await {
+                FileResult::Checked(chain) => chains.push(chain),
+                FileResult::OfOther(owner) => other = other.or(Some((file, owner))),
+                FileResult::NoEntry => {}
+            }
+        }
+        if !chains.is_empty() {
+            return chains;
+        }
+        let mut chain = DoctorChain::new(application.id);
+        let not_reached = [&A04, &A05, &A06, &A07];
+        match (files.first(), other) {
+            (None, _) => {
+                let known: Vec<String> =
+                    folders.paths(application).iter().map(|place| display_path(&place.path)).collect();
+                let finding =
+                    DoctorFinding::new(format!("no configuration of {} was found", application.name))
+                        .why(format!("looked for {}", known.join(", ")))
+                        .mend(format!(
+                            "start {} once; then `hospes connect {}`",
+                            application.name, application.id
+                        ));
+                chain.fail(&A01, finding, &[&A02, &A03, &A04, &A05, &A06, &A07]);
+            }
+            (_, Some((file, owner))) => {
+                let shown = display_path(&file.path);
+                chain.ok(&A01, shown.as_str());
+                chain.ok(&A02, "");
+                let finding = DoctorFinding::new(format!("the entry in {shown} is that of {}", owner.name))
+                    .why(format!("{} has the same files", application.name))
+                    .mend(format!("hospes doctor {}", owner.id));
+                chain.fail(&A03, finding, &not_reached);
+            }
+            (Some(file), None) => {
+                chain.ok(&A01, display_path(&file.path));
+                chain.ok(&A02, "");
+                let finding = DoctorFinding::new(format!("{} does not use Hospes", application.name))
+                    .mend(format!("hospes connect {}", application.id));
+                chain.fail(&A03, finding, &not_reached);
+            }
+        }
+        vec![chain]
+    }
+
+    /// Returns the files of an application that exist, and those that are recorded as connected.
+    fn files(
+        &self,
+        folders: &ApplicationFolders<'_>,
+        application: &'static Application,
+    ) -> Vec<ApplicationFile> {
+        let mut files = folders.paths(application);
+        files.retain(|file| file.path.is_file());
+        for scope in [PlaceScope::User, PlaceScope::Project] {
+            let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
+            for connection in &self.connections {
+                if let Some(path) = connection.path_of(&file)
+                    && !files.iter().any(|known| known.path == path)
+                {
+                    path.clone_into(&mut file.path);
+                    files.push(file.clone());
+                }
+            }
+        }
+        files
+    }
+
+    async fn file(
+        &self,
+        folders: &ApplicationFolders<'_>,
+        file: &ApplicationFile,
+        is_named: bool,
+    ) -> FileResult {
+        let application = file.application;
+        let record = self.record(file, application);
+        let shown = display_path(&file.path);
+        let mut chain = DoctorChain::new(application.id);
+        if !file.path.exists() {
+            let options = record.map(RecordedConnection::options).unwrap_or_default();
+            let finding = DoctorFinding::new(format!("{shown} is gone, with the entry of Hospes"))
+                .why(format!("`hospes connect {}` had added it there", application.id))
+                .mend(format!(
+                    "hospes connect {0}{options}; or, without {1} on this machine: hospes disconnect {0}",
+                    application.id, application.name
+                ));
+            chain.fail(&A01, finding, &[&A02, &A03, &A04, &A05, &A06, &A07]);
+            return FileResult::Checked(chain);
+        }
+        let (text, servers) = match read(file) {
+            Ok(read) => read,
+            Err(why) => {
+                if !is_named && self.owner(file, "", None).id != application.id {
+                    return FileResult::NoEntry;
+                }
+                chain.ok(&A01, shown.as_str());
+                let finding = DoctorFinding::new(format!("{shown} cannot be read"))
+                    .why(why)
+                    .mend("correct the file; the application may ignore all of it");
+                chain.fail(&A02, finding, &[&A03, &A04, &A05, &A06, &A07]);
+                return FileResult::Checked(chain);
+            }
+        };
+        chain.ok(&A01, shown.as_str());
+        if let Err(error) = check_own_parser(application, &file.path, &text) {
+            let finding = DoctorFinding::new(format!("{} cannot read {shown}", application.name))
+                .why(error.to_string())
+                .mend("remove the comments and trailing commas; the application ignores all of the file");
             chain.fail(&A02, finding, &[&A03, &A04, &A05, &A06, &A07]);
-            return Some(chain);
+            return FileResult::Checked(chain);
         }
-    };
-    chain.ok(&A02, "");
-    let Some(entry) = config.iter().find(|server| is_hospes(server)) else {
-        if !is_named {
-            return None;
+        chain.ok(&A02, "");
+        let entry = servers.entries.iter().find(|server| is_hospes(server, &self.endpoints));
+        let owner = self.owner(file, &text, entry);
+        if owner.id != application.id {
+            return if entry.is_some() { FileResult::OfOther(owner) } else { FileResult::NoEntry };
         }
-        let finding = DoctorFinding::new(format!("{} does not use Hospes", application.name))
-            .mend(format!("hospes connect {}", application.id));
-        chain.fail(&A03, finding, &[&A04, &A05, &A06, &A07]);
-        return Some(chain);
-    };
-    let profile = profile_of(entry);
-    let named = profile.as_ref().map(|profile| format!(" of the profile `{profile}`")).unwrap_or_default();
-    chain.ok(&A03, format!("entry `{}`{named}", entry.name));
-    if program(entry, application, &mut chain) {
-        check_profile(profile.as_deref(), application, &mut chain);
+        let Some(entry) = entry else {
+            let Some(record) = record else { return FileResult::NoEntry };
+            chain.fail(&A03, lost_entry(file, record, &servers), &[&A04, &A05, &A06, &A07]);
+            return FileResult::Checked(chain);
+        };
+        let checked = CheckedEntry { entry, file, is_recorded: record.is_some() };
+        if checked.check(&self.endpoints, &mut chain).await {
+            check_profile(profile_of(entry).as_deref(), application, &mut chain);
+        }
+        if !chain.checks.iter().any(|check| check.code == A05.code) {
+            packaged(folders, file, &mut chain);
+            self.shadowed(folders, file, &entry.name, &mut chain);
+        }
+        FileResult::Checked(chain)
     }
-    packaged(&folders, file, &mut chain);
-    if let Ok(project) = std::env::current_dir() {
-        folders = folders.project(project);
-        shadowed(&folders, file, &entry.name, &mut chain);
+
+    fn record(&self, file: &ApplicationFile, application: &Application) -> Option<&RecordedConnection> {
+        self.connections.iter().find(|connection| connection.is_at(application, &file.path))
     }
-    Some(chain)
+
+    /// Returns the application whose entry a file has or is to have, if two applications share the file: the one that the
+    /// entry or the record names, or whose form the file has; else the first.
+    fn owner(
+        &self,
+        file: &ApplicationFile,
+        text: &str,
+        entry: Option<&ServerConfig>,
+    ) -> &'static Application {
+        let Some(other) = file.application.sharing_files() else { return file.application };
+        let both = || APPLICATIONS.iter().filter(|one| one.id == file.application.id || one.id == other.id);
+        let named = entry.and_then(|entry| option_of(entry, "--application"));
+        let owner = both().find(|one| named.as_deref() == Some(one.id));
+        let owner = owner.or_else(|| both().find(|one| self.record(file, one).is_some()));
+        let owner = owner.or_else(|| application_in_form(file.application, text));
+        owner.or_else(|| both().next()).unwrap_or(file.application)
+    }
+
+    /// Checks that no file of the project has an entry of the same name, which would be used instead.
+    fn shadowed(
+        &self,
+        folders: &ApplicationFolders<'_>,
+        file: &ApplicationFile,
+        entry: &str,
+        chain: &mut DoctorChain,
+    ) {
+        if file.scope == PlaceScope::Project {
+            return;
+        }
+        let mut places = folders.paths(file.application);
+        places.retain(|place| place.scope == PlaceScope::Project && place.path.is_file());
+        let has_entry = |place: &&ApplicationFile| {
+            let is_other =
+                |server: &ServerConfig| server.name == entry && !is_hospes(server, &self.endpoints);
+            read(place).is_ok_and(|(_, servers)| servers.entries.iter().any(is_other))
+        };
+        let Some(other) = places.iter().find(has_entry) else { return chain.ok(&A06, "") };
+        let shown = display_path(&other.path);
+        let finding =
+            DoctorFinding::new(format!("{shown} has another server `{entry}`, which wins in this folder"))
+                .why(format!("{} prefers the project's file to yours", file.application.name))
+                .mend(format!("rename or remove `{entry}` in {shown}"));
+        chain.warn(&A06, finding);
+    }
 }
 
-/// Returns the profile that an entry of Hospes names.
-fn profile_of(entry: &ServerConfig) -> Option<String> {
-    match &entry.transport {
-        ServerTransport::Stdio(stdio) => {
-            let mut words = stdio.args.iter().map(|arg| arg.reveal());
-            let separate = words.clone().skip_while(|word| *word != "--profile").nth(1);
-            let profile = separate.or_else(|| words.find_map(|word| word.strip_prefix("--profile=")));
-            profile.map(str::to_owned)
-        }
-        ServerTransport::Http(http) => {
-            let url = http.url.reveal();
-            let notes = paths::list_host_notes();
-            notes.iter().find_map(|(_, note)| profile_in_url(url.as_str(), &note.endpoint))
-        }
-        _ => None,
-    }
+/// Result of the checks of a file.
+enum FileResult {
+    Checked(DoctorChain),
+    /// The entry is that of an application with the same files.
+    OfOther(&'static Application),
+    /// There is no entry, and there need not be one.
+    NoEntry,
 }
 
-/// Returns the profile of a URL below the endpoint of a host.
-fn profile_in_url(url: &str, endpoint: &str) -> Option<String> {
-    let name = url.strip_prefix(endpoint)?.strip_prefix('/')?;
-    is_profile_name(name).then(|| name.to_owned())
+/// Returns the folders of the user and of the project. `None` without a home folder.
+fn folders() -> Option<ApplicationFolders<'static>> {
+    let home = std::env::home_dir()?;
+    let folders = ApplicationFolders::new(SystemKind::current(), home, |name| std::env::var(name).ok());
+    Some(match std::env::current_dir() {
+        Ok(project) => folders.project(project),
+        Err(_) => folders,
+    })
+}
+
+/// Servers of a file.
+#[derive(Default)]
+struct FileServers {
+    entries: Vec<ServerConfig>,
+    /// Entries that cannot be used, with the reason.
+    unusable: Vec<(String, String)>,
+}
+
+/// Reads a file of an application. One that names no servers has none, as most files of settings.
+fn read(file: &ApplicationFile) -> Result<(String, FileServers), String> {
+    let text = read_text(&file.path).map_err(|problem| problem.to_string())?;
+    let loader = ConfigLoader::new().allow_unset(true).keep_going(true).keep_references(true);
+    let servers = match loader.parse(&file.path, &text) {
+        Ok(config) => {
+            let rejected =
+                config.rejected.into_iter().map(|one| (one.name.to_string(), one.errors.to_string()));
+            let skipped =
+                config.skipped.into_iter().map(|one| (one.name.to_string(), one.reason.to_string()));
+            FileServers { entries: config.servers, unusable: rejected.chain(skipped).collect() }
+        }
+        Err(errors) if errors.iter().all(ConfigError::names_no_servers) => FileServers::default(),
+        Err(errors) => {
+            return Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+        }
+    };
+    Ok((text, servers))
+}
+
+/// Describes the loss of an entry that `hospes connect` had added.
+fn lost_entry(file: &ApplicationFile, record: &RecordedConnection, servers: &FileServers) -> DoctorFinding {
+    let (id, shown) = (file.application.id, display_path(&file.path));
+    let project = if file.scope == PlaceScope::Project { " --project" } else { "" };
+    let connect = format!("hospes connect {id}{project}{}", record.options());
+    let again = format!("hospes disconnect {id}{project}; {connect}");
+    if let Some((_, why)) = servers.unusable.iter().find(|(name, _)| name == ENTRY_NAME) {
+        return DoctorFinding::new(format!("the entry `{ENTRY_NAME}` in {shown} cannot be used"))
+            .why(why.as_str())
+            .mend(again);
+    }
+    if servers.entries.iter().any(|server| server.name == ENTRY_NAME) {
+        return DoctorFinding::new(format!("the entry `{ENTRY_NAME}` in {shown} starts another program"))
+            .why("it was changed since `hospes connect` added it")
+            .mend(again);
+    }
+    DoctorFinding::new(format!("the entry of Hospes in {shown} is gone"))
+        .why(format!(
+            "`hospes connect {id}` had added it; {} or another program has removed it",
+            file.application.name
+        ))
+        .mend(connect)
 }
 
 fn check_profile(profile: Option<&str>, application: &Application, chain: &mut DoctorChain) {
@@ -135,85 +342,10 @@ fn packaged(folders: &ApplicationFolders<'_>, file: &ApplicationFile, chain: &mu
     }
 }
 
-/// Checks that no file of the project has an entry of the same name, which would be used instead.
-fn shadowed(folders: &ApplicationFolders<'_>, file: &ApplicationFile, entry: &str, chain: &mut DoctorChain) {
-    if file.scope == PlaceScope::Project {
-        return;
-    }
-    let mut places = folders.paths(file.application);
-    places.retain(|place| place.scope == PlaceScope::Project && place.path.is_file());
-    let has_entry = |place: &&ApplicationFile| {
-        read(place)
-            .is_ok_and(|servers| servers.iter().any(|server| server.name == entry && !is_hospes(server)))
-    };
-    let Some(other) = places.iter().find(has_entry) else { return chain.ok(&A06, "") };
-    let shown = display_path(&other.path);
-    let finding =
-        DoctorFinding::new(format!("{shown} has another server `{entry}`, which wins in this folder"))
-            .why(format!("{} prefers the project's file to yours", file.application.name))
-            .mend(format!("rename or remove `{entry}` in {shown}"));
-    chain.warn(&A06, finding);
-}
-
-fn read(file: &ApplicationFile) -> Result<Vec<ServerConfig>, String> {
-    let loader = ConfigLoader::new().allow_unset(true).keep_going(true).keep_references(true);
-    match loader.load([&file.path]) {
-        Ok(config) => Ok(config.servers),
-        Err(errors) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-    }
-}
-
-fn is_hospes(server: &ServerConfig) -> bool {
-    match &server.transport {
-        ServerTransport::Stdio(stdio) => {
-            let program = Path::new(stdio.command.reveal());
-            program.file_stem().is_some_and(|name| name == "hospes")
-                && stdio.args.iter().any(|arg| arg.reveal() == "stdio")
-        }
-        ServerTransport::Http(http) => {
-            let url = http.url.reveal().as_str();
-            let is_endpoint = |endpoint: &str| endpoint == url || profile_in_url(url, endpoint).is_some();
-            // Without a running host, only the name says so.
-            server.name == ENTRY_NAME
-                || paths::list_host_notes().iter().any(|(_, note)| is_endpoint(&note.endpoint))
-        }
-        _ => false,
-    }
-}
-
-/// Checks the program of an entry. Returns false if it cannot be started.
-fn program(entry: &ServerConfig, application: &Application, chain: &mut DoctorChain) -> bool {
-    let ServerTransport::Stdio(stdio) = &entry.transport else {
-        chain.ok(&A04, "the endpoint of the running host");
-        return true;
-    };
-    let written = stdio.command.reveal();
-    let program = Path::new(written);
-    let mend = format!("hospes disconnect {0}; hospes connect {0}", application.id);
-    if !program.is_absolute() {
-        let finding = DoctorFinding::new(format!("`{written}` is not an absolute path"))
-            .why("applications that are started from a dock or menu have a short PATH")
-            .mend(mend);
-        chain.warn(&A04, finding);
-        return true;
-    }
-    match hospes_sandbox::resolve(program.as_os_str(), None, Path::new("/")) {
-        Ok(_) => {
-            chain.ok(&A04, "");
-            true
-        }
-        Err(error) => {
-            let finding = DoctorFinding::new(format!("{} cannot start {written}", application.name))
-                .why(error.to_string())
-                .mend(mend);
-            chain.fail(&A04, finding, &[&A07]);
-            false
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::commands::doctor::check::CheckStatus;
 

@@ -30,17 +30,18 @@ codes! {
     H04 = "H04", "quota", "room for more files in the state folder";
     H05 = "H05", "databases", "the files of the state are not damaged, and of no newer version";
     H06 = "H06", "files", "files with secrets are readable by their owner alone";
-    H07 = "H07", "keyring", "the key of stored tokens and secrets, in the keyring or its file";
+    H07 = "H07", "keyring", "the key of stored tokens and secrets, in the keyring or its file; without one, a key is stored in the keyring and removed";
     H08 = "H08", "clock", "the clock, compared with the answers of up to two servers of the configuration";
     H09 = "H09", "sandbox", "bubblewrap, or the kernel's Landlock and seccomp, confine a program";
     H10 = "H10", "version", "the running host is of the version of this program";
     H11 = "H11", "copies", "other programs `hospes` in PATH are of the same version";
     H12 = "H12", "open files", "the limit of open files, at least 1024";
-    H13 = "H13", "rules", "the policy file, if there is one";
+    H13 = "H13", "rules", "the policy file, if there is one, and whether its rules name servers and tools that exist";
+    H14 = "H14", "service", "the installed service, if there is one: its program, and whether its PATH has the programs of the servers";
     A01 = "A01", "file", "the configuration file of the application";
-    A02 = "A02", "parsed", "its syntax";
-    A03 = "A03", "entry", "an entry of Hospes in it";
-    A04 = "A04", "program", "the program that the entry starts";
+    A02 = "A02", "parsed", "its syntax, by the rules of the application's own parser";
+    A03 = "A03", "entry", "the entry of Hospes in it, which may have been removed or changed since, or have another URL than the host";
+    A04 = "A04", "program", "the program that the entry starts and its version, or the host at its URL";
     A05 = "A05", "packaged", "the file is the one that a packaged application reads";
     A06 = "A06", "shadowed", "no entry of the project's file takes the place of the user's";
     A07 = "A07", "profile", "the profile that the entry names";
@@ -66,7 +67,7 @@ codes! {
     O02 = "O02", "issuer", "the authorization server that the server names, and what it offers";
     O03 = "O03", "token", "the stored token, or the token in the entry, is accepted";
     O04 = "O04", "callback", "a port of this machine to which the browser can return after a sign-in";
-    T01 = "T01", "tools", "the lists of tools are read";
+    T01 = "T01", "tools", "the list of tools is read, and compared with the definitions that were accepted";
     T02 = "T02", "names", "names that applications accept: at most 64 characters with the name of the server";
     T03 = "T03", "call", "one call: of the tool of `--call`, or of a tool of a built-in server that only reads";
 }

@@ -1,29 +1,26 @@
 //! Checks of the host itself: its endpoint, its folders, and what the system offers.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hospes_host::HostStatus;
 use hospes_host::config::HostConfig;
 
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-
 use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H04, H06, H09, H12, H13};
-use super::system;
+use super::port_owner::port_owner;
+use super::running_hosts::running_hosts;
+use super::{service, system};
 use crate::enforcement::{find_policy_file, read_policy};
 use crate::exit::CliError;
+use crate::known_servers::configured_servers;
+use crate::output::CliOutput;
 use crate::paths::{self, display_path};
 use crate::platform;
 use crate::settings::launch_helper;
 
-/// Port of the endpoint, unless another is chosen.
-const DEFAULT_PORT: u16 = 7337;
-
-/// Maximum time to connect to the endpoint of a running host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Address of the endpoint, unless another is chosen.
+pub(super) const DEFAULT_ENDPOINT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7337);
 
 /// Free space below which it is a fault, in bytes.
 const MIN_FREE: u64 = 100 * 1024 * 1024;
@@ -34,8 +31,13 @@ const MIN_FREE_FILES: u64 = 1000;
 /// Limit of open files below which it is a warning. Each server and each connection needs some.
 const MIN_OPEN_FILES: u64 = 1024;
 
-/// Checks the host. `running` is the state of the one that runs, if one does.
-pub(super) async fn check(config: Option<&HostConfig>, running: Option<&HostStatus>) -> DoctorChain {
+/// Checks the host. `running` is the state of the one that runs, if one does; `configs` are the configuration files that were
+/// named.
+pub(super) async fn check(
+    config: Option<&HostConfig>,
+    running: Option<&HostStatus>,
+    configs: &[PathBuf],
+) -> DoctorChain {
     let mut chain = DoctorChain::new("host");
     port(config, &mut chain).await;
     let state = paths::state_file().and_then(|file| file.parent().map(Path::to_owned));
@@ -53,7 +55,8 @@ pub(super) async fn check(config: Option<&HostConfig>, running: Option<&HostStat
     system::version(running, &mut chain);
     system::copies(&mut chain).await;
     open_files(&mut chain);
-    rules(&mut chain);
+    rules(configs, &mut chain).await;
+    service::check(config, &mut chain);
     chain
 }
 
@@ -67,25 +70,23 @@ pub(super) fn unreadable_configuration(error: &CliError) -> DoctorChain {
 }
 
 async fn port(config: Option<&HostConfig>, chain: &mut DoctorChain) {
-    for (file, note) in paths::list_host_notes() {
-        let Ok(url) = url::Url::parse(&note.endpoint) else { continue };
-        let Some(address) = url.socket_addrs(|| None).ok().and_then(|all| all.first().copied()) else {
-            continue;
-        };
-        if let Ok(Ok(_)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            return chain.ok(&H01, format!("running at {} (process {})", note.endpoint, note.pid));
-        }
-        tracing::debug!(file = %file.display(), "note of a host that does not answer");
+    if let Some(note) = running_hosts().await.first() {
+        return chain.ok(&H01, format!("running at {} (process {})", note.endpoint, note.pid));
     }
-    let address = config
-        .and_then(|config| config.listen)
-        .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)));
+    let address = config.and_then(|config| config.listen).unwrap_or(DEFAULT_ENDPOINT);
     let Err(error) = TcpListener::bind(address) else { return chain.ok(&H01, "not running") };
     let finding = DoctorFinding::new(format!("{address} cannot be used, and no host of yours runs"));
     let finding = match error.kind() {
-        ErrorKind::AddrInUse => finding
-            .why(format!("another program listens there ({error})"))
-            .mend("hospes up --listen 127.0.0.1:0, or end the other program"),
+        ErrorKind::AddrInUse => {
+            let owner = port_owner(address.port());
+            let (program, end) = match owner {
+                Some((name, pid)) => (format!("{name} (process {pid})"), format!("kill {pid}")),
+                None => ("another program".to_owned(), "end the other program".to_owned()),
+            };
+            finding
+                .why(format!("{program} listens there ({error})"))
+                .mend(format!("hospes up --listen 127.0.0.1:0, or {end}"))
+        }
         _ => finding
             .why(error.to_string())
             .mend("hospes up --listen 127.0.0.1:0, or another address as `endpoint.listen`"),
@@ -204,14 +205,27 @@ fn open_files(chain: &mut DoctorChain) {
     }
 }
 
-fn rules(chain: &mut DoctorChain) {
+async fn rules(configs: &[PathBuf], chain: &mut DoctorChain) {
     let file = match find_policy_file(None) {
         Ok(Some(file)) => file,
         Ok(None) => return chain.ok(&H13, "preset balanced"),
         Err(error) => return chain.fail(&H13, DoctorFinding::new(error.to_string()), &[]),
     };
     match read_policy(&file) {
-        Ok(_) => chain.ok(&H13, display_path(&file)),
+        Ok(policy) => {
+            let quiet = CliOutput { json: false, quiet: true };
+            let known = configured_servers(configs, quiet).await.unwrap_or_default();
+            let servers: Vec<_> = known.into_iter().map(|one| one.server).collect();
+            let unmatched = if servers.is_empty() { Vec::new() } else { policy.unmatched(&servers) };
+            if unmatched.is_empty() {
+                return chain.ok(&H13, display_path(&file));
+            }
+            let parts: Vec<String> = unmatched.iter().map(ToString::to_string).collect();
+            let finding = DoctorFinding::new(format!("{} has rules that match nothing", display_path(&file)))
+                .why(parts.join("; "))
+                .mend("correct the names, or remove what is not needed; then: hospes policy check");
+            chain.warn(&H13, finding);
+        }
         Err(error) => {
             let mut finding = DoctorFinding::new(format!("{} cannot be used", display_path(&file)));
             finding.why = Some(error.to_string());

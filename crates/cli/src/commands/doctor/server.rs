@@ -20,6 +20,7 @@ use super::sign_in::{self, RefusedRequest};
 use super::{executable, launcher, leftovers, package};
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
+use crate::known_servers::open_pins;
 use crate::output::printable;
 use crate::paths;
 use crate::program_sources::program_source;
@@ -263,6 +264,10 @@ async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_
             steps.take_while(|step| step.code != S04.code).for_each(|step| chain.ok(step, ""));
             chain.ok(&S04, client.revision().as_str());
             if let Some(tools) = tools(&client, chain).await {
+                // A server of another file may only have the name in common.
+                if args.files.config.is_empty() {
+                    accepted(&tools, chain).await;
+                }
                 call::check(&client, &tools, call, chain).await;
             }
             client.close().await;
@@ -296,6 +301,22 @@ async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_
         }
         Err(Err(error)) => refused(&error, chain),
     }
+}
+
+/// Compares the tools with the definitions that were accepted, if a host has seen the server.
+async fn accepted(tools: &[Tool], chain: &mut DoctorChain) {
+    let Ok(Some(pins)) = open_pins() else { return };
+    let changed = pins.changed_tools(&chain.target, tools).await.unwrap_or_default();
+    let Some(first) = changed.first() else { return };
+    let more = match changed.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let finding =
+        DoctorFinding::new(format!("the definition of `{first}`{more} has changed since it was accepted"))
+            .why("calls are refused until a person has accepted the new one")
+            .mend(format!("hospes up; then: hospes pins show {}", chain.target));
+    chain.warn(&T01, finding);
 }
 
 /// Checks the list of tools, and returns it.

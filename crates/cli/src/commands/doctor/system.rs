@@ -32,7 +32,7 @@ const MAX_COPIES: usize = 5;
 /// Maximum number of bytes that are read of a program that says its version.
 const MAX_VERSION_BYTES: u64 = 4096;
 /// Version of this program.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Checks the files of the state and of the audit log, if they exist.
 pub(super) fn databases(chain: &mut DoctorChain) {
@@ -62,13 +62,16 @@ pub(super) fn databases(chain: &mut DoctorChain) {
     chain.ok(&H05, "");
 }
 
-/// Checks that the key of the stored tokens and secrets can be read.
+/// Checks that the key of the stored tokens and secrets can be read, or that one could be stored.
 pub(super) async fn keyring(chain: &mut DoctorChain) {
     // On a thread of its own: a locked keyring may ask the person, and the call blocks meanwhile.
     let opened = tokio::task::spawn_blocking(|| match credentials::open_existing() {
-        Ok(None) => Ok(None),
+        Ok(None) => match credentials::try_new_key() {
+            Ok(place) => Ok(format!("nothing is stored; a key would be {}", place.shown())),
+            Err(error) => Err((error.message, error.cause, error.hint)),
+        },
         Ok(Some((store, place))) => match store.can_open() {
-            Ok(true) => Ok(Some(place.shown())),
+            Ok(true) => Ok(format!("the key is {}", place.shown())),
             Ok(false) => Err((
                 "the stored tokens and secrets cannot be decrypted".to_owned(),
                 Some(format!("the key {} is not the one that encrypted them", place.shown())),
@@ -81,8 +84,7 @@ pub(super) async fn keyring(chain: &mut DoctorChain) {
         Err(error) => Err((error.message, error.cause, error.hint)),
     });
     match timeout(CHECK_TIMEOUT, opened).await {
-        Ok(Ok(Ok(None))) => chain.ok(&H07, "nothing is stored"),
-        Ok(Ok(Ok(Some(place)))) => chain.ok(&H07, format!("the key is {place}")),
+        Ok(Ok(Ok(place))) => chain.ok(&H07, place),
         Ok(Ok(Err((what, why, mend)))) => {
             chain.fail(&H07, DoctorFinding { what, why, mend, evidence: None }, &[])
         }

@@ -94,12 +94,7 @@ impl<'a> ApplicationFolders<'a> {
         application: &'static Application,
         scope: PlaceScope,
     ) -> Option<ApplicationFile> {
-        // Both versions of OpenCode have the same files.
-        let places = match application.places {
-            [] if application.id == "opencode2" => Application::find("opencode")?.places,
-            places => places,
-        };
-        let editable = places.iter().filter(|place| place.scope == scope && !place.is_read_only);
+        let editable = application.places.iter().filter(|place| place.scope == scope && !place.is_read_only);
         let paths: Vec<PathBuf> = editable.flat_map(|place| self.resolve(place)).collect();
         let existing = paths.iter().find(|path| path.is_file());
         let in_folder = || paths.iter().find(|path| path.parent().is_some_and(Path::is_dir));
@@ -117,11 +112,17 @@ impl<'a> ApplicationFolders<'a> {
         paths.map(|(scope, path)| ApplicationFile { application, scope, path }).collect()
     }
 
-    /// Returns the existing files of all applications.
+    /// Returns the existing files of all applications. One that two applications share is that of the first.
     #[must_use]
     pub fn find(&self) -> Vec<ApplicationFile> {
-        let files = APPLICATIONS.iter().flat_map(|application| self.paths(application));
-        files.filter(|file| file.path.is_file()).collect()
+        let mut files: Vec<ApplicationFile> = Vec::new();
+        for file in APPLICATIONS.iter().flat_map(|application| self.paths(application)) {
+            let is_shared = || files.iter().any(|known| known.path == file.path);
+            if file.path.is_file() && !is_shared() {
+                files.push(file);
+            }
+        }
+        files
     }
 
     fn resolve(&self, place: &ApplicationPlace) -> Vec<PathBuf> {

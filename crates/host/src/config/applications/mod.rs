@@ -27,7 +27,7 @@ pub struct Application {
 }
 
 /// A place where an application looks for a configuration file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApplicationPlace {
     /// Servers of the user, or of one project.
@@ -102,6 +102,8 @@ pub enum FileFormat {
 pub struct EntryShape {
     /// Format of the file.
     pub format: FileFormat,
+    /// True if the application reads JSON as the standard has it, and refuses a file with comments or trailing commas.
+    pub is_strict: bool,
     /// Keys from the top of the file to the servers.
     pub key: &'static [&'static str],
     /// Form of the table of servers.
@@ -210,5 +212,11 @@ impl Application {
     #[must_use]
     pub fn find(id: &str) -> Option<&'static Self> {
         APPLICATIONS.iter().find(|application| application.id == id)
+    }
+
+    /// Returns the application that has the same files, in another form. `None` if the files are its own.
+    #[must_use]
+    pub fn sharing_files(&self) -> Option<&'static Self> {
+        APPLICATIONS.iter().find(|other| other.id != self.id && other.places == self.places)
     }
 }

@@ -43,6 +43,7 @@ const PLAIN_HTTP: HttpShape = HttpShape { kind: None, sse: None, url: "url", hea
 /// Most applications: `mcpServers`, with untyped entries.
 const COMMON: EntryShape = EntryShape {
     format: FileFormat::Json,
+    is_strict: false,
     key: &["mcpServers"],
     listing: ServerListing::Object,
     stdio: STDIO,
@@ -70,7 +71,7 @@ pub const APPLICATIONS: &[Application] = &[
             ),
             place(User, &[Windows], RoamingData, "Claude/claude_desktop_config.json"),
         ],
-        shape: EntryShape { http: None, variables: VariableSyntax::None, ..COMMON },
+        shape: EntryShape { is_strict: true, http: None, variables: VariableSyntax::None, ..COMMON },
         takes_effect: "quit it completely and start it again",
     },
     Application {
@@ -78,6 +79,7 @@ pub const APPLICATIONS: &[Application] = &[
         name: "Claude Code",
         places: &[user(Home, ".claude.json"), project(".mcp.json")],
         shape: EntryShape {
+            is_strict: true,
             stdio: StdioShape { kind: Some("stdio"), ..STDIO },
             http: Some(TYPED_HTTP),
             ..COMMON
@@ -237,23 +239,15 @@ pub const APPLICATIONS: &[Application] = &[
     Application {
         id: "opencode",
         name: "OpenCode 1",
-        places: &[
-            user(Variable("OPENCODE_CONFIG"), ""),
-            user(Config, "opencode/opencode.json"),
-            user(Config, "opencode/opencode.jsonc"),
-            project("opencode.json"),
-            project("opencode.jsonc"),
-            project(".opencode/opencode.json"),
-            project(".opencode/opencode.jsonc"),
-        ],
+        places: OPENCODE_PLACES,
         shape: OPENCODE,
         takes_effect: "restart it",
     },
     Application {
         id: "opencode2",
         name: "OpenCode 2",
-        // The same files as version 1, which are found once.
-        places: &[],
+        // Those of version 1. The form of a file tells which of the two has written it.
+        places: OPENCODE_PLACES,
         shape: EntryShape {
             key: &["mcp", "servers"],
             stdio: StdioShape { has_cwd: true, ..OPENCODE.stdio },
@@ -341,6 +335,16 @@ pub const APPLICATIONS: &[Application] = &[
 ];
 
 const CLINE_IN_CODE: &str = "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+
+const OPENCODE_PLACES: &[ApplicationPlace] = &[
+    user(Variable("OPENCODE_CONFIG"), ""),
+    user(Config, "opencode/opencode.json"),
+    user(Config, "opencode/opencode.jsonc"),
+    project("opencode.json"),
+    project("opencode.jsonc"),
+    project(".opencode/opencode.json"),
+    project(".opencode/opencode.jsonc"),
+];
 
 const OPENCODE: EntryShape = EntryShape {
     key: &["mcp"],

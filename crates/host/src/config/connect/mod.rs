@@ -5,6 +5,8 @@
 
 mod compare;
 mod json;
+mod own_parser;
+mod shared_files;
 mod toml_text;
 mod yaml_text;
 
@@ -19,6 +21,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use self::compare::{is_empty, is_same, is_value, prune};
+pub use self::own_parser::check_own_parser;
+pub use self::shared_files::application_in_form;
+use self::shared_files::shape_in;
 use super::applications::{Application, EntryShape, FileFormat, RequiredValue, ServerListing};
 use super::document::{self, ConfigFormat, ConfigNode, ConfigValue, EMPTY_DOCUMENT};
 use super::error::ConfigError;
@@ -424,26 +429,6 @@ impl ApplicationEntry {
             _ => Err(differs()),
         }
     }
-}
-
-/// Returns the form of the entries of a file.
-fn shape_in(application: &'static Application, text: &str) -> &'static EntryShape {
-    let other = match application.id {
-        "opencode" => "opencode2",
-        "opencode2" => "opencode",
-        _ => return &application.shape,
-    };
-    let other = Application::find(other).map_or(&application.shape, |other| &other.shape);
-    let Ok(root) = document::parse(&Arc::from(Path::new("opencode.json")), ConfigFormat::Json, text) else {
-        return &application.shape;
-    };
-    let Some(servers) = root.get("mcp").and_then(ConfigNode::as_object).filter(|all| !all.is_empty()) else {
-        return &application.shape;
-    };
-    // Version 1 could have a server of this name, which has a type.
-    let is_second = servers.iter().any(|entry| entry.key == "servers" && entry.node.get("type").is_none());
-    let forms = [&application.shape, other];
-    forms.into_iter().find(|shape| (shape.key.len() == 2) == is_second).unwrap_or(&application.shape)
 }
 
 /// Wraps a value into objects with these keys.
