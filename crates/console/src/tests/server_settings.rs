@@ -33,7 +33,7 @@ impl Office {
         std::fs::write(&file, FILE).unwrap();
         std::fs::write(&other, r#"{"mcpServers":{"away":{"command":"x","disabled":true}}}"#).unwrap();
         let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
-        let policy = "[[rules]]\ndecide = \"deny\"\nname = \"mine\"\nserver = \"one\"\n";
+        let policy = "[[rule]]\ndecide = \"deny\"\nname = \"mine\"\nserver = \"one\"\n";
         let policy = Policy::read(policy, &PolicyEnvironment::default()).unwrap();
         let guard = PolicyEnforcer::new(policy).with_audit(audit.clone());
         let config = ConfigLoader::new().load([&file, &other]).unwrap();
