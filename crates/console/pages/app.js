@@ -7,6 +7,7 @@ import { head } from "./parts.js";
 import { home } from "./home.js";
 import { approvals } from "./approvals.js";
 import { servers } from "./servers.js";
+import { serverSettings } from "./server_settings.js";
 import { grants } from "./grants.js";
 import { activity } from "./activity.js";
 import { models } from "./models.js";
@@ -25,7 +26,7 @@ import { welcome } from "./welcome.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, welcome, tryTool, newRule, profiles];
+const inner = [add, connect, welcome, tryTool, newRule, profiles, serverSettings];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");

@@ -8,6 +8,7 @@ import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
 import { firstSeen, pinnedOf, stand, trust, waits } from "./pins.js";
 import { fields } from "./schema.js";
+import { undoBar } from "./server_change.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
 const TRANSPORTS = { stdio: "program", http: "HTTP", builtin: "built in" };
@@ -54,6 +55,8 @@ const restartButton = (name, app) => h("button", {
   onclick: () => restart(name, app),
 }, "Restart");
 
+const settingsLink = (name) => inside(`/servers/${path(name)}/settings`, { class: "button-link", "data-settings": name, "aria-label": `Settings of ${name}` }, "Settings");
+
 function all(status, app) {
   const shown = status.servers.filter((server) => `${server.name} ${server.target}`.toLowerCase().includes(search.toLowerCase()));
   const ill = status.servers.filter((server) => server.state !== "ready").length;
@@ -64,13 +67,14 @@ function all(status, app) {
         oninput: (event) => { search = event.target.value; app.render(); },
       }), inside("/profiles", { class: "button-link", "data-profiles": true }, status.profiles?.length > 0 ? many(status.profiles.length, "profile") : "Profiles")),
     recordProblem(status),
+    undoBar(null, app),
     h("p", { class: "lead", key: "lead" },
       `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,
       ill === 0 ? "Every server is ready." : `${many(ill, "server")} not ready.`),
     h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, pinnedOf(status.pinned, server), app))),
     shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server has this name." : "No servers are configured."),
     (status.leftOut?.length ?? 0) > 0 && h("section", { key: "left" }, h("h2", null, "Not started"),
-      h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, name), h("dd", null, why))))),
+      h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, inside(`/servers/${path(name)}/settings`, { "data-settings": name }, name)), h("dd", null, why))))),
     (status.collisions?.length ?? 0) > 0 && h("section", { key: "collisions" }, h("h2", null, "Name collisions"),
       h("ul", { class: "notes" }, status.collisions.map((text) => h("li", null, text)))),
   ];
@@ -82,7 +86,7 @@ function card(server, pinned, app) {
       state(server),
       h("h2", null, inside(`/servers/${path(server.name)}`, { "data-focus": true, class: "name" }, server.name)),
       pinned && !pinned.isBuiltin && stand(firstSeen(pinned) ? "new" : pinned.state),
-      h("div", { class: "card-side" }, restartButton(server.name, app))),
+      h("div", { class: "card-side" }, settingsLink(server.name), restartButton(server.name, app))),
     h("p", { class: "target" }, server.target),
     h("p", { class: "counts" }, counts(server), chips(server)),
     firstSeen(pinned) && h("p", { class: firstSeen(pinned).found > 0 ? "warn" : "note", key: "new", "data-new": server.name }, firstSeen(pinned).words, " ", inside(`/servers/${path(server.name)}`, {}, "Look at it")),
@@ -134,7 +138,7 @@ function one({ status, offers, pinned: all }, app) {
   const items = shown[2].filter((item) => `${item.name} ${item.title ?? ""} ${item.uri ?? item.uriTemplate ?? ""}`.toLowerCase().includes(words));
   return [
     h("p", { class: "crumb", key: "crumb" }, inside("/servers", null, "Servers")),
-    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), restartButton(status.name, app)),
+    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), settingsLink(status.name), restartButton(status.name, app)),
     h("p", { class: "target", key: "target" }, status.target),
     h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
     waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Review")),

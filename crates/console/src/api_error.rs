@@ -48,6 +48,10 @@ pub(crate) enum ApiError {
     #[error("{0}")]
     Profile(String),
     #[error("{0}")]
+    Settings(String),
+    #[error("{0} was changed in the meantime; nothing was changed; look at the change again")]
+    OtherFile(String),
+    #[error("{0}")]
     RuleFile(String),
     #[error("{0}")]
     Setup(String),
@@ -90,6 +94,8 @@ impl ApiError {
             Self::Unconfirmed(_) => (StatusCode::CONFLICT, "unconfirmed"),
             Self::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
             Self::Profile(_) => (StatusCode::BAD_REQUEST, "profile"),
+            Self::Settings(_) => (StatusCode::BAD_REQUEST, "settings"),
+            Self::OtherFile(_) => (StatusCode::CONFLICT, "other-file"),
             Self::RuleFile(_) => (StatusCode::CONFLICT, "rule-file"),
             Self::Setup(_) => (StatusCode::CONFLICT, "setup"),
             Self::Addition(BeginAdditionError::OtherRunning) => (StatusCode::CONFLICT, "adding"),

@@ -14,6 +14,7 @@ use crate::additions::RunningAdditions;
 use crate::environment::ConsoleEnvironment;
 use crate::events::ConsoleEvents;
 use crate::rule_undo::RuleUndo;
+use crate::server_undo::ServerUndo;
 use crate::sessions::{BrowserSessions, ConsoleLink, SessionLifetimes};
 
 /// Default address of the console.
@@ -63,6 +64,7 @@ struct ConsoleInner {
     environment: ConsoleEnvironment,
     person_calls: Arc<Semaphore>,
     rule_undo: Mutex<Option<RuleUndo>>,
+    server_undo: Mutex<Option<ServerUndo>>,
     additions: RunningAdditions,
     /// Address of the listener, once it is listening.
     address: OnceLock<SocketAddr>,
@@ -102,6 +104,7 @@ impl Console {
             environment,
             person_calls: Arc::new(Semaphore::new(MAX_PERSON_CALLS)),
             rule_undo: Mutex::default(),
+            server_undo: Mutex::default(),
             additions: RunningAdditions::default(),
             address: OnceLock::new(),
         }))
@@ -162,6 +165,11 @@ impl Console {
     /// Returns the rule that was saved last, to undo it.
     pub(crate) fn rule_undo(&self) -> &Mutex<Option<RuleUndo>> {
         &self.0.rule_undo
+    }
+
+    /// Returns the last change of a server's settings, to undo it.
+    pub(crate) fn server_undo(&self) -> &Mutex<Option<ServerUndo>> {
+        &self.0.server_undo
     }
 
     /// Returns the servers that are being added.

@@ -6,6 +6,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
+use hospes_host::pins::Sha256Digest;
+
 /// Replaces a file that says `before` by one that says `after`, or returns why it cannot: path, `before`, `after`.
 pub type FileReplacer = Arc<dyn Fn(&Path, &str, &str) -> Result<(), String> + Send + Sync>;
 
@@ -37,6 +40,13 @@ impl EditedFile {
             return Err(format!("{} is larger than {} bytes", self.path.display(), self.limit));
         }
         Ok(text)
+    }
+
+    /// Returns the SHA-256 digest of a text of the file.
+    pub(crate) fn digest(text: &str) -> Sha256Digest {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
+        Sha256Digest::new(bytes)
     }
 
     /// Replaces the file, unless it has changed since it was read.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hospes_host::config::MAX_FILE;
+use hospes_host::config::{MAX_FILE, Secret};
 use hospes_policy::PolicyEnvironment;
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ impl PolicyFile {
     }
 }
 
-/// Hospes' own configuration file, which the console changes when a person saves a profile.
+/// Hospes' own configuration file, which the console changes when a person saves a profile or the settings of a server.
 #[derive(Clone, Debug)]
 pub struct ConfigFile(pub(crate) EditedFile);
 
@@ -64,12 +64,17 @@ impl ConfigFile {
     }
 }
 
+/// Stores a secret of the configuration under a name, or removes it without a value. Returns the value before, or why it
+/// cannot. It blocks.
+pub type SecretWriter = Arc<dyn Fn(&str, Option<&Secret>) -> Result<Option<Secret>, String> + Send + Sync>;
+
 /// Facts about the host that the program tells the console. Everything is optional; without it, the pages leave it out.
 #[derive(Clone, Default)]
 pub struct ConsoleEnvironment {
     pub(crate) endpoint: Option<String>,
     pub(crate) policy: Option<PolicyFile>,
     pub(crate) config: Option<EditedFile>,
+    pub(crate) secrets: Option<SecretWriter>,
     pub(crate) applications: Option<ApplicationFinder>,
     pub(crate) private_folders: Vec<PathBuf>,
     pub(crate) setup: Option<Arc<dyn SetupCommands>>,
@@ -92,10 +97,17 @@ impl ConsoleEnvironment {
         self
     }
 
-    /// Sets Hospes' own configuration file. Without it, no profiles can be saved.
+    /// Sets Hospes' own configuration file. Without it, no profiles and no settings of servers can be saved.
     #[must_use]
     pub fn config(mut self, file: ConfigFile) -> Self {
         self.config = Some(file.0);
+        self
+    }
+
+    /// Sets how secrets of the configuration are stored. Without it, no page can replace one.
+    #[must_use]
+    pub fn secrets(mut self, writer: SecretWriter) -> Self {
+        self.secrets = Some(writer);
         self
     }
 

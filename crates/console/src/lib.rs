@@ -26,6 +26,7 @@
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
 //! | `edited_file` | the files that the console changes: the policy file and Hospes' own configuration file |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
+//! | `server_undo` | the last change of a server's settings, and its undo |
 //! | `file_on_disk` | the file that a call would replace, as far as its server can reach it |
 //! | `additions` | servers of a registry that are being added: the interface of the program, one for each session |
 //! | `setup` | the onboarding: commands that the program carries out, and its progress |
@@ -49,6 +50,7 @@ mod pages;
 mod platform;
 mod rule_undo;
 mod serve;
+mod server_undo;
 mod sessions;
 mod setup;
 #[cfg(test)]
@@ -62,7 +64,9 @@ pub use additions::{
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};
 pub use edited_file::FileReplacer;
-pub use environment::{ApplicationFinder, ConfigFile, ConnectedApplication, ConsoleEnvironment, PolicyFile};
+pub use environment::{
+    ApplicationFinder, ConfigFile, ConnectedApplication, ConsoleEnvironment, PolicyFile, SecretWriter,
+};
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
 pub use setup::{SeenServer, SetupCommand, SetupCommands, SetupOutcome};

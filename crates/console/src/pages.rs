@@ -28,34 +28,37 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// JavaScript modules of the pages.
-const MODULES: [(&str, &str, &str); 49] = modules! {
+const MODULES: [(&str, &str, &str); 51] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "edits.js" "sentence.js"
     "content.js" "file_diff.js" "approval_card.js" "approval_rows.js" "suggestion.js" "proposals.js" "connections.js" "imports.js"
     "welcome.js" "rule_effect.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js" "home.js" "map.js"
     "add.js" "registry.js" "addition.js" "addition_screen.js" "addition_questions.js" "addition_offer.js" "form.js" "try.js" "result.js" "rules.js" "profiles.js"
+    "server_settings.js" "server_change.js"
 };
 
 /// Other files that pages load.
-const ASSETS: [(&str, &str, &str); 7] = [
+const ASSETS: [(&str, &str, &str); 8] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
     ("approvals.css", "text/css; charset=utf-8", include_str!("../pages/approvals.css")),
     ("home.css", "text/css; charset=utf-8", include_str!("../pages/home.css")),
     ("try.css", "text/css; charset=utf-8", include_str!("../pages/try.css")),
     ("profiles.css", "text/css; charset=utf-8", include_str!("../pages/profiles.css")),
     ("additions.css", "text/css; charset=utf-8", include_str!("../pages/additions.css")),
+    ("settings.css", "text/css; charset=utf-8", include_str!("../pages/settings.css")),
     ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
 ];
 
 /// Paths at which the HTML is served; each page has a URL that can be bookmarked.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "/",
     "/approvals",
     "/approvals/{id}",
     "/grants",
     "/servers",
     "/servers/{name}",
+    "/servers/{name}/settings",
     "/servers/{name}/tools/{tool}",
     "/models",
     "/profiles",

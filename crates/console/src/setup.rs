@@ -38,6 +38,15 @@ pub enum SetupCommand {
     },
     /// Undoes the change. The result is that of `hospes disconnect APP --json`.
     Disconnect(String),
+    /// Looks for a newer version of a server. The result is that of `hospes update NAME --check --json`.
+    CheckUpdate(String),
+    /// Removes a server from the configuration. The result is that of `hospes remove NAME --yes --json`.
+    RemoveServer {
+        /// Name of the server.
+        name: String,
+        /// SHA-256 digest of the configuration file that was seen. Fails if the file has changed.
+        digest: String,
+    },
     /// Shows a notification on the desktop. The result is an empty object.
     TestNotification,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use hospes_host::pins::Sha256Digest;
 
 use super::RegistryOptions;
 use crate::completion;
@@ -148,6 +149,9 @@ pub(crate) struct RemoveArgs {
     /// Delete its files and secrets too, unless another server uses them
     #[arg(long)]
     pub(crate) purge: bool,
+    /// Remove it only if the SHA-256 digest of the configuration file is still this one
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) seen: Option<Sha256Digest>,
     /// Configuration file to remove the server from [default: config.toml in the configuration folder]
     #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Option<PathBuf>,

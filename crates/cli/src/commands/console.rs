@@ -10,7 +10,7 @@ use hospes_console::{
     SessionLifetimes,
 };
 use hospes_host::Host;
-use hospes_host::config::ConsoleConfig;
+use hospes_host::config::{ConsoleConfig, Secret};
 use hospes_host::deciders::DecisionSource;
 use serde::Deserialize;
 
@@ -21,10 +21,14 @@ use super::{connect, file_replace};
 use crate::args;
 use crate::exit::CliResult;
 use crate::output::{CliOutput, DIM, is_result_seen, paint};
-use crate::{deciders, enforcement, local_host, paths};
+use crate::secrets::{SecretStore, check_name, check_value};
+use crate::{credentials, deciders, enforcement, local_host, paths};
 
 /// Time the redirect page is kept for the browser to read it.
 const PAGE_LIFETIME: Duration = Duration::from_secs(5);
+
+/// Output of steps that belong to a page: nothing is printed and no terminal is asked.
+const SILENT: CliOutput = CliOutput { json: true, quiet: true };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,6 +62,25 @@ fn replace_file(file: &Path, before: &str, after: &str) -> Result<(), String> {
     file_replace::replace(file, before, after).map_err(|error| error.message)
 }
 
+/// Stores or removes a secret when a person saves the settings of a server. Returns the value before.
+fn write_secret(name: &str, value: Option<&Secret>) -> Result<Option<Secret>, String> {
+    let write = || -> CliResult<Option<Secret>> {
+        check_name(name)?;
+        let wanted = credentials::store_from_environment()?;
+        let store = SecretStore::open_or_create(wanted, SILENT)?;
+        let before = store.read(name)?.map(Secret::new);
+        match value {
+            Some(value) => {
+                check_value(value.reveal())?;
+                store.write(name, value.reveal())?;
+            }
+            None => store.remove(name)?,
+        }
+        Ok(before)
+    };
+    write().map_err(|error| error.message)
+}
+
 /// Opens a link in the browser, by a page that is deleted soon. Returns false if that failed.
 pub(crate) async fn open_in_browser(url: &str) -> bool {
     let Ok(page) = paths::write_redirect_page(url) else { return false };
@@ -87,6 +110,7 @@ pub(super) async fn serve(
         .endpoint(endpoint)
         .applications(Arc::new(connect::found_applications))
         .private_folders(paths::own_folders())
+        .secrets(Arc::new(write_secret))
         .adder(Arc::new(RegistryAdder { config: config.clone() }))
         .setup(Arc::new(ProgramCommands { config: config.clone() }));
     if let Some(file) = paths::onboarding_file() {

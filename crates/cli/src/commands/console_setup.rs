@@ -64,6 +64,16 @@ impl ProgramCommands {
             SetupCommand::Connect { application, digest } => {
                 words(&["connect", "--json", &format!("--seen={digest}"), "--", &application])
             }
+            SetupCommand::CheckUpdate(name) => words(&["update", "--json", "--check"])
+                .into_iter()
+                .chain(config())
+                .chain(words(&["--", &name]))
+                .collect(),
+            SetupCommand::RemoveServer { name, digest } => words(&["remove", "--json", "--yes"])
+                .into_iter()
+                .chain(config())
+                .chain(words(&[&format!("--seen={digest}"), "--", &name]))
+                .collect(),
             SetupCommand::Disconnect(id) => words(&["disconnect", "--json", "--", &id]),
             _ => return None,
         })
@@ -85,6 +95,11 @@ async fn run(arguments: &[String]) -> Result<Value, String> {
     let ended = ended
         .map_err(|_| format!("the command did not end within {} seconds", TIMEOUT.as_secs()))?
         .map_err(|error| format!("cannot read the output of hospes: {error}"))?;
+    // The exit code of `update --check` says that there is something to update.
+    let found = serde_json::from_slice(&ended.stdout).ok().filter(Value::is_array);
+    if let Some(found) = found.filter(|_| ended.stdout.len() <= MAX_OUTPUT) {
+        return Ok(found);
+    }
     if !ended.status.success() {
         return Err(failure(&String::from_utf8_lossy(&ended.stderr)));
     }
@@ -112,6 +127,14 @@ mod tests {
     fn nothing_that_a_page_chooses_is_an_option() {
         let program = ProgramCommands { config: Some("/etc/h.toml".into()) };
         let arguments = |command| program.arguments(command).unwrap();
+        assert_eq!(
+            arguments(SetupCommand::RemoveServer { name: "--purge".to_owned(), digest: "-p".to_owned() }),
+            ["remove", "--json", "--yes", "--config=/etc/h.toml", "--seen=-p", "--", "--purge"]
+        );
+        assert_eq!(
+            arguments(SetupCommand::CheckUpdate("--auto".to_owned())),
+            ["update", "--json", "--check", "--config=/etc/h.toml", "--", "--auto"]
+        );
         assert_eq!(
             arguments(SetupCommand::Connect { application: "--project".to_owned(), digest: "-p".to_owned() }),
             ["connect", "--json", "--seen=-p", "--", "--project"]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use hospes_host::config::import::required_secrets;
 use hospes_host::config::{ServerConfig, ServerTransport, nearest, remove_server};
+use hospes_host::pins::Sha256Digest;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::config_target::ConfigTarget;
 use super::file_replace;
@@ -23,8 +25,13 @@ use crate::server_record::ServerRecord;
 pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
     let _lock = CommandLock::of_server(&args.server, "hospes remove")?;
     let target = ConfigTarget::read(args.config.clone())?;
-    let servers = target.servers()?;
     let file = paths::display_path(&target.file);
+    let digest = Sha256Digest::new(Sha256::digest(&target.text).into());
+    if args.seen.is_some_and(|seen| seen != digest) {
+        return Err(CliError::usage(format!("{file} is no longer the one that was shown"))
+            .hint("nothing was changed; look at the change again"));
+    }
+    let servers = target.servers()?;
     let Some(server) = servers.iter().find(|server| server.name == args.server) else {
         let problem = CliError::usage(format!("{file} has no server `{}`", printable(&args.server)));
         return Err(match nearest(&args.server, servers.iter().map(|server| server.name.as_str())) {

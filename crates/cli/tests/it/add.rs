@@ -546,6 +546,9 @@ fn a_typed_secret_is_sealed_for_the_next_try() {
     assert_eq!(second.wait(), 0, "{}", second.text());
     let called = house.run(&["call", "clock-npm", "token_length"]);
     assert!(called.stdout.contains("20"), "{called:?}");
+    // Nothing is removed from another file than the one that was seen.
+    let other = house.run(&["remove", "clock-npm", "--yes", "--seen", &"0".repeat(64)]);
+    assert!(other.code == Some(1) && other.stderr.contains("no longer the one that was shown"), "{other:?}");
     // Nothing is left for a third try.
     assert_eq!(house.run(&["remove", "clock-npm", "--yes", "--purge"]).code, Some(0));
     let mut third = Terminal::start(&house.command(&add), 150, 60);

@@ -14,6 +14,8 @@ mod rule_effect;
 mod rule_proposals;
 mod rule_saving;
 mod rules;
+mod server_edits;
+mod server_settings;
 mod servers;
 mod sessions;
 mod setup;
@@ -45,6 +47,12 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .route("/sessions/end", post(sessions::sign_out))
         // For browsers only: a program that calls tools is an application, and not the person.
         .route("/servers/{name}/call", post(tool_calls::call))
+        // For browsers only: a program edits the file, or runs the commands.
+        .route("/servers/{name}/settings", get(server_settings::show).post(server_edits::save))
+        .route("/servers/{name}/settings/preview", post(server_edits::preview))
+        .route("/servers/{name}/settings/undo", post(server_edits::undo))
+        .route("/servers/{name}/removal", get(server_edits::preview_removal).post(server_edits::remove))
+        .route("/servers/{name}/update", post(server_edits::check_update))
         .route("/setup", get(setup::show))
         .route("/setup/progress", post(setup::set_progress))
         .route("/setup/servers", post(setup::find_servers))

@@ -17,11 +17,13 @@ mod foreign;
 pub mod import;
 mod keys;
 mod load;
+mod masked_text;
 mod model;
 mod models;
 mod native;
 mod nearest;
 mod notify;
+mod own_entry;
 mod own_file;
 mod own_profiles;
 mod own_text;
@@ -34,8 +36,11 @@ mod restart;
 mod sandbox;
 mod secret;
 mod server;
+mod server_edit;
+mod server_edit_values;
 mod server_transport;
 mod settings;
+pub mod settings_text;
 mod stdio_entry;
 mod table;
 mod text_file;
@@ -56,6 +61,7 @@ pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
+pub use masked_text::{hide_literals, masked_change};
 pub(crate) use model::server_label;
 pub use model::{
     AllowedCallers, ConfigInput, ConsoleConfig, EraChoice, HostConfig, PackageOrigin, RejectedServer,
@@ -65,7 +71,8 @@ pub use models::ModelsConfig;
 pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
 pub use notify::{NotificationChannels, NotificationWebhook};
-pub use own_file::{OwnFileError, add_servers, remove_server, replace_server, servers_text};
+pub use own_entry::{changed_keys, replace_server};
+pub use own_file::{OwnFileError, add_servers, remove_server, servers_text};
 pub use own_profiles::{OtherFileNames, remove_profile, set_profile};
 pub use own_text::server_toml;
 pub use pins::PinMode;
@@ -77,8 +84,10 @@ pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY,
 };
-pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url};
+pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url, redact_words};
 pub use server::MAX_SERVER_NAME;
+pub use server_edit::{EditedServer, ServerEdit, ServerEditError};
+pub use server_edit_values::{ArgumentEdit, FilesEdit, SandboxEdit, ToolFilterEdit, ValueEdit};
 pub use server_transport::{
     AccountChoice, BuiltinTransport, HttpFlavour, HttpTransport, ParseTargetError, PreregisteredClient,
     SandboxConfig, ServerTransport, StdioTransport,

@@ -133,73 +133,7 @@ fn check_addition(
     }
 }
 
-/// Returns the text of Hospes' own file with another entry in place of one of the same name. Keys that stay the same are
-/// not touched, so their form and comments stay, too.
-///
-/// # Errors
-/// If the file has no such server or cannot be read, or if anything else would change with it.
-pub fn replace_server(file: &Path, text: &str, server: &ServerConfig) -> Result<String, OwnFileError> {
-    let failed = |reason: String| OwnFileError::NotReplaced { reason };
-    let mut edited = OwnDocument::read(text).map_err(failed)?;
-    let document = &mut edited.document;
-    let new: DocumentMut =
-        server_toml(server).parse().map_err(|error: TomlError| failed(error.to_string()))?;
-    let new = new.get("servers").and_then(|servers| servers.get(&server.name)).and_then(Item::as_table_like);
-    let new = new.ok_or_else(|| failed("the new entry cannot be written".to_owned()))?;
-    let entry = document.get_mut("servers").and_then(|servers| servers.get_mut(&server.name));
-    let entry = entry.ok_or_else(|| failed(format!("it has no server `{}`", server.name)))?;
-    if !entry.is_table_like() {
-        // A command line alone is short for a table.
-        *entry = Item::Value(toml_edit::InlineTable::new().into());
-    }
-    let entry = entry.as_table_like_mut().ok_or_else(|| failed("its entry is no table".to_owned()))?;
-    let old: Vec<String> = entry.iter().map(|(key, _)| key.to_owned()).collect();
-    for key in old.iter().filter(|key| new.get(key).is_none()) {
-        entry.remove(key);
-    }
-    for (key, item) in new.iter() {
-        let is_same = entry.get(key).is_some_and(|known| {
-            let (known, item) = (value_of(known), value_of(item));
-            known.is_some() && known == item
-        });
-        if is_same {
-            continue;
-        }
-        let Some(value) = item.as_value() else { continue };
-        match entry.get_mut(key).and_then(Item::as_value_mut) {
-            // The comment after the value stays.
-            Some(known) => {
-                let decor = known.decor().clone();
-                *known = value.clone();
-                *known.decor_mut() = decor;
-            }
-            None => drop(entry.insert(key, Item::Value(value.clone()))),
-        }
-    }
-    let after = edited.text();
-    let read = |text: &str| read_own(file, text).map_err(|errors| failed(errors.to_string()));
-    let (old, new) = (read(text)?, read(&after)?);
-    let expected = old.servers.iter().map(|known| match known.name == server.name {
-        true => server.without_source(),
-        false => known.without_source(),
-    });
-    let is_same = expected.eq(new.servers.iter().map(ServerConfig::without_source))
-        && old.rejected.len() == new.rejected.len();
-    if is_same { Ok(after) } else { Err(failed("the result would be read differently".to_owned())) }
-}
-
-/// Returns the value of a key, without the form in which it is written.
-fn value_of(item: &Item) -> Option<toml::Value> {
-    let mut document = DocumentMut::new();
-    let mut item = item.clone();
-    if let Some(value) = item.as_value_mut() {
-        value.decor_mut().clear();
-    }
-    document.insert("x", item);
-    document.to_string().parse::<toml::Table>().ok()?.remove("x")
-}
-
-fn read_own(file: &Path, text: &str) -> Result<HostConfig, super::error::ConfigErrors> {
+pub(super) fn read_own(file: &Path, text: &str) -> Result<HostConfig, super::error::ConfigErrors> {
     ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true).parse(file, text)
 }
 
@@ -239,7 +173,6 @@ pub fn remove_server(file: &Path, text: &str, name: &str) -> Result<String, OwnF
 
 #[cfg(test)]
 mod tests {
-    use super::super::ServerTransport;
     use super::*;
 
     const FILE: &str = "/c/config.toml";
@@ -259,29 +192,6 @@ mod tests {
         let inline = "servers = { a = { command = \"x\" }, b = { command = \"y\" } }\n";
         let after = remove_server(Path::new(FILE), inline, "a").unwrap();
         assert_eq!(after.replace("  ", " "), "servers = { b = { command = \"y\" } }\n");
-    }
-
-    #[test]
-    fn a_server_is_replaced_and_the_form_of_all_else_stays() {
-        let text = "# mine\n[servers.one]\ncommand = [\"a\", \"1.0\"] # the command\n# Token\nenv = { T = \"${secret:t}\" }\n\
-            version = \"1.0\"\nroots = [\n  \"/r\",\n]\n[servers.one.sandbox]\nnetwork = 'none' # none\n\n[servers.two]\n\
-            url = \"https://e.com\"\n";
-        let config = read_own(Path::new(FILE), text).unwrap();
-        let mut server = config.servers[0].clone();
-        server.origin.version = Some("2.0".to_owned());
-        server.origin.digest = Some("sha256:00".to_owned());
-        server.transport = ServerTransport::stdio("a", ["2.0"]);
-        let expected = "# mine\n[servers.one]\ncommand = [\"a\", \"2.0\"] # the command\nversion = \"2.0\"\nroots = [\n  \"/r\",\n]\n\
-            digest = \"sha256:00\"\n[servers.one.sandbox]\nnetwork = 'none' # none\n\n[servers.two]\nurl = \"https://e.com\"\n";
-        assert_eq!(replace_server(Path::new(FILE), text, &server).unwrap(), expected);
-        let windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
-        let after = replace_server(Path::new(FILE), &windows, &server).unwrap();
-        assert_eq!(after, format!("\u{feff}{}", expected.replace('\n', "\r\n")));
-        let short = "servers.one = \"a 1.0\"\n";
-        let after = replace_server(Path::new(FILE), short, &server).unwrap();
-        assert!(read_own(Path::new(FILE), &after).unwrap().servers[0].origin.digest.is_some(), "{after}");
-        server.name = "three".to_owned();
-        assert!(replace_server(Path::new(FILE), text, &server).is_err());
     }
 
     #[test]

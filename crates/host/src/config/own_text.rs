@@ -199,11 +199,16 @@ fn path(path: &Path) -> String {
 }
 
 fn duration(time: Duration) -> String {
+    toml_literal(&duration_text(time))
+}
+
+/// Writes a time, such as `30s` or `1500ms`.
+pub(super) fn duration_text(time: Duration) -> String {
     let milliseconds = time.as_millis();
-    toml_literal(&match milliseconds % 1000 {
+    match milliseconds % 1000 {
         0 => format!("{}s", milliseconds / 1000),
         _ => format!("{milliseconds}ms"),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::Url;
 
-const HIDDEN: &str = "[redacted]";
+pub(super) const HIDDEN: &str = "[redacted]";
 
 /// A value that is never printed: an environment variable, a header.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -176,14 +176,10 @@ pub fn redact_url(text: &str) -> String {
 /// Writes a command line without the values of options, headers and URLs that look secret.
 pub fn redact_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let mut shown = String::new();
-    let mut hide_next = false;
-    for word in words {
+    for text in redact_words(words) {
         if !shown.is_empty() {
             shown.push(' ');
         }
-        let text = if hide_next && !is_reference(word) { HIDDEN.to_owned() } else { redact_argument(word) };
-        // The value of such an option is the next word.
-        hide_next = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
             shown.push_str(&format!("{text:?}"));
         } else {
@@ -191,6 +187,18 @@ pub fn redact_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
         }
     }
     shown
+}
+
+/// Returns the words of a command line without the values that look secret. A word that shows no secret stays the same.
+pub fn redact_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut hide_next = false;
+    let shown = words.into_iter().map(|word| {
+        let text = if hide_next && !is_reference(word) { HIDDEN.to_owned() } else { redact_argument(word) };
+        // The value of such an option is the next word.
+        hide_next = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
+        text
+    });
+    shown.collect()
 }
 
 pub(super) fn redact_argument(word: &str) -> String {
@@ -251,7 +259,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 }
 
 /// Returns true if the text is exactly one reference to a variable.
-fn is_reference(text: &str) -> bool {
+pub(super) fn is_reference(text: &str) -> bool {
     let inner = text
         .strip_prefix("${")
         .or_else(|| text.strip_prefix("{env:"))

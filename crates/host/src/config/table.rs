@@ -440,7 +440,7 @@ impl ConfigReport {
 }
 
 /// Seconds in a text such as `1m30s`.
-fn parse_duration(text: &str) -> Option<f64> {
+pub(super) fn parse_duration(text: &str) -> Option<f64> {
     let mut rest = text.trim();
     let mut seconds = 0.0;
     if rest.is_empty() {

@@ -9,6 +9,7 @@ mod card_content;
 mod cards;
 mod console;
 mod deciding;
+mod editing;
 mod home;
 mod newcomer;
 mod nodes;
