@@ -98,11 +98,8 @@ fn a_package_of_nuget_is_run_by_dnx_with_its_version() {
 #[test]
 fn an_image_is_run_by_docker_with_its_digest_and_without_values_in_its_arguments() {
     let house = LauncherHouse::serving("docker");
-    let host = house.registry.image_host();
-    house.publish(&json!({
-        "registryType": "oci", "identifier": format!("{host}/loopback/clock:1.0.0"), "runtimeHint": "docker",
-    }));
-    let image = format!("{host}/loopback/clock@{}", RegistryServer::image_digest());
+    let image = format!("ghcr.io/loopback/clock@{}", RegistryServer::image_digest());
+    house.publish(&json!({ "registryType": "oci", "identifier": image, "runtimeHint": "docker" }));
     house.assert_added(&["run", "-i", "--rm", "-e", "CLOCK_TOKEN", &image]);
     let config = house.house.read("config/hospes/config.toml");
     assert!(config.contains(&RegistryServer::image_digest()), "{config}");
@@ -112,7 +109,7 @@ fn an_image_is_run_by_docker_with_its_digest_and_without_values_in_its_arguments
 fn a_stopped_service_and_a_missing_launcher_are_named_with_their_remedy() {
     let stopped = "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock.";
     let house = LauncherHouse::new("docker", &format!("echo '{stopped}' >&2; exit 125"));
-    let image = format!("{}/loopback/clock:1.0.0", house.registry.image_host());
+    let image = format!("ghcr.io/loopback/clock@{}", RegistryServer::image_digest());
     house.publish(&json!({ "registryType": "oci", "identifier": image }));
     let failed = house.add();
     assert_eq!(failed.code, Some(4), "{failed:?}");

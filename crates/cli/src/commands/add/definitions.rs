@@ -76,7 +76,7 @@ fn names_row<'o>(screen: &mut Screen, label: &str, items: impl Iterator<Item = &
 
 /// Returns a name that cannot be mistaken for several.
 fn row_name(item: &OfferedItem) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:{}".contains(letter);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:{}+".contains(letter);
     let mut name: String = item.name.chars().take(MAX_NAME).collect();
     if name.len() < item.name.len() {
         name.push('…');
