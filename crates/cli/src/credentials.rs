@@ -5,6 +5,7 @@
 //! location, so an unattended job never depends on a keyring that was missing at sign-in.
 
 mod lazy_store;
+mod overlay_store;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use clap::ValueEnum;
 use hospes_oauth::{CredentialStore, FileCredentialStore, KeyringError, StepError, StoreKey, SystemKeyring};
 
 pub(crate) use self::lazy_store::LazyStore;
+pub(crate) use self::overlay_store::OverlayStore;
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::paths;
@@ -72,11 +74,26 @@ pub(crate) fn open_existing() -> CliResult<Option<(Arc<FileCredentialStore>, Key
 
 /// Returns the store if it exists, to be opened on first use.
 pub(crate) fn open_lazily() -> CliResult<Option<Arc<LazyStore>>> {
+    let store = open_when_created()?;
+    Ok(is_created().then_some(store))
+}
+
+/// Returns the store, to be opened on first use. Until the store exists, nothing is in it; the first document creates it.
+pub(crate) fn open_when_created() -> CliResult<Arc<LazyStore>> {
     // An invalid variable is reported now and not at the first call that needs a token.
     store_from_environment()?;
-    let is_there = paths::credentials().is_some_and(|(sealed, _)| sealed.exists());
-    let later = || open(KeyPurpose::Use, store_from_environment()?, None).map(|(store, _)| store);
-    Ok(is_there.then(|| Arc::new(LazyStore::new(later))))
+    let open = |is_needed| match is_created() {
+        true => open(KeyPurpose::Use, store_from_environment()?, None).map(|(store, _)| Some(store)),
+        false if is_needed => {
+            open(KeyPurpose::Keep, store_from_environment()?, None).map(|(store, _)| Some(store))
+        }
+        false => Ok(None),
+    };
+    Ok(Arc::new(LazyStore::new(open)))
+}
+
+fn is_created() -> bool {
+    paths::credentials().is_some_and(|(sealed, _)| sealed.exists())
 }
 
 /// Opens the store for a running host. If the store does not exist and `will_be` is set, it is created.

@@ -56,7 +56,7 @@ function fail(mine, message, hint) {
   change(mine, { stage: "failed", message, hint });
 }
 
-const TITLES = { questions: "What it asks for", plan: "What is run", offer: "What it offers", added: "The server is added", failed: "It was not added", other: "Another server is being added", working: "" };
+const TITLES = { questions: "What it asks for", plan: "What is run", signIn: "Sign in to the server", offer: "What it offers", added: "The server is added", failed: "It was not added", other: "Another server is being added", working: "" };
 
 function change(mine, more) {
   const isNext = more.stage !== undefined && more.stage !== mine.stage;
@@ -98,7 +98,7 @@ const heading = (text) => h("h2", { id: "addition-part", tabindex: "-1", key: "p
 export function addition(servers, page) {
   app = page;
   const mine = current;
-  const make = { working, questions: asks, plan, offer, added: done, failed, other }[mine.stage];
+  const make = { working, questions: asks, plan, signIn, offer, added: done, failed, other }[mine.stage];
   const at = STEPS.findIndex(([stage]) => stage === mine.stage);
   return [
     at >= 0 && h("ol", { class: "steps", key: "steps", "aria-label": "Steps" }, STEPS.map(([stage, words], index) => h("li", { key: stage, class: index === at ? "here" : "", "aria-current": index === at ? "step" : null }, words))),
@@ -136,6 +136,17 @@ function plan(mine, _, page) {
     h("div", { class: "decision", key: "decision" },
       h("p", { class: "small" }, `It is started once as “${server}”, alone${sandbox ? (mine.isConfined ? ", in the proposed sandbox" : ", without a sandbox") : ""}. Nothing that it offers can be called before your last yes.`),
       h("div", { class: "buttons even" }, cancelButton(page), h("button", { type: "submit", "data-start": true, disabled: mine.isSending === true }, isInstalled ? "Install and start it" : "Start it"))));
+}
+
+/** The sign-in at the server. The link opens a window of its own; the host hears of the end by itself. */
+function signIn(mine, _, page) {
+  const { host, url } = mine.signIn;
+  const isPage = /^https?:\/\//.test(url);
+  return h("section", { class: "card", key: "sign-in" }, heading("Sign in to the server"),
+    h("p", null, h("strong", null, host), " asks you to sign in. Its tokens are stored encrypted once the server is added; otherwise they are given back."),
+    h("p", { class: "soft small" }, "After the sign-in this page goes on by itself. The browser has to run on the machine of the host."),
+    h("div", { class: "buttons even" }, cancelButton(page),
+      isPage && h("a", { class: "button-link", href: url, target: "_blank", rel: "noopener noreferrer", "data-sign-in": true }, `Sign in at ${new URL(url).host}`)));
 }
 
 function option(mine, isConfined, words, about) {

@@ -58,8 +58,8 @@ mod tests;
 
 pub use additions::{
     AddedServer, AdditionAnswers, AdditionFailure, AdditionOffer, AdditionOutcome, AdditionPerson,
-    AdditionPlan, AdditionQuestion, AdditionQuestions, AdditionRow, AdditionScreen, OfferedItem, ServerAdder,
-    WantedServer,
+    AdditionPlan, AdditionQuestion, AdditionQuestions, AdditionRow, AdditionScreen, AdditionSignIn,
+    OfferedItem, ServerAdder, WantedServer,
 };
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};

@@ -42,6 +42,10 @@ pub(crate) struct AddArgs {
     /// stored encrypted. May be repeated
     #[arg(long, value_name = "NAME=SOURCE")]
     pub(crate) secret: Vec<String>,
+    /// Header of the requests to a server at a URL, from a file, a variable, or standard input: NAME=@FILE,
+    /// NAME=$VARIABLE or NAME=-. It is stored encrypted. May be repeated
+    #[arg(long, value_name = "NAME=SOURCE")]
+    pub(crate) header: Vec<String>,
     /// Add and accept without asking
     #[arg(short, long)]
     pub(crate) yes: bool,

@@ -41,8 +41,8 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     warn_of_unserved(&loaded.config, "the chat has no sign-in", output);
     let quiet = CliOutput { quiet: true, ..output };
     let mut ending = InterruptListener::new()?;
-    let accounts = credentials::open_for_host(false, output)?.map(UpstreamAccounts::new);
-    let host = start(&args.host, loaded.config, accounts, output).await?;
+    let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
+    let host = start(&args.host, loaded.config, Some(accounts), output).await?;
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
             let ended = Box::pin(run_chat(&host, &client, model, &args, output)).await;

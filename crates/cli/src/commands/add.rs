@@ -4,9 +4,11 @@ mod addition;
 pub(super) mod answers;
 mod bundle;
 mod card;
+mod definitions;
 mod denied;
 pub(super) mod draft;
 mod find;
+mod headers;
 pub(super) mod page;
 mod pending_try;
 pub(super) mod plan;
@@ -14,12 +16,13 @@ mod reviewer;
 pub(super) mod sandbox;
 mod source;
 pub(super) mod trial;
+pub(super) mod trial_accounts;
 pub(super) mod view;
 
 use std::time::{Duration, Instant};
 
-use hospes_host::config::servers_text;
-use hospes_host::upstream::UpstreamState;
+use hospes_host::config::{ServerConfig, ServerTransport, servers_text};
+use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use serde_json::json;
 
 use self::addition::{ServerAddition, comment, not_added};
@@ -36,7 +39,8 @@ use super::status;
 use crate::args::{AddArgs, SandboxChoice};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{self, CliOutput, announce, one_line, paint, printable};
-use crate::{deciders, registry, sweep};
+use crate::program_sources::launcher_remedy;
+use crate::{deciders, paths, registry, sweep};
 
 /// Maximum time that a running host may take to start the new server.
 const HOST_WAIT: Duration = Duration::from_secs(30);
@@ -70,6 +74,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         existing: &existing,
         registry: registry::base_url(&args.registry, target.registry().as_deref()),
         local_name: args.local_name.as_deref(),
+        headers: &args.header,
         package: args.package.as_deref(),
         set: &args.set,
         secret: &args.secret,
@@ -102,6 +107,10 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let report = carried.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;
     pending.forget();
     let report = report.ok_or_else(not_added)?;
+    if planned.draft.is_switched_off() {
+        output.say(view::added_off(&planned.draft.name, &paths::display_path(&target.file)));
+        return Ok(());
+    }
     let is_used = wait_for_host(&planned.draft.name).await;
     say_added(&planned.draft, &report, is_used, target.text.trim().is_empty(), output);
     Ok(())
@@ -184,7 +193,8 @@ pub(super) fn confirm(question: &str, output: CliOutput) -> bool {
 }
 
 pub(super) fn not_started(
-    status: &hospes_host::upstream::UpstreamStatus,
+    server: &ServerConfig,
+    status: &UpstreamStatus,
     notices: &[String],
     is_confined: bool,
     end: &str,
@@ -194,7 +204,15 @@ pub(super) fn not_started(
         FailureCode::Unreachable,
         format!("the server did not start, and {end}\n  {}{notices}", view::failure(status)),
     );
-    match (&status.hint, is_confined, notices.is_empty()) {
+    let launcher = match &server.transport {
+        ServerTransport::Stdio(stdio) => launcher_remedy(
+            stdio.command.reveal(),
+            status.problem.as_deref().unwrap_or_default(),
+            status.hint.as_deref().unwrap_or_default(),
+        ),
+        _ => None,
+    };
+    match (launcher.as_ref().or(status.hint.as_ref()), is_confined, notices.is_empty()) {
         (Some(hint), ..) => failure.hint(printable(hint)),
         (None, true, _) => failure.hint("it may need more than its sandbox allows: try it without"),
         (None, false, false) => failure.hint("if it needs the scripts of its packages, use --no-install"),
@@ -205,7 +223,7 @@ pub(super) fn not_started(
 /// Names the host without which a confined server does not start.
 fn denied_host(
     failure: CliError,
-    status: &hospes_host::upstream::UpstreamStatus,
+    status: &UpstreamStatus,
     sandbox: Option<&sandbox::ProposedSandbox>,
 ) -> CliError {
     let problem = status.problem.as_deref().unwrap_or_default();

@@ -1,10 +1,13 @@
 //! `hospes auth`: signs in to servers over HTTP, and out again.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hospes::client::{Client, Target, UrlTarget};
 use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
-use hospes_host::profile_account;
+use hospes_host::config::{ServerConfig, ServerTransport};
+use hospes_host::{profile_account, upstream};
 use hospes_oauth::flow::DevicePrompt;
 use hospes_oauth::{
     BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, FlowError,
@@ -22,6 +25,8 @@ use crate::target::{find, find_of_profile};
 
 /// Redirect URI for a browser on another machine. No server listens there.
 const UNREACHABLE_CALLBACK: &str = "http://127.0.0.1:6276/callback";
+/// Maximum time to connect for a sign-in to a server of a configuration, without the time that the person takes.
+const SIGN_IN_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: AuthCommand, output: CliOutput) -> CliResult {
     match args {
@@ -60,7 +65,7 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let oauth = interactive_client(&args, &url, known, |wanted| credentials::open_or_create(wanted, output))?;
     let mut ending = InterruptListener::new()?;
-    let signing = Box::pin(sign_in(&oauth, &url, &args, output));
+    let signing = Box::pin(sign_in(&oauth, &url, args.site.connect_timeout, output));
     let Some(signed) = ending.unless(signing).await else { return Err(interrupted("not signed in")) };
     let tokens = signed?;
     report(&url, &tokens, output);
@@ -121,19 +126,43 @@ fn interactive_client(
             .map_err(|error| CliError::usage("invalid redirect URI").with_cause(&error))?;
         builder.sign_in(DeferredSignIn::new(nobody))
     } else {
-        builder.sign_in(BrowserSignIn::new(|page: &url::Url| {
-            announce(format_args!(
-                "opening {} in the browser; if it does not open:\n  {page}",
-                paint(BOLD, page.host_str().unwrap_or_default())
-            ));
-            // The URL has been printed and can be opened by hand.
-            if let Err(error) = webbrowser::open(page.as_str()) {
-                tracing::info!(%error, "could not open a browser");
-            }
-            Ok(())
-        }))
+        builder.sign_in(BrowserSignIn::new(open_browser))
     };
     Ok(builder.build())
+}
+
+/// Opens a page in the browser, and prints its URL for the case that none opens.
+pub(crate) fn open_browser(page: &url::Url) -> io::Result<()> {
+    announce(format_args!(
+        "opening {} in the browser; if it does not open:\n  {page}",
+        paint(BOLD, page.host_str().unwrap_or_default())
+    ));
+    // The URL has been printed and can be opened by hand.
+    if let Err(error) = webbrowser::open(page.as_str()) {
+        tracing::info!(%error, "could not open a browser");
+    }
+    Ok(())
+}
+
+/// Signs in to a server with a browser, which `show` brings to the page. Tokens are kept in `store`.
+pub(crate) async fn sign_in_to_server(
+    server: &ServerConfig,
+    store: Arc<dyn CredentialStore>,
+    show: impl Fn(&url::Url) -> io::Result<()> + Send + Sync + 'static,
+    output: CliOutput,
+) -> CliResult<OAuthClient> {
+    let not_http = || CliError::usage("sign-in is for servers with a URL only");
+    let ServerTransport::Http(http) = &server.transport else { return Err(not_http()) };
+    let target = upstream::target(server, None)
+        .map_err(|error| CliError::usage("cannot sign in to the server").with_cause(&error))?;
+    let Target::Url(url) = target else { return Err(not_http()) };
+    let builder = builder(&url.url)?
+        .store(store)
+        .settings(|settings| settings.scopes = Scopes::parse(&http.scopes.join(" ")))
+        .sign_in(BrowserSignIn::new(show));
+    let oauth = known_as(builder, http.client.as_ref().and_then(|client| client.given())).build();
+    Box::pin(sign_in(&oauth, &url, SIGN_IN_CONNECT_TIMEOUT, output)).await?;
+    Ok(oauth)
 }
 
 /// Prints the code and the page at which to enter it.
@@ -225,14 +254,14 @@ async fn sign_in_by_pasted_url(
 async fn sign_in(
     oauth: &OAuthClient,
     url: &UrlTarget,
-    args: &LoginArgs,
+    connect_timeout: Duration,
     output: CliOutput,
 ) -> CliResult<Arc<TokenSet>> {
     // With valid tokens the server would admit the client, and no sign-in would take place.
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
     let builder = Client::builder().info(hospes_host::implementation());
-    match builder.connect_timeout(args.site.connect_timeout).connect(target).await {
+    match builder.connect_timeout(connect_timeout).connect(target).await {
         Ok(client) => {
             // Some servers let everybody connect and require sign-in at the first request.
             let listed = client.tools().all().await;

@@ -44,8 +44,8 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     explain_stdio("`hospes up` serves the same over HTTP");
     let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "stdio has no sign-in", output);
-    let accounts = credentials::open_for_host(false, output)?.map(UpstreamAccounts::new);
-    let host = start(&args.host, loaded.config, accounts, output).await?;
+    let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
+    let host = start(&args.host, loaded.config, Some(accounts), output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;
         return Ok(());

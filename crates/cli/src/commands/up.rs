@@ -91,8 +91,14 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
     users_can_sign_in(&config, authorization.as_ref())?;
     // The accounts that the sign-in pages change, so that the host sees newly connected ones.
-    let accounts =
-        authorization.as_mut().map_or_else(|| kept.map(UpstreamAccounts::new), |auth| auth.accounts.take());
+    let accounts = match authorization.as_mut() {
+        Some(auth) => auth.accounts.take(),
+        // Also before the first sign-in: a server that needs one may be added while the host runs.
+        None => {
+            let store = kept.map_or_else(|| credentials::open_when_created().map(|store| store as _), Ok)?;
+            Some(UpstreamAccounts::new(store))
+        }
+    };
     let hosts: Vec<String> =
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = InterruptListener::new()?;

@@ -26,7 +26,8 @@ use self::merge::MergedServer;
 use self::page::UpdatePage;
 use super::add::answers::Asker;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
-use super::add::trial::{ServerTrial, TrialReport};
+use super::add::trial::{DefinitionMap, ServerTrial, TrialReport};
+use super::add::trial_accounts::TrialAccounts;
 use super::add::{confirm, not_started, view};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
@@ -219,17 +220,23 @@ impl Update {
                 .with_cause(&error)
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
-        let trial = ServerTrial::start(self.resolve(&target, &merged.server, &planned)?, by.is_some())?;
-        let outcome =
-            self.review(&trial, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
+        let server = self.resolve(&target, &merged.server, &planned)?;
+        let accounts = TrialAccounts::open()?;
+        let tried = (server, by.is_some(), &accounts);
+        let (trial, outcome) =
+            self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await?;
         let outcome = match outcome {
             Ok(report) => {
-                let end = self.conclude(&planned, &target, &trial, (&report, by.as_deref()), &text).await;
+                let accepted = (&report, by.as_deref());
+                let end = self.conclude(&planned, &target, (&trial, &accounts), accepted, &text).await;
                 end.map(|()| report)
             }
             Err(error) => Err(error),
         };
         trial.end().await;
+        if outcome.is_err() {
+            accounts.discard().await;
+        }
         let report = match outcome {
             Ok(report) => report,
             Err(error) => {
@@ -314,30 +321,68 @@ impl Update {
         found.ok_or_else(|| CliError::usage("the new entry cannot be read"))
     }
 
-    /// Waits until the new version has started, and asks whether it is kept.
+    /// Starts the new version, and asks whether it is kept. Returns the trial with the answer. The outer error is that of a start
+    /// that was not possible.
     #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
     async fn review(
         &self,
-        trial: &ServerTrial,
-        (planned, risks): (&PlannedServer, &[String]),
+        (server, is_reviewed, accounts): (ServerConfig, bool, &TrialAccounts),
+        about: (&PlannedServer, &[String]),
         merged: &MergedServer,
         before: &BeforeUpdate,
         notices: &[String],
         may_ask: bool,
         ending: &mut InterruptListener,
+    ) -> CliResult<(ServerTrial, CliResult<TrialReport>)> {
+        let name = &self.candidate.server.name;
+        loop {
+            let trial = ServerTrial::start(server.clone(), is_reviewed, accounts)?;
+            let work = async {
+                let bar = StepBar::spinner(&format!("starting {}", printable(name)), self.output);
+                let report = trial.report().await;
+                let offered = trial.definitions().await;
+                drop(bar);
+                (report, offered)
+            };
+            let reported = match ending.unless(work).await {
+                None => Err(interrupted(UNCHANGED)),
+                Some((Err(error), _)) => Err(error),
+                Some((Ok(Err(status)), _)) if status.needs_sign_in && !accounts.is_signed_in() => {
+                    let asked = (may_ask, Some(&mut *ending));
+                    match accounts.sign_in_at_terminal(&server, asked, (name, UNCHANGED), self.output).await {
+                        Ok(()) => {
+                            trial.end().await;
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                Some((Ok(Err(status)), _)) => {
+                    Err(not_started(&merged.server, &status, notices, merged.is_confined(), UNCHANGED))
+                }
+                Some((Ok(Ok(report)), offered)) => Ok((report, offered)),
+            };
+            let outcome = match reported {
+                Ok(reported) => self.ask(about, merged, before, notices, reported, may_ask, ending).await,
+                Err(error) => Err(error),
+            };
+            return Ok((trial, outcome));
+        }
+    }
+
+    /// Shows what changes, and asks whether the new version is kept.
+    #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
+    async fn ask(
+        &self,
+        (planned, risks): (&PlannedServer, &[String]),
+        merged: &MergedServer,
+        before: &BeforeUpdate,
+        notices: &[String],
+        (report, offered): (TrialReport, DefinitionMap),
+        may_ask: bool,
+        ending: &mut InterruptListener,
     ) -> CliResult<TrialReport> {
         let output = self.output;
-        let name = &self.candidate.server.name;
-        let work = async {
-            let bar = StepBar::spinner(&format!("starting {}", printable(name)), output);
-            let report = trial.report().await;
-            let offered = trial.definitions().await;
-            drop(bar);
-            (report, offered)
-        };
-        let Some((report, offered)) = ending.unless(work).await else { return Err(interrupted(UNCHANGED)) };
-        let report =
-            report?.map_err(|status| not_started(&status, notices, merged.is_confined(), UNCHANGED))?;
         if self.args.auto {
             self.check_definitions(before, &offered)?;
             return Ok(report);
@@ -373,7 +418,7 @@ impl Update {
         &self,
         planned: &PlannedServer,
         target: &ConfigTarget,
-        trial: &ServerTrial,
+        (trial, accounts): (&ServerTrial, &TrialAccounts),
         (report, by): (&TrialReport, Option<&str>),
         text: &str,
     ) -> CliResult {
@@ -394,6 +439,7 @@ impl Update {
                 store.write(name, value.expose_secret())?;
             }
         }
+        accounts.keep(self.args.credentials_store, self.output).await?;
         file_replace::replace(&target.file, &target.text, text)
     }
 

@@ -18,7 +18,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// A store that is opened when it is first used.
 #[derive(Debug)]
 pub(crate) struct LazyStore {
-    open: fn() -> CliResult<Arc<FileCredentialStore>>,
+    /// Opens the store. `None` if it does not exist. The flag is true if it is created then.
+    open: fn(bool) -> CliResult<Option<Arc<FileCredentialStore>>>,
     state: Mutex<LazyStoreState>,
 }
 
@@ -30,7 +31,7 @@ enum LazyStoreState {
 }
 
 impl LazyStore {
-    pub(crate) fn new(open: fn() -> CliResult<Arc<FileCredentialStore>>) -> Self {
+    pub(crate) fn new(open: fn(bool) -> CliResult<Option<Arc<FileCredentialStore>>>) -> Self {
         Self { open, state: Mutex::new(LazyStoreState::Unopened) }
     }
 
@@ -42,21 +43,23 @@ impl LazyStore {
         }
     }
 
-    fn store(&self) -> Result<Arc<FileCredentialStore>, StepError> {
+    /// Returns the store. `None` if it does not exist yet, unless it is needed.
+    fn store(&self, is_needed: bool) -> Result<Option<Arc<FileCredentialStore>>, StepError> {
         // Held while the store is opened, so that concurrent callers do not ask the person to unlock it several times.
         let mut state = self.state.lock();
         match &*state {
-            LazyStoreState::Opened(store) => return Ok(Arc::clone(store)),
+            LazyStoreState::Opened(store) => return Ok(Some(Arc::clone(store))),
             LazyStoreState::Failed(at, failure) if at.elapsed() < RETRY_INTERVAL => {
                 return Err(StepError::new(describe_failure(failure)));
             }
             _ => {}
         }
-        match (self.open)() {
-            Ok(store) => {
+        match (self.open)(is_needed) {
+            Ok(Some(store)) => {
                 *state = LazyStoreState::Opened(Arc::clone(&store));
-                Ok(store)
+                Ok(Some(store))
             }
+            Ok(None) => Ok(None),
             Err(failure) => {
                 let why = describe_failure(&failure);
                 *state = LazyStoreState::Failed(Instant::now(), failure);
@@ -75,22 +78,22 @@ fn describe_failure(failure: &CliError) -> String {
 
 impl CredentialStore for LazyStore {
     fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
-        self.store()?.read(name)
+        self.store(false)?.map_or(Ok(None), |store| store.read(name))
     }
 
     fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError> {
-        self.store()?.write(name, document)
+        self.store(true)?.map_or(Ok(()), |store| store.write(name, document))
     }
 
     fn remove(&self, name: &str) -> Result<(), StepError> {
-        self.store()?.remove(name)
+        self.store(false)?.map_or(Ok(()), |store| store.remove(name))
     }
 
     fn names(&self, beginning: &str) -> Result<Vec<String>, StepError> {
-        self.store()?.names(beginning)
+        self.store(false)?.map_or_else(|| Ok(Vec::new()), |store| store.names(beginning))
     }
 
     fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
-        self.store()?.lock()
+        self.store(false)?.map_or(Ok(None), |store| store.lock())
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use support::{House, LIMIT, Running, eventually, text};
 
 /// A host with this configuration, and where this machine reaches it.
-fn up(house: &House, listen: &str, auth: &str) -> (Running, String, String) {
+pub(crate) fn up(house: &House, listen: &str, auth: &str) -> (Running, String, String) {
     let config = house.write("hospes.toml", &format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"));
     let args = ["up", "--config", &text(&config), "--listen", listen, "--json"];
     let host = Running::start(house.command(&args));

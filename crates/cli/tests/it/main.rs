@@ -1,6 +1,9 @@
 //! Tests of the program `hospes` as its users meet it: one binary, so that it is linked once.
 
 mod add;
+mod add_definitions;
+mod add_launchers;
+mod add_remote;
 mod applications;
 mod approve;
 mod auth;

@@ -98,7 +98,7 @@ fn failures_say_what_why_and_what_to_do() {
             &["add", "--yes", "--no-install", "npm:loopback-clock"],
             None,
             Some(no_programs),
-            &["npx could not be started", "is it installed?"],
+            &["npx could not be started", "npx was not found in PATH", "https://nodejs.org"],
         ),
         (&npm, None, Some(no_data), &["cannot install into", "free some space"]),
         (&["add", "--yes", "https://example.com/x.mcpb"], None, None, &["hash of the bundle", "--sha256"]),

@@ -32,7 +32,7 @@ fn send(url: &url::Url, path: &str, fields: &[(&str, &str)], cookie: &str) -> St
 }
 
 /// Signs in as Ann on our pages and agrees; what the application says to it.
-fn agree(page: &str) -> String {
+pub(crate) fn agree(page: &str) -> String {
     let url = url::Url::parse(page).unwrap();
     let header = |answer: &str, name: &str| {
         let line = answer.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));

@@ -18,7 +18,7 @@ pub use self::person::{AdditionAnswers, AdditionPerson};
 pub(crate) use self::running::{AdditionLines, BeginAdditionError, RunningAdditions};
 pub use self::screens::{
     AddedServer, AdditionOffer, AdditionPlan, AdditionQuestion, AdditionQuestions, AdditionRow,
-    AdditionScreen, OfferedItem,
+    AdditionScreen, AdditionSignIn, OfferedItem,
 };
 use crate::setup::SetupOutcome;
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::AdditionFailure;
-use super::screens::{AddedServer, AdditionOffer, AdditionPlan, AdditionQuestions};
+use super::screens::{AddedServer, AdditionOffer, AdditionPlan, AdditionQuestions, AdditionSignIn};
 use super::secret_mask::SecretMask;
 
 /// Maximum time that a person takes for an answer.
@@ -40,6 +40,7 @@ pub(super) enum AdditionLine<'a> {
     },
     Questions(&'a AdditionQuestions),
     Plan(&'a AdditionPlan),
+    SignIn(&'a AdditionSignIn),
     Offer(&'a AdditionOffer),
     Added(&'a AddedServer),
     Failed(&'a AdditionFailure),
@@ -92,6 +93,12 @@ impl AdditionPerson {
     /// Asks whether the definitions are accepted and the server is kept. `None` is a no.
     pub async fn ask_acceptance(&self, offer: &AdditionOffer) -> Option<()> {
         self.wait_for(&AdditionLine::Offer(offer), PendingQuestion::Acceptance).await
+    }
+
+    /// Shows the page at which the person signs in to the server. The sign-in itself is waited for elsewhere.
+    pub async fn show_sign_in(&self, sign_in: &AdditionSignIn) {
+        // Without a page nobody signs in, and the wait ends with the addition.
+        let _gone = self.lines.send(self.line(&AdditionLine::SignIn(sign_in))).await;
     }
 
     /// Shows what is done now. Left out if the page reads slowly.

@@ -84,6 +84,17 @@ pub struct AdditionPlan {
     pub other_packages: Vec<String>,
 }
 
+/// Sign-in that a server requires. The page of its authorization server leads back to the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "the program fills in all of it")]
+pub struct AdditionSignIn {
+    /// Host of the server.
+    pub host: String,
+    /// Page at which the person signs in. It is https, or on this machine.
+    pub url: String,
+}
+
 /// Definitions that a started server offers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

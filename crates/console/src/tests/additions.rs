@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use super::*;
 use crate::{
     AddedServer, AdditionFailure, AdditionOffer, AdditionOutcome, AdditionPerson, AdditionPlan,
-    AdditionQuestion, AdditionQuestions, AdditionScreen, ConsoleEnvironment, OfferedItem, ServerAdder,
-    WantedServer,
+    AdditionQuestion, AdditionQuestions, AdditionScreen, AdditionSignIn, ConsoleEnvironment, OfferedItem,
+    ServerAdder, WantedServer,
 };
 
 const SECRET: &str = "hunter2-and-more";
@@ -66,6 +66,8 @@ async fn run(wanted: WantedServer, person: Arc<AdditionPerson>) -> Result<AddedS
         let message = format!("the server says: {token} is refused");
         return Err(AdditionFailure { message, hint: Some("try another".to_owned()) });
     }
+    let url = format!("https://login.example/?hint={token}");
+    person.show_sign_in(&AdditionSignIn { host: "x.example".to_owned(), url }).await;
     let item = OfferedItem {
         kind: "tool".to_owned(),
         name: "now".to_owned(),
@@ -195,6 +197,11 @@ async fn a_server_is_added_after_three_answers_and_secrets_do_not_come_back() {
     );
     assert_eq!(answer(&browser, &id, "start", json!({ "isConfined": true })).await.status, 200);
     assert_eq!(lines.until("step").await["text"], "starting with •••, confined: true");
+    let sign_in = lines.until("signIn").await;
+    assert_eq!(
+        (&sign_in["host"], &sign_in["url"]),
+        (&json!("x.example"), &json!("https://login.example/?hint=•••"))
+    );
     let offer = lines.until("offer").await;
     assert_eq!(offer["items"][0]["definition"], json!({ "description": "says •••", "•••": 1 }));
     assert_eq!(answer(&browser, &id, "accept", json!({})).await.status, 200);

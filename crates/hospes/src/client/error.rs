@@ -299,6 +299,8 @@ pub struct ConnectFailure {
     pub error: Option<RpcError>,
     /// URL where a person can sign in, if that would help.
     pub sign_in: Option<String>,
+    /// True if a sign-in would help, and no page for it is known.
+    pub needs_sign_in: bool,
     /// The last lines of the child's stderr.
     pub stderr: Option<String>,
     /// The first line on the child's stdout that was no message.
@@ -321,6 +323,7 @@ impl ConnectError {
             body: None,
             error: None,
             sign_in: None,
+            needs_sign_in: false,
             stderr: None,
             noise: None,
             hint: None,
@@ -355,6 +358,7 @@ impl ConnectError {
                 failure.stage = ConnectStage::Http;
                 failure.status = why.status.map(|status| status.as_u16());
                 failure.sign_in.clone_from(&why.sign_in);
+                failure.needs_sign_in = why.needs_sign_in;
             }
             _ => {}
         })

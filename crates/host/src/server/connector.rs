@@ -226,6 +226,8 @@ pub struct UpstreamConnectError {
     pub hint: Option<Arc<str>>,
     /// URL at which a person has to sign in first. Until then the server is not tried again unless a call needs it.
     pub sign_in: Option<Arc<str>>,
+    /// True if the server requires a sign-in, and there is nobody here who could be sent to its page.
+    pub needs_sign_in: bool,
     /// True if a person has to accept the server first. Until then it is not tried again.
     pub withheld: bool,
     /// True if the host refuses to start the server because its sandbox cannot be enforced.
@@ -236,7 +238,14 @@ impl UpstreamConnectError {
     /// Creates an error without a hint.
     #[must_use]
     pub fn new(message: impl Into<Arc<str>>) -> Self {
-        Self { message: message.into(), hint: None, sign_in: None, withheld: false, unenforceable: false }
+        Self {
+            message: message.into(),
+            hint: None,
+            sign_in: None,
+            needs_sign_in: false,
+            withheld: false,
+            unenforceable: false,
+        }
     }
 
     /// Sets the suggested remedy.

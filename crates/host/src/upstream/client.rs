@@ -235,7 +235,10 @@ impl UpstreamConnector for ClientConnector {
                 let shown = shown.unwrap_or(&text).lines();
                 let shown: Vec<&str> =
                     shown.filter(|line| sign_in.is_none_or(|url| !line.contains(url))).collect();
-                UpstreamConnectError::new(shown.join("\n")).with_hint(hint).with_sign_in(sign_in)
+                let mut problem =
+                    UpstreamConnectError::new(shown.join("\n")).with_hint(hint).with_sign_in(sign_in);
+                problem.needs_sign_in = error.needs_sign_in;
+                problem
             })?;
             Ok(connection(&self.name, client))
         })

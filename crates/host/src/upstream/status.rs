@@ -83,6 +83,9 @@ pub struct UpstreamStatus {
     /// Suggested remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// True if the server requires a sign-in, and there are no tokens for it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_sign_in: bool,
     /// Other problems: lists that cannot be read, results that do not fit their schema, tools that are not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -128,6 +131,7 @@ impl UpstreamStatus {
             next_try_ms: None,
             problem: None,
             hint: None,
+            needs_sign_in: false,
             warnings: Vec::new(),
             connections: 0,
             process: None,
@@ -159,6 +163,7 @@ impl UpstreamStatus {
                 status.next_try_ms = millis(until.saturating_duration_since(Instant::now()));
                 status.problem = Some(problem.message.to_string());
                 status.hint = problem.hint.as_deref().map(str::to_owned);
+                status.needs_sign_in = problem.needs_sign_in;
             }
             UpstreamPhase::Stopped => {}
         }
@@ -184,6 +189,11 @@ impl UpstreamStatus {
         }
         status
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -259,7 +259,11 @@ impl OAuthClient {
                     .because(error);
             }
         };
-        AuthorizerError::new(format!("the server requires authorization: {error}")).hint(hint).because(error)
+        // Only found out after the authorization server: a sign-in can be begun there.
+        let needs_sign_in = matches!(error, FlowError::NobodyToAsk);
+        let refusal = AuthorizerError::new(format!("the server requires authorization: {error}"));
+        let refusal = refusal.hint(hint).because(error);
+        if needs_sign_in { refusal.needing_sign_in() } else { refusal }
     }
 }
 

@@ -30,9 +30,13 @@ struct Adding {
 
 impl Adding {
     async fn begin() -> Option<Self> {
+        Self::begin_with(|registry| registry.publish_clocks(true)).await
+    }
+
+    async fn begin_with(publish: impl FnOnce(&RegistryServer)) -> Option<Self> {
         let (browser, mut hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
         let registry = RegistryServer::start();
-        registry.publish_clocks(true);
+        publish(&registry);
         let environment = registry.environment(&hospes.path("caches"));
         hospes.set_variables(environment);
         hospes.set_variables([("HOSPES_REGISTRY".to_owned(), registry.url())]);
@@ -277,4 +281,57 @@ async fn the_proposed_sandbox_is_chosen_and_a_second_window_waits() {
     house.enter("[data-accept]").await;
     browser.find("[data-added='clock-npm']").await;
     assert!(house.config().contains("sandbox = { files = "), "{}", house.config());
+}
+
+/// A server that requires a sign-in: a no leaves nothing, and the sign-in at its authorization server leads to the definitions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_requires_a_sign_in_is_added_after_it() {
+    let Some(there) = HospesProgram::find() else { return };
+    let guarded = there.start_gateway("[auth]\nusers = { ann = \"correct horse\" }");
+    let entry = serde_json::json!({
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": "io.github.loopback/there", "description": "Elsewhere.", "version": "1.0.0",
+        "remotes": [{ "type": "streamable-http", "url": guarded.url }],
+    });
+    let Some(house) = Adding::begin_with(|registry| registry.publish(entry)).await else { return };
+    let browser = &house.browser;
+    let begin = async || {
+        browser.open(&format!("{}/add?server=io.github.loopback/there", house.origin)).await;
+        house.enter("[data-begin]").await;
+        browser.find("[data-stage=plan]").await;
+        house.enter("[data-start]").await;
+        browser.find("[data-stage=signIn]").await;
+    };
+    begin().await;
+    house.axe("adding-sign-in").await;
+    house.enter("[data-cancel]").await;
+    browser.wait_for_text("nothing was added").await;
+    house.assert_clean().await;
+
+    begin().await;
+    let first = browser.driver().window().await.unwrap();
+    house.enter("[data-sign-in]").await;
+    let begun = Instant::now();
+    let second = loop {
+        let windows = browser.driver().windows().await.unwrap();
+        if let Some(other) = windows.into_iter().find(|window| *window != first) {
+            break other;
+        }
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "no window opens");
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    };
+    browser.driver().switch_to_window(second).await.unwrap();
+    browser.fill("#user", "ann").await;
+    browser.fill("#password", "correct horse").await;
+    browser.press("button[type=submit]").await;
+    browser.wait_for_text("Allow Hospes").await;
+    browser.press("button[value=allow]").await;
+    browser.wait_for_text("close this").await;
+    browser.driver().switch_to_window(first).await.unwrap();
+    browser.find("[data-stage=offer]").await;
+    assert_eq!(house.config(), CONFIG, "nothing is written before the last yes");
+    house.enter("[data-accept]").await;
+    browser.find("[data-ready='there']").await;
+    assert!(house.config().contains("[servers.there]"), "{}", house.config());
+    assert!(!house.up.said_so_far().contains("Bearer "), "no token is said");
 }

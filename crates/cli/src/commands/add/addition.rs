@@ -14,8 +14,9 @@ use super::answers::{AnswerMap, Asker};
 use super::draft::ServerDraft;
 use super::find::FoundServer;
 use super::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
-use super::reviewer::AdditionReviewer;
+use super::reviewer::{AcceptanceAnswer, AdditionReviewer};
 use super::trial::{ServerTrial, TrialReport};
+use super::trial_accounts::TrialAccounts;
 use super::{bundle, card, denied, denied_host, not_started};
 use crate::command_lock::CommandLock;
 use crate::credentials::CredentialsStore;
@@ -38,6 +39,8 @@ pub(super) struct ServerAddition<'a> {
     pub(super) registry: String,
     /// Name of the server in the configuration, if one is demanded.
     pub(super) local_name: Option<&'a str>,
+    /// Headers of a server at a URL, with the sources of their values.
+    pub(super) headers: &'a [String],
     pub(super) package: Option<&'a str>,
     pub(super) set: &'a [String],
     pub(super) secret: &'a [String],
@@ -84,7 +87,7 @@ impl ServerAddition<'_> {
                     ChosenEntry { entry: &entry, registry: registry.as_deref(), known, previous: None };
                 plan::plan(&chosen, &request, &named).await
             }
-            FoundServer::Url(url) => card::plan(&url, &named, self.output).await,
+            FoundServer::Url(url) => card::plan(&url, self.headers, &named, &request).await,
             FoundServer::Command(words) => {
                 let program = Path::new(&words[0]);
                 let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -103,7 +106,11 @@ impl ServerAddition<'_> {
         reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<Option<TrialReport>> {
         let _lock = CommandLock::of_server(&planned.draft.name, "hospes add")?;
-        let outcome = self.try_out(planned, is_confined, reviewer).await;
+        let accounts = TrialAccounts::open()?;
+        let outcome = self.try_out(planned, is_confined, reviewer, &accounts).await;
+        if !matches!(outcome, Ok(Some(_))) {
+            accounts.discard().await;
+        }
         // Removed under the lock, if it was not kept.
         planned.folder = None;
         outcome
@@ -114,6 +121,7 @@ impl ServerAddition<'_> {
         planned: &mut PlannedServer,
         is_confined: bool,
         reviewer: &mut AdditionReviewer<'_>,
+        accounts: &TrialAccounts,
     ) -> CliResult<Option<TrialReport>> {
         let output = self.output;
         let prepared = reviewer.unless(planned.prepare(output)).await;
@@ -123,7 +131,8 @@ impl ServerAddition<'_> {
         let name = planned.draft.name.clone();
         let mut grants = 0;
         let (trial, reported) = loop {
-            let trial = ServerTrial::start(planned.draft.resolved()?, self.by.is_some())?;
+            let server = planned.draft.resolved()?;
+            let trial = ServerTrial::start(server.clone(), self.by.is_some(), accounts)?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
                 let report = trial.report().await;
@@ -133,6 +142,11 @@ impl ServerAddition<'_> {
             let reported = reviewer.unless(work).await;
             let may_grant = is_confined && reviewer.may_grant() && grants < denied::MAX_GRANTS;
             match &reported {
+                Some(Ok(Err(status))) if status.needs_sign_in && !accounts.is_signed_in() => {
+                    trial.discard().await;
+                    reviewer.sign_in(&server, accounts, NOTHING_ADDED, output).await?;
+                    continue;
+                }
                 Some(Ok(Err(status))) if may_grant && planned.offer_grant(status, output) => grants += 1,
                 _ => break (trial, reported),
             }
@@ -141,16 +155,27 @@ impl ServerAddition<'_> {
         let outcome = match reported {
             None => Err(interrupted(NOTHING_ADDED)),
             Some(Err(failure)) => Err(failure),
-            Some(Ok(Err(status))) => {
+            Some(Ok(Err(mut status))) => {
+                // The server may repeat what it was given.
+                status.problem = status.problem.map(|problem| planned.draft.mask(&problem));
                 let sandbox = planned.sandbox.as_ref().filter(|_| is_confined);
-                Err(denied_host(not_started(&status, &notices, is_confined, NOTHING_ADDED), &status, sandbox))
+                Err(denied_host(
+                    not_started(&planned.draft.entry()?, &status, &notices, is_confined, NOTHING_ADDED),
+                    &status,
+                    sandbox,
+                ))
             }
             Some(Ok(Ok(report))) => {
                 let screen = super::view::report(&report, &notices, begun.elapsed().as_secs_f32());
-                match reviewer.ask_acceptance(&trial, &report, &screen, output).await {
+                match reviewer.ask_acceptance(&report, &screen, output).await {
                     None => Err(interrupted(NOTHING_ADDED)),
-                    Some(false) => Ok(None),
-                    Some(true) => self.conclude(planned, &trial, report).await.map(Some),
+                    Some(AcceptanceAnswer::Refuse) => Ok(None),
+                    Some(answer) => {
+                        if answer == AcceptanceAnswer::KeepOff {
+                            planned.draft.switch_off();
+                        }
+                        self.conclude(planned, &trial, accounts, report).await.map(Some)
+                    }
                 }
             }
         };
@@ -167,11 +192,12 @@ impl ServerAddition<'_> {
         }
     }
 
-    /// Accepts what the server offers, stores its secrets, and writes its entry.
+    /// Accepts what the server offers unless it is kept switched off, stores its secrets, and writes its entry.
     async fn conclude(
         &self,
         planned: &PlannedServer,
         trial: &ServerTrial,
+        accounts: &TrialAccounts,
         report: TrialReport,
     ) -> CliResult<TrialReport> {
         let server = planned.draft.entry()?;
@@ -191,6 +217,7 @@ impl ServerAddition<'_> {
             ))
         })?;
         match (&report.pinned, &self.by) {
+            _ if planned.draft.is_switched_off() => {}
             (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
             (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
                 "what it offers waits for a person: hospes pins accept {}",
@@ -211,6 +238,7 @@ impl ServerAddition<'_> {
                 .await
                 .map_err(|error| CliError::usage("cannot store the secrets").with_cause(&error))??;
         }
+        accounts.keep(self.credentials_store, self.output).await?;
         file_replace::replace(&target.file, &target.text, &text)?;
         Ok(report)
     }

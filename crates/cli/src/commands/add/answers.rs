@@ -82,6 +82,23 @@ impl<'a> AskedValue<'a> {
         }
     }
 
+    /// Creates the question of a header that the card of a server demands. Nobody is bound by a card.
+    pub(super) fn of_header(name: &'a str, description: &'a str) -> Self {
+        Self {
+            id: name,
+            description,
+            kind: "secret",
+            is_secret: true,
+            target: Some(format!("header {name}")),
+            is_required: false,
+            is_repeated: false,
+            choices: &[],
+            default: None,
+            placeholder: None,
+            check: Box::new(|answer| super::headers::problem_of(answer).map(str::to_owned)),
+        }
+    }
+
     /// Returns true if the person is asked. What has a default is not, so that few keys are needed; `--set` changes it.
     pub(in crate::commands) fn is_asked(&self) -> bool {
         self.default.is_none()
@@ -169,7 +186,7 @@ pub(in crate::commands) async fn collect(
     for given in request.secret {
         let (name, source) = split(given, "--secret")?;
         let question = find(questions, name)?;
-        let value = read_secret(name, source)?;
+        let value = read_secret("--secret", name, source)?;
         check(question, &value)?;
         answers.insert(question.id.to_owned(), vec![value]);
     }
@@ -261,7 +278,7 @@ fn problem_of(question: &AskedValue<'_>, answer: &str) -> Option<String> {
     (question.check)(answer)
 }
 
-fn split<'a>(given: &'a str, flag: &str) -> CliResult<(&'a str, &'a str)> {
+pub(super) fn split<'a>(given: &'a str, flag: &str) -> CliResult<(&'a str, &'a str)> {
     given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
         // The text is not repeated, because it may be a secret.
         CliError::usage(format!("{flag}: expected NAME=VALUE"))
@@ -291,7 +308,7 @@ fn check(question: &AskedValue<'_>, answer: &str) -> CliResult {
 }
 
 /// Reads a secret from `@FILE`, `$VARIABLE` or `-`.
-fn read_secret(name: &str, source: &str) -> CliResult<String> {
+pub(super) fn read_secret(flag: &str, name: &str, source: &str) -> CliResult<String> {
     let failed = |error: &dyn std::error::Error| {
         CliError::usage(format!("cannot read the secret `{}`", printable(name))).with_cause(error)
     };
@@ -305,9 +322,9 @@ fn read_secret(name: &str, source: &str) -> CliResult<String> {
     } else if source == "-" {
         std::io::stdin().take(limit).read_to_string(&mut text).map_err(|error| failed(&error))?;
     } else {
-        return Err(CliError::usage(
-            "--secret: the value itself must not be an argument, which other programs see",
-        )
+        return Err(CliError::usage(format!(
+            "{flag}: the value itself must not be an argument, which other programs see"
+        ))
         .hint("write NAME=@FILE, NAME=$VARIABLE, or NAME=- for standard input"));
     }
     let text = text.strip_suffix('\n').unwrap_or(&text);

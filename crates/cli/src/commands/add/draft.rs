@@ -18,6 +18,9 @@ use crate::secrets::SecretStore;
 /// Name of the file that the entry is read as; it does not exist.
 const DRAFT_FILE: &str = "the new entry.toml";
 
+/// Minimum length of a secret that is masked in texts, in bytes. A shorter one occurs by chance.
+const MIN_MASKED: usize = 6;
+
 /// Maximum number of names that are tried for a secret.
 const MAX_NAMES: usize = 100;
 
@@ -42,9 +45,28 @@ impl ServerDraft {
         Self::new(name, table)
     }
 
-    /// Creates the draft of a URL.
-    pub(in crate::commands) fn of_url(name: &str, url: &str) -> Self {
-        Self::new(name, Table::from_iter([("url".to_owned(), literal(url).into())]))
+    /// Creates the draft of a URL. The values of its headers are sealed.
+    ///
+    /// # Errors
+    /// If the store of the secrets cannot be read.
+    pub(in crate::commands) fn of_url(
+        name: &str,
+        url: &str,
+        headers: &[(String, SecretString)],
+    ) -> CliResult<Self> {
+        let mut draft = Self::new(name, Table::from_iter([("url".to_owned(), literal(url).into())]));
+        let stored = StoredSecrets::open(!headers.is_empty())?;
+        let mut table = Table::new();
+        for (header, value) in headers {
+            let wanted = secret_of(name, header);
+            let secret = stored.free_name(&wanted, value.expose_secret(), &draft.secrets)?;
+            draft.secrets.insert(secret.clone(), value.clone());
+            table.insert(header.clone(), join_parts(&[TextPart::Secret(secret)]).into());
+        }
+        if !table.is_empty() {
+            draft.table.insert("headers".to_owned(), Value::Table(table));
+        }
+        Ok(draft)
     }
 
     /// Creates the draft of a bundle's command. A text with a secret in it is sealed as a whole.
@@ -171,6 +193,29 @@ impl ServerDraft {
         if let Some(sandbox) = sandbox {
             self.table.insert("sandbox".to_owned(), Value::Table(sandbox));
         }
+    }
+
+    /// Switches the server off in its entry.
+    pub(super) fn switch_off(&mut self) {
+        self.table.insert("enabled".to_owned(), false.into());
+    }
+
+    /// Returns true if the server is switched off in its entry.
+    pub(super) fn is_switched_off(&self) -> bool {
+        self.table.contains_key("enabled")
+    }
+
+    /// Replaces the secrets in a text of the server, and the words of a secret, such as the token in `Bearer TOKEN`.
+    pub(super) fn mask(&self, text: &str) -> String {
+        let mut masked = text.to_owned();
+        for secret in self.secrets.values() {
+            let secret = secret.expose_secret();
+            let words = std::iter::once(secret).chain(secret.split_whitespace());
+            for word in words.filter(|word| word.len() >= MIN_MASKED) {
+                masked = masked.replace(word, "•••");
+            }
+        }
+        masked
     }
 
     /// Returns the names of the secrets that are exactly an answer, by the ids of the questions.

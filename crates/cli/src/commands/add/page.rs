@@ -79,6 +79,7 @@ impl RegistryAdder {
             existing: &existing,
             registry: registry_url,
             local_name: None,
+            headers: &[],
             package: wanted.package.as_deref(),
             set: &[],
             secret: &[],

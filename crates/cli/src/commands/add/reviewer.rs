@@ -1,15 +1,22 @@
 //! The person who decides about an addition: at the terminal, or at a page of the console.
 
-use hospes_console::{AdditionOffer, AdditionPerson, AdditionPlan, OfferedItem};
-use hospes_host::pins::ItemKind;
+use std::io;
+use std::pin::pin;
 
-use super::super::InterruptListener;
+use hospes_console::{AdditionOffer, AdditionPerson, AdditionPlan, AdditionSignIn, OfferedItem};
+use hospes_host::config::ServerConfig;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use url::Url;
+
+use super::super::{InterruptListener, interrupted};
 use super::plan::PlannedServer;
-use super::trial::{ServerTrial, TrialReport};
+use super::trial::TrialReport;
+use super::trial_accounts::{TrialAccounts, host_of};
 use super::view::Screen;
-use super::{ask_start, confirm};
+use super::{ask_start, definitions};
 use crate::exit::{CliError, CliResult};
-use crate::output::{CliOutput, announce};
+use crate::output::{CliOutput, announce, discard_typed_input};
 
 /// The person who decides, and who can end the addition.
 pub(super) enum AdditionReviewer<'p> {
@@ -75,53 +82,101 @@ impl AdditionReviewer<'_> {
         }
     }
 
+    /// Signs the person in to a server that requires it. Nothing is stored yet.
+    ///
+    /// # Errors
+    /// If nobody can be asked, or the person does not sign in.
+    pub(super) async fn sign_in(
+        &mut self,
+        server: &ServerConfig,
+        accounts: &TrialAccounts,
+        end: &str,
+        output: CliOutput,
+    ) -> CliResult {
+        match self {
+            Self::Terminal { may_ask, ending } => {
+                let login = server.transport.to_string();
+                let asked = (*may_ask, ending.as_mut());
+                accounts.sign_in_at_terminal(server, asked, (&login, end), output).await
+            }
+            Self::Page(person) => {
+                let (send, mut pages) = mpsc::channel(1);
+                let show = move |page: &Url| send.try_send(page.clone()).map_err(io::Error::other);
+                let host = host_of(server);
+                let work = async {
+                    let mut signing = pin!(accounts.sign_in(server, show, output));
+                    loop {
+                        tokio::select! {
+                            signed = &mut signing => return signed,
+                            Some(page) = pages.recv() => {
+                                let (host, url) = (host.clone(), page.into());
+                                person.show_sign_in(&AdditionSignIn { host, url }).await;
+                            }
+                        }
+                    }
+                };
+                person.unless_cancelled(work).await.unwrap_or_else(|| Err(interrupted(end)))
+            }
+        }
+    }
+
     /// Asks whether the definitions are accepted and the server is kept. `None` if the addition is ended instead.
     pub(super) async fn ask_acceptance(
         &mut self,
-        trial: &ServerTrial,
         report: &TrialReport,
         screen: &Screen,
         output: CliOutput,
-    ) -> Option<bool> {
+    ) -> Option<AcceptanceAnswer> {
         match self {
             Self::Terminal { may_ask, .. } => {
                 let may_ask = *may_ask;
                 if !output.json {
                     output.say(screen.text());
                 }
+                let offers = report.offers.clone();
                 // In a thread, so that Ctrl-C ends the question and the server.
-                let ask = move || confirm("  Accept these definitions and keep the server?", output);
-                let answer = async { !may_ask || tokio::task::spawn_blocking(ask).await.unwrap_or(false) };
+                let ask = move || ask_at_terminal(&offers, output);
+                let answer = async {
+                    match may_ask {
+                        false => AcceptanceAnswer::Keep,
+                        true => spawn_blocking(ask).await.unwrap_or(AcceptanceAnswer::Refuse),
+                    }
+                };
                 self.unless(answer).await
             }
             Self::Page(person) => {
-                let offer = offer(trial, report, screen).await;
-                Some(person.ask_acceptance(&offer).await.is_some())
+                let findings = report.pinned.as_ref().map(|pinned| &pinned.lints);
+                let findings = findings.into_iter().flatten().map(|lint| lint.text.clone()).collect();
+                let offer =
+                    AdditionOffer { screen: screen.for_page(), findings, items: report.offers.clone() };
+                let answer = person.ask_acceptance(&offer).await;
+                Some(answer.map_or(AcceptanceAnswer::Refuse, |()| AcceptanceAnswer::Keep))
             }
         }
     }
 }
 
-/// Returns what a server offers, for a page.
-async fn offer(trial: &ServerTrial, report: &TrialReport, screen: &Screen) -> AdditionOffer {
-    let mut definitions = trial.definitions().await;
-    let pinned = report.pinned.as_ref();
-    let items = pinned.into_iter().flat_map(|pinned| &pinned.items).map(|item| OfferedItem {
-        kind: item.kind.as_str().to_owned(),
-        name: item.name.clone(),
-        findings: item.lints.iter().map(|lint| lint.text.clone()).collect(),
-        definition: definitions
-            .remove(&(item.kind, item.name.clone()))
-            .filter(|definition| !definition.is_null()),
-    });
-    let mut items: Vec<OfferedItem> = items.collect();
-    let order = |item: &OfferedItem| match item.kind.as_str() {
-        kind if kind == ItemKind::Tool.as_str() => 0,
-        kind if kind == ItemKind::Prompt.as_str() => 1,
-        _ => 2,
-    };
-    // What is conspicuous comes first.
-    items.sort_by_key(|item| (item.findings.is_empty(), order(item)));
-    let findings = pinned.map(|pinned| pinned.lints.iter().map(|lint| lint.text.clone()).collect());
-    AdditionOffer { screen: screen.for_page(), findings: findings.unwrap_or_default(), items }
+/// Answer of the person to what a server offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AcceptanceAnswer {
+    /// The definitions are accepted, and the server is used.
+    Keep,
+    /// The server is kept switched off, and its definitions are not accepted.
+    KeepOff,
+    /// Nothing is kept.
+    Refuse,
+}
+
+fn ask_at_terminal(offers: &[OfferedItem], output: CliOutput) -> AcceptanceAnswer {
+    let question = "\n  Accept these definitions and keep the server?\n  \
+                    [Enter keep · v all definitions · q keep it switched off · r remove] ";
+    loop {
+        discard_typed_input();
+        match output.ask(question).as_deref().map(str::trim) {
+            Some("" | "y" | "Y" | "yes") => return AcceptanceAnswer::Keep,
+            Some("q" | "Q") => return AcceptanceAnswer::KeepOff,
+            Some("v" | "V") => definitions::page(offers, output),
+            _ => return AcceptanceAnswer::Refuse,
+        }
+    }
 }

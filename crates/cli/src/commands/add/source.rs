@@ -87,6 +87,7 @@ impl AddSource {
             ("--no-install", args.no_install, is_installed),
             ("--set", !args.set.is_empty(), has_answers),
             ("--secret", !args.secret.is_empty(), has_answers),
+            ("--header", !args.header.is_empty(), is_url),
         ] {
             if is_given && !is_used {
                 return Err(CliError::usage(format!("{option} is not used for {}", self.describe()))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hospes_console::OfferedItem;
 use hospes_host::config::{HostConfig, ServerConfig};
 use hospes_host::pins::{ItemKind, PinManager, PinnedServer};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
@@ -10,6 +11,8 @@ use hospes_host::{Host, HostSettings, PinMode, PinningConfig};
 use hospes_store::StateStore;
 use serde_json::Value;
 
+use super::definitions::ToolEffect;
+use super::trial_accounts::TrialAccounts;
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::settings::launch_helper;
 use crate::{builtins, enforcement};
@@ -30,9 +33,42 @@ pub(in crate::commands) struct TrialReport {
     pub(in crate::commands) status: UpstreamStatus,
     /// Definitions of the server, with the findings in them. `None` if it offers nothing that can be pinned.
     pub(in crate::commands) pinned: Option<PinnedServer>,
+    /// The definitions with their findings: conspicuous ones first, then tools, first those that destroy or change.
+    pub(in crate::commands) offers: Vec<OfferedItem>,
     pub(in crate::commands) tools: ToolCounts,
     /// Name of a tool that says that it only reads and needs no argument, as an example.
     pub(in crate::commands) example: Option<String>,
+}
+
+impl TrialReport {
+    fn count_tool(&mut self, name: &str, definition: Option<&Value>) {
+        match ToolEffect::of(definition) {
+            ToolEffect::Reads => {
+                self.tools.reads += 1;
+                let required =
+                    definition.and_then(|definition| definition["inputSchema"]["required"].as_array());
+                if self.example.is_none() && required.is_none_or(Vec::is_empty) {
+                    self.example = Some(name.to_owned());
+                }
+            }
+            effect => {
+                self.tools.changes += 1;
+                self.tools.destroys += usize::from(effect == ToolEffect::Destroys);
+            }
+        }
+    }
+
+    fn sort_offers(&mut self) {
+        let order = |item: &OfferedItem| match item.kind.as_str() {
+            kind if kind == ItemKind::Tool.as_str() => 0,
+            kind if kind == ItemKind::Prompt.as_str() => 1,
+            _ => 2,
+        };
+        self.offers.sort_by_key(|item| {
+            let effect = (order(item) == 0).then(|| ToolEffect::of(item.definition.as_ref()));
+            (item.findings.is_empty(), order(item), effect)
+        });
+    }
 }
 
 /// Numbers of tools by what they say of themselves.
@@ -63,7 +99,11 @@ pub(in crate::commands) async fn definitions(pins: &PinManager, server: &str) ->
 impl ServerTrial {
     /// Starts a server. If a person will accept what it offers, nothing is accepted before; otherwise it is accepted as
     /// the host would accept it.
-    pub(in crate::commands) fn start(mut server: ServerConfig, is_reviewed: bool) -> CliResult<Self> {
+    pub(in crate::commands) fn start(
+        mut server: ServerConfig,
+        is_reviewed: bool,
+        accounts: &TrialAccounts,
+    ) -> CliResult<Self> {
         server.timeouts.connect = Some(server.timeouts.connect.unwrap_or(START_TIMEOUT));
         let has_rules = enforcement::find_policy_file(None)?.is_some();
         let mode = if is_reviewed || has_rules { PinMode::Ask } else { PinMode::FirstUse };
@@ -79,6 +119,7 @@ impl ServerTrial {
         let host = Host::builder(config)
             .settings(settings)
             .builtins(builtins::all())
+            .accounts(accounts.for_host())
             .pins(PinningConfig::new(state.clone(), mode))
             .start()
             .map_err(|error| CliError::usage("cannot start the server").with_cause(&error))?;
@@ -100,28 +141,34 @@ impl ServerTrial {
         };
         let failed =
             |error: &dyn std::error::Error| CliError::usage("cannot read what it offers").with_cause(error);
-        let mut report = TrialReport { status, pinned: None, tools: ToolCounts::default(), example: None };
+        let mut report = TrialReport {
+            status,
+            pinned: None,
+            offers: Vec::new(),
+            tools: ToolCounts::default(),
+            example: None,
+        };
         let Some(pins) = self.host.pins() else { return Ok(Ok(report)) };
         let Ok(pinned) = pins.server(&self.name).await else { return Ok(Ok(report)) };
         let history = pins.history(&self.name, None).await.map_err(|error| failed(&error))?;
-        for item in pinned.items.iter().filter(|item| item.kind == ItemKind::Tool) {
-            let text = history.iter().map(|one| (&one.item, &one.definition)).find(|(one, _)| {
-                one.kind == ItemKind::Tool && one.name == item.name && one.hash == item.hash
-            });
+        for item in &pinned.items {
+            let text = history
+                .iter()
+                .map(|one| (&one.item, &one.definition))
+                .find(|(one, _)| one.kind == item.kind && one.name == item.name && one.hash == item.hash);
             let text = text.and_then(|(_, definition)| definition.as_deref());
-            let definition: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-            let hint = |name: &str| definition["annotations"][name].as_bool();
-            if hint("readOnlyHint") == Some(true) {
-                report.tools.reads += 1;
-                let required = definition["inputSchema"]["required"].as_array();
-                if report.example.is_none() && required.is_none_or(Vec::is_empty) {
-                    report.example = Some(item.name.clone());
-                }
-            } else {
-                report.tools.changes += 1;
-                report.tools.destroys += usize::from(hint("destructiveHint") == Some(true));
+            let definition: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
+            if item.kind == ItemKind::Tool {
+                report.count_tool(&item.name, definition.as_ref());
             }
+            report.offers.push(OfferedItem {
+                kind: item.kind.as_str().to_owned(),
+                name: item.name.clone(),
+                findings: item.lints.iter().map(|lint| lint.text.clone()).collect(),
+                definition,
+            });
         }
+        report.sort_offers();
         report.pinned = Some(pinned);
         Ok(Ok(report))
     }

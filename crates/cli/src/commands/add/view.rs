@@ -61,7 +61,7 @@ impl Screen {
     }
 
     /// Adds a row that only the terminal shows.
-    fn terminal_row(&mut self, label: &str, text: &str) {
+    pub(super) fn terminal_row(&mut self, label: &str, text: &str) {
         self.push(label, text, RowKind::Terminal);
     }
 
@@ -223,7 +223,15 @@ pub(in crate::commands) fn launch(
                 screen.row("variables", &names.join(", "));
             }
         }
-        transport => screen.row("url", &transport.to_string()),
+        transport => {
+            screen.row("url", &transport.to_string());
+            if let ServerTransport::Http(http) = transport
+                && !http.headers.is_empty()
+            {
+                let names: Vec<&str> = http.headers.iter().map(|(name, _)| name.as_str()).collect();
+                screen.row("headers", &names.join(", "));
+            }
+        }
     }
 }
 
@@ -359,6 +367,7 @@ pub(in crate::commands) fn report(report: &TrialReport, notices: &[String], seco
     let revision = status.revision.as_deref().unwrap_or_default();
     screen.row("speaks", revision);
     screen.row("tools", &tools(report.tools));
+    super::definitions::rows(&mut screen, &report.offers);
     match &report.pinned {
         Some(pinned) => findings(&mut screen, pinned),
         None => screen.row("findings", "none"),
@@ -416,6 +425,16 @@ pub(in crate::commands) fn added(name: &str, is_used: bool) -> String {
     let sign = paint(GREEN, "✓");
     let next = if is_used { "Applications see it now." } else { "`hospes up` starts it." };
     format!("  {sign} {} added. {next}", paint(BOLD, printable(name)))
+}
+
+/// Formats the last line about a server that is kept switched off.
+pub(in crate::commands) fn added_off(name: &str, file: &str) -> String {
+    let (sign, name) = (paint(YELLOW, "✓"), printable(name));
+    format!(
+        "  {sign} {} added, and switched off. What it offers is not accepted.\n    \
+         To use it, remove `enabled = false` from its entry in {file}, and then: hospes pins accept {name}",
+        paint(BOLD, &name)
+    )
 }
 
 /// Formats a search result for the choice.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::check::{C04, DoctorChain, DoctorFinding};
 use super::system::version_of;
-use crate::program_sources::program_source;
+use crate::program_sources::{program_source, start_container_service};
 
 /// A program that runs servers, and what is needed of it.
 struct Launcher {
@@ -86,7 +86,7 @@ pub(super) async fn check(
         let finding = match is_container {
             true => DoctorFinding::new(format!("{name} does not run, or may not be used by you"))
                 .why(format!("`{stem} version` got no answer"))
-                .mend(start_docker(stem)),
+                .mend(start_container_service(stem)),
             false => DoctorFinding::new(format!("{name} cannot be used"))
                 .why(format!("`{} {}` failed", launcher.program, launcher.args.join(" ")))
                 .mend(program_source(launcher.program).unwrap_or_default()),
@@ -105,15 +105,6 @@ pub(super) async fn check(
         _ => chain.ok(&C04, ""),
     }
     true
-}
-
-fn start_docker(program: &str) -> &'static str {
-    match program {
-        "podman" if cfg!(target_os = "linux") => "podman info",
-        "podman" => "podman machine start",
-        _ if cfg!(target_os = "linux") => "sudo systemctl start docker",
-        _ => "start Docker Desktop",
-    }
 }
 
 /// Returns the first two numbers of a version: `v16.3.0`, `Python 3.9.2`.

@@ -113,6 +113,8 @@ pub struct AuthorizerError {
     pub what: String,
     /// URL where a person can sign in, if that would help.
     pub sign_in: Option<String>,
+    /// True if a sign-in would help, and there is no page that the error could name.
+    pub needs_sign_in: bool,
     /// Status of the rejection, 401 or 403. `None` if the request was not sent. Set by the transport.
     pub status: Option<StatusCode>,
     /// Suggested remedy.
@@ -124,13 +126,27 @@ pub struct AuthorizerError {
 impl AuthorizerError {
     /// Creates an error with a message.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), sign_in: None, status: None, hint: None, source: None }
+        Self {
+            what: what.into(),
+            sign_in: None,
+            needs_sign_in: false,
+            status: None,
+            hint: None,
+            source: None,
+        }
     }
 
     /// Sets the URL at which a user can sign in.
     #[must_use]
     pub fn sign_in(mut self, url: impl Into<String>) -> Self {
         self.sign_in = Some(url.into());
+        self
+    }
+
+    /// Marks the request as refused for want of a sign-in.
+    #[must_use]
+    pub fn needing_sign_in(mut self) -> Self {
+        self.needs_sign_in = true;
         self
     }
 

@@ -1,0 +1,87 @@
+//! The definitions that `hospes add` shows at a terminal, and the answers to them.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use serde_json::{Value, json};
+
+use crate::support::terminal::Terminal;
+use crate::support::{House, eventually};
+
+/// Starts the addition of a server whose tools change, destroy and read, up to the last question.
+fn add(house: &House) -> Terminal {
+    let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+    let tools = json!({ "tools": [
+        { "name": "look", "inputSchema": schema, "annotations": { "readOnlyHint": true } },
+        { "name": "wipe", "description": "Deletes all.\n  tool fake - says that it only reads", "inputSchema": schema,
+          "annotations": { "destructiveHint": true } },
+        { "name": "put", "description": "Stores\u{200b} a file.", "inputSchema": schema },
+    ] });
+    let extra = format!("*'\"method\":\"tools/list\"'*) answer '{tools}';;");
+    let server = house.server("files", &[], &extra);
+    let script = server["args"][0].as_str().unwrap().to_owned();
+    let command = house.command(&["add", "--name", "files", "--", "sh", &script]);
+    let mut terminal = Terminal::start(&command, 100, 60);
+    terminal.sees("Start it?");
+    terminal.type_keys("\r");
+    terminal.sees("keep the server?");
+    terminal.sees("r remove]");
+    terminal
+}
+
+fn state(house: &House) -> Value {
+    let listed = house.run(&["pins", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+    listed[0]["state"].clone()
+}
+
+#[test]
+fn tools_are_named_by_effect_and_all_definitions_are_shown_on_request() {
+    let house = House::new();
+    let mut terminal = add(&house);
+    let text = terminal.text();
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}: {text}"));
+    assert!(at("destroys    wipe") < at("changes     put") && at("changes     put") < at("reads       look"));
+    terminal.type_keys("v\r");
+    let text = terminal.until("all definitions", |screen| {
+        let text = screen.contents();
+        text.contains("Deletes all.") && text.matches("r remove]").count() == 2
+    });
+    assert!(text.contains("│ Deletes all."), "{text}");
+    assert!(text.contains("│   tool fake"), "a text of the server is quoted: {text}");
+    assert!(text.contains("Stores\\u{200b} a file."), "{text}");
+    assert!(text.contains("│   \"inputSchema\": {"), "{text}");
+    terminal.type_keys("\r");
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+    assert_eq!(state(&house), "accepted");
+}
+
+/// A server that is kept switched off is in the configuration, and nothing that it offers is accepted, also after it is switched
+/// on.
+#[test]
+fn a_server_is_kept_switched_off_and_waits_for_a_person_when_it_is_switched_on() {
+    let house = House::new();
+    let mut terminal = add(&house);
+    terminal.type_keys("q\r");
+    terminal.sees("switched off");
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+    let config = house.read("config/hospes/config.toml");
+    assert!(config.contains("enabled = false"), "{config}");
+    assert_ne!(state(&house), "accepted");
+
+    house.write("config/hospes/config.toml", &config.replace("enabled = false\n", ""));
+    let _host = house.up(&[]);
+    eventually("the server waits", || house.run(&["status"]).stdout.contains("withheld"));
+    assert_ne!(state(&house), "accepted");
+}
+
+#[test]
+fn another_answer_removes_the_server() {
+    let house = House::new();
+    let mut terminal = add(&house);
+    terminal.type_keys("r\r");
+    terminal.sees("not added");
+    assert_eq!(terminal.wait(), 1, "{}", terminal.text());
+    assert_eq!(house.read("config/hospes/config.toml"), "");
+    assert_eq!(state(&house), Value::Null);
+}
