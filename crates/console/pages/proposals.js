@@ -76,7 +76,7 @@ export function proposals({ proposals: all, recordsArguments }, app) {
   // A rule that was just added is no proposal any more, but can still be undone.
   const shown = added && !all.some((one) => one.toml === added.toml) ? [added.one, ...all] : all;
   if (shown.length === 0) {
-    return !recordsArguments && h("p", { class: "soft small", key: "proposals" }, "Rules are proposed from what you decided, if arguments are recorded (", h("code", null, "--audit-arguments"), ").");
+    return !recordsArguments && h("p", { class: "soft small", key: "proposals" }, "Rules are proposed from what you decided, if arguments are recorded (", h("code", null, "[audit] arguments = true"), " in the configuration", ").");
   }
   return h("section", { key: "proposals", "data-proposals": true }, h("h2", null, "Proposed rules"),
     h("p", { class: "soft small" }, "From your decisions of the last 7 days. What cannot be undone, or carries private data after text of others, is still asked about."),

@@ -135,7 +135,7 @@ function condition(one, at) {
 function effectPart(effect) {
   return h("section", { key: "effect", "aria-labelledby": "effect-title" }, h("h2", { id: "effect-title" }, effect.of === 0 ? "Effect" : `On the last ${many(effect.of, "call")}`),
     h("p", { "data-effect": true }, effect.of === 0 ? "No call is recorded yet, so there is nothing to compare with." : effect.calls.length === 0 ? "This rule would have decided none of them." : `This rule ${words(effect)}.`),
-    !effect.isExact && effect.of > 0 && h("p", { class: "soft small", key: "inexact" }, "Arguments are not recorded (", h("code", null, "--audit-arguments"), "), so conditions on them fit no recorded call."),
+    !effect.isExact && effect.of > 0 && h("p", { class: "soft small", key: "inexact" }, "Arguments are not recorded (", h("code", null, "[audit] arguments = true"), "), so conditions on them fit no recorded call."),
     effect.allowed > 0 && h("p", { class: "soft small", key: "guard" }, "The guard still asks about a call that a text of others may have caused, if a preset applies."),
     effect.calls.length > 0 && h("details", { key: "calls" }, h("summary", { class: "soft small" }, `Show ${many(effect.calls.length, "call")}`),
       h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls that the rule would decide" }, h("table", { class: "names" },
