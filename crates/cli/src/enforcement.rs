@@ -16,12 +16,23 @@ use crate::file_watch::FileWatch;
 use crate::output::CliOutput;
 use crate::paths;
 
+/// Settings of the configuration for the enforcement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordSettings {
+    /// Whether the console answers questions of servers.
+    pub(crate) answers_questions: bool,
+    /// Whether arguments of calls are recorded.
+    pub(crate) keeps_arguments: bool,
+    /// Retention time of audit log entries; none for no limit.
+    pub(crate) kept_for: Option<Duration>,
+}
+
 /// Creates the enforcement of policy and audit. Returns `None` if there is nothing to decide or record. Lasting
 /// decisions are kept in the state.
 pub(crate) async fn build_enforcer(
     options: &HostOptions,
     state: Option<&StateStore>,
-    (answers_questions, kept_for): (bool, Option<Duration>),
+    settings: RecordSettings,
     output: CliOutput,
 ) -> CliResult<Option<Arc<PolicyEnforcer>>> {
     let audit = if options.no_audit { None } else { open_audit()? };
@@ -37,8 +48,8 @@ pub(crate) async fn build_enforcer(
     let preset = options.preset;
     let mut guard = PolicyEnforcer::new(with_preset(policy, preset))
         .when_unattended(options.unattended.unwrap_or_default())
-        .keeping_arguments(options.audit_arguments)
-        .answering_questions(answers_questions);
+        .keeping_arguments(settings.keeps_arguments)
+        .answering_questions(settings.answers_questions);
     if let Some(audit) = audit {
         guard = guard.with_audit(audit);
     }
@@ -57,7 +68,7 @@ pub(crate) async fn build_enforcer(
     limits.bytes = options.max_waiting_bytes.unwrap_or(limits.bytes);
     guard.approvals().set_limits(limits);
     let guard = Arc::new(guard);
-    if let Some(kept_for) = kept_for {
+    if let Some(kept_for) = settings.kept_for {
         // The task ends by itself when the guard is dropped.
         let _goes_on = guard.spawn_retention(kept_for);
     }

@@ -10,6 +10,7 @@ use hospes_host::{Host, HostBuilder, HostSettings, PinMode, PinningConfig, Sampl
 use hospes_sandbox::SandboxHelper;
 
 use crate::args::{ConfigFileArgs, HostOptions};
+use crate::enforcement::RecordSettings;
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths, secrets};
@@ -140,7 +141,11 @@ pub(crate) async fn build_host(
     } else {
         state?
     };
-    let (answers_questions, kept_for) = (config.console_questions.unwrap_or_default(), config.audit_kept_for);
+    let record = RecordSettings {
+        answers_questions: config.console_questions.unwrap_or_default(),
+        keeps_arguments: config.audit_arguments,
+        kept_for: config.audit_kept_for,
+    };
     let sampler = Sampler::from_config(std::mem::take(&mut config.models));
     let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
     if let Some(mut sampler) = sampler {
@@ -158,9 +163,7 @@ pub(crate) async fn build_host(
     if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
-    if let Some(guard) =
-        enforcement::build_enforcer(options, state.as_ref(), (answers_questions, kept_for), output).await?
-    {
+    if let Some(guard) = enforcement::build_enforcer(options, state.as_ref(), record, output).await? {
         builder = builder.guard(guard);
     }
     // Also if no server is pinned yet: one may be added while the host runs.
@@ -170,8 +173,9 @@ pub(crate) async fn build_host(
     Ok(builder)
 }
 
-/// Applies the options of the command line to the servers: they take precedence over the configuration.
+/// Applies the options of the command line to the configuration, over which they take precedence.
 pub(crate) fn apply_options(options: &HostOptions, config: &mut HostConfig) {
+    config.audit_arguments |= options.audit_arguments;
     for server in &mut config.servers {
         let times = &mut server.timeouts;
         times.health_check = times.health_check.filter(|_| options.health_check.is_none());

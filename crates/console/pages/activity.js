@@ -16,7 +16,8 @@ const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refu
 
 const SCOPES = { once: "once", session: "for the session", always: "lasting, within a rule", block: "from now on" };
 
-const wanted = { text: "", kind: "", server: "", decision: "", range: "24h", until: "" };
+// `of` and `tool` are the server and the name of the tool that the chart of durations is about.
+const wanted = { text: "", kind: "", server: "", decision: "", range: "24h", until: "", of: "", tool: "" };
 let more = PAGE;
 let timer;
 const opened = new Map();
@@ -74,7 +75,10 @@ export const activity = {
       get("servers", signal),
       get(`activity/digest${query({ since: filter.since, until: until.toISOString() })}`, signal),
     ]);
-    return { entries, summary, status, digest, servers: status.servers.map((one) => one.name) };
+    // The chart of one tool has the time range of the others.
+    const about = wanted.tool && { ...filter, since: summary.since, until: until.toISOString(), server: wanted.of, subject: wanted.tool };
+    const ofTool = about ? await get(`activity/summary${query(about)}`, signal) : undefined;
+    return { entries, summary, ofTool, status, digest, servers: status.servers.map((one) => one.name) };
   },
   view,
   keys: (data, _, app) => [
@@ -86,7 +90,7 @@ export const activity = {
   ],
 };
 
-function view({ entries, summary, status, digest, servers }, _, app) {
+function view({ entries, summary, ofTool, status, digest, servers }, _, app) {
   const isFiltered = wanted.text || wanted.kind || wanted.server || wanted.decision;
   return [
     head("Activity", h("div", { class: "segments", role: "group", "aria-label": "Time range" }, RANGES.map(([name, words]) => h("button", {
@@ -115,10 +119,11 @@ function view({ entries, summary, status, digest, servers }, _, app) {
     !isFiltered && digest.servers.length > 0 && digestOf(digest),
     summary.counted > 0 && h("div", { class: "charts", key: "charts" },
       figure("Entries over time", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
-      figure("How long calls took", [["dot-p50", "median"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], summary.latency.p50 === null
-        ? h("p", { class: "soft small" }, "No call completed without an approval in this time range.") : latency(summary))),
+      ofTool && wanted.tool ? figure(`How long ${wanted.tool} of ${wanted.of} took`, [["dot-p50", "median"], ["dot-p95", "95 %"]], durations(ofTool, ["p50", "p95"]))
+        : figure("How long calls took", [["dot-p50", "median"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], durations(summary))),
+    wanted.tool && h("p", { class: "lead", key: "of", "data-of-tool": true }, h("button", { type: "button", class: "quiet", "data-all-tools": true, onclick: () => look(app, { of: "", tool: "" }) }, "Show the durations of all calls")),
     entries.length > 0 && h("div", { key: "timeline" }, figure(`The last ${many(entries.length, "entry", "entries")}`, [], timeline(entries, kindOf, (seq) => jump(seq, app)))),
-    summary.items.length > 0 && h("details", { class: "by-server", key: "items", "data-items": true }, h("summary", null, "By tool"), byItem(summary.items)),
+    summary.items.length > 0 && h("details", { class: "by-server", key: "items", "data-items": true, open: wanted.tool !== "" || undefined }, h("summary", null, "By tool"), byItem(summary.items, app)),
     summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, "By server"), byServer(summary.servers)),
     entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "No matching entries." : "No entries in this time range."),
     h("ul", { class: "entries", key: "entries" }, entries.map((one) => entry(one, app))),
@@ -162,10 +167,20 @@ function byServer(servers) {
       [one.latency.p50, one.latency.p90, one.latency.p99].map((value) => h("td", null, micros(value))))))));
 }
 
-function byItem(items) {
+const durations = (summary, lines) => (summary.latency.p50 === null ? h("p", { class: "soft small" }, "No call completed without an approval in this time range.") : latency(summary, lines));
+
+/** Chooses the tool of the chart of durations, or no longer. */
+function choose({ server, subject }, app) {
+  const isChosen = wanted.of === server && wanted.tool === subject;
+  announce(isChosen ? "The chart shows the durations of all calls." : `The chart shows the durations of ${subject} of ${server}.`);
+  look(app, isChosen ? { of: "", tool: "" } : { of: server, tool: subject });
+}
+
+function byItem(items, app) {
   return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls by tool" }, h("table", null,
     h("thead", null, h("tr", null, ["Tool", "Calls", "Failed", "Refused", "Median", "95 %"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", null, items.map((one) => h("tr", { key: `${one.server} ${one.subject}` }, h("th", { scope: "row" }, h("span", { class: "soft" }, one.server), " ", h("span", { class: "mono" }, one.subject)),
+    h("tbody", null, items.map((one) => h("tr", { key: `${one.server} ${one.subject}` }, h("th", { scope: "row" }, h("button", { type: "button", class: "quiet item", "data-item": one.subject, "aria-pressed": String(wanted.of === one.server && wanted.tool === one.subject), "aria-label": `Durations of ${one.subject} of ${one.server}`, onclick: () => choose(one, app) },
+        h("span", { class: "soft" }, one.server), " ", h("span", { class: "mono" }, one.subject))),
       [one.calls, one.failed, one.refused].map((number) => h("td", null, count(number))), [one.latency.p50, one.latency.p95].map((value) => h("td", null, micros(value))))))));
 }
 

@@ -13,7 +13,7 @@ import { activity } from "./activity.js";
 import { models } from "./models.js";
 import { sessions } from "./sessions.js";
 import { add, connect } from "./add.js";
-import { newRule } from "./rules.js";
+import { ruleEditor } from "./rules.js";
 import { profiles } from "./profiles.js";
 import { tryTool } from "./try.js";
 import { welcome } from "./welcome.js";
@@ -26,7 +26,7 @@ import { welcome } from "./welcome.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, welcome, tryTool, newRule, profiles, serverSettings];
+const inner = [add, connect, welcome, tryTool, ruleEditor, profiles, serverSettings];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");

@@ -57,15 +57,17 @@ export function volume({ spans, since, until, counted }) {
 
 const LINES = ["p50", "p90", "p99"];
 
-/** How long calls took, on a scale of powers of ten. */
-export function latency({ spans, since, until, latency: whole }) {
-  const measured = spans.flatMap((span) => LINES.map((line) => span.latency[line])).filter((value) => value !== null);
+const SAID = { p50: "Half of all calls took up to", p90: "nine in ten up to", p95: "95 in 100 up to", p99: "99 in 100 up to" };
+
+/** How long calls took, on a scale of powers of ten, with a line for each of these percentiles. */
+export function latency({ spans, since, until, latency: whole }, lines = LINES) {
+  const measured = spans.flatMap((span) => lines.map((line) => span.latency[line])).filter((value) => value !== null);
   const low = Math.floor(Math.log10(Math.max(10, Math.min(...measured, 1e9))));
   const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(100, ...measured))));
   const part = (value) => (Math.log10(Math.max(value, 1)) - low) / (high - low);
-  const label = `Half of all calls took up to ${micros(whole.p50)}, nine in ten up to ${micros(whole.p90)}, 99 in 100 up to ${micros(whole.p99)}`;
+  const label = lines.map((line) => `${SAID[line]} ${micros(whole[line])}`).join(", ");
   const say = (value) => micros(10 ** (low + value * (high - low)));
-  return frame(label, since, until, 1, say, (y) => LINES.map((line) => {
+  return frame(label, since, until, 1, say, (y) => lines.map((line) => {
     const points = spans.map((span, index) => [x(index + 0.5, spans.length), span.latency[line]]);
     const runs = [];
     for (const [at, value] of points) {

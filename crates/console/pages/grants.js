@@ -4,8 +4,9 @@ import { get, path, post } from "./api.js";
 import { h, toast } from "./dom.js";
 import { stringify } from "./json.js";
 import { ago, many, moment, span } from "./format.js";
-import { head, inside } from "./parts.js";
+import { head } from "./parts.js";
 import { proposals } from "./proposals.js";
+import { ruleList } from "./rule_list.js";
 
 let search = "";
 
@@ -16,10 +17,10 @@ export const grants = {
   topics: ["grants", "rules"],
   match: (at) => (at === "/grants" ? {} : null),
   load: async (_, signal) => {
-    const [{ grants: all }, rules, proposed] = await Promise.all([get("grants", signal), get("rules", signal), get("rules/proposals", signal)]);
-    return { all, rules, proposed };
+    const [{ grants: all }, rules, proposed, setup] = await Promise.all([get("grants", signal), get("rules", signal), get("rules/proposals", signal), get("setup", signal)]);
+    return { all, rules, proposed, setup };
   },
-  view({ all, rules, proposed }, _, app) {
+  view({ all, rules, proposed, setup }, _, app) {
     const shown = all.filter((one) => `${one.server} ${one.name} ${one.application ?? ""} ${one.principal ?? ""} ${(one.values ?? []).join(" ")}`.toLowerCase().includes(search.toLowerCase()));
     return [
       head("Grants and rules", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
@@ -28,8 +29,8 @@ export const grants = {
       shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No matching grants." : "No lasting grants."),
       group("Known targets and values", "You approved these. The guard does not ask because they are new.", shown.filter((one) => one.effect === "known"), app),
       group("Permissions and blocks", null, shown.filter((one) => one.effect !== "known"), app),
-      proposals(proposed, app),
-      h("section", { key: "rules" }, h("div", { class: "section-head" }, h("h2", null, "Rules"), h("span", { class: "end" }, inside("/rules/new", { class: "button-link", "data-new-rule": true }, "New rule"))), written(rules)),
+      proposals(proposed, setup, app),
+      ruleList(rules, app),
     ];
   },
 };
@@ -79,17 +80,4 @@ async function revoke(one, app) {
   } catch (error) {
     toast(error.message, "bad");
   }
-}
-
-function written({ hasPolicy, rules, trusted }) {
-  if (!hasPolicy) return h("p", { class: "warn" }, "There is no policy.toml, so all calls are allowed without approval. See “Who may call what” in the README.");
-  return [
-    h("p", { class: "soft small" }, rules.length > 0 ? "The rules of policy.toml, in order; the first that matches decides." : "No rules: the defaults apply.",
-      trusted.length > 0 && ` Tool annotations are trusted from: ${trusted.join(", ")}.`),
-    rules.length > 0 && h("ol", { class: "rules" }, rules.map((rule) => h("li", { key: rule.number },
-      h("div", { class: "rule-line" }, h("span", { class: `chip ${{ deny: "sharp", allow: "calm", ask: "wide" }[rule.decide] ?? ""}` }, rule.decide),
-        h("span", null, rule.name && h("strong", null, `${rule.name}: `), rule.conditions.map(([key, text], index) => [index > 0 && h("span", { class: "soft" }, " and "), h("span", { class: "mono" }, key), " ", text]), rule.conditions.length === 0 && "anything"),
-        h("span", { class: "soft small end" }, `line ${rule.line}`)),
-      rule.reason && h("p", { class: "soft small" }, rule.reason)))),
-  ];
 }

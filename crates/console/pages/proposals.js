@@ -3,6 +3,7 @@
 import { post } from "./api.js";
 import { announce, h, toast } from "./dom.js";
 import { many } from "./format.js";
+import { recordingSwitch } from "./recording.js";
 import { words } from "./rule_effect.js";
 
 /** Time for which an added rule can be undone here, in milliseconds. */
@@ -71,12 +72,16 @@ function card(one, app) {
       : h("button", { type: "button", key: "add", "data-add-rule": rule.tool, "data-focus": true, onclick: () => add(one, app) }, "Add this rule")));
 }
 
-/** The section with the proposals; nothing where there are none. */
-export function proposals({ proposals: all, recordsArguments }, app) {
+/** True once the page has shown that nothing is recorded: then it shows as well that something is. */
+let lacked = false;
+
+/** The section with the proposals, or with what is needed for them; nothing where there are none. */
+export function proposals({ proposals: all, recordsArguments }, setup, app) {
   // A rule that was just added is no proposal any more, but can still be undone.
   const shown = added && !all.some((one) => one.toml === added.toml) ? [added.one, ...all] : all;
+  lacked ||= !recordsArguments;
   if (shown.length === 0) {
-    return !recordsArguments && h("p", { class: "soft small", key: "proposals" }, "Rules are proposed from what you decided, if arguments are recorded (", h("code", null, "--audit-arguments"), ").");
+    return lacked && h("section", { key: "proposals" }, h("h2", null, "Proposed rules"), recordingSwitch(setup, app));
   }
   return h("section", { key: "proposals", "data-proposals": true }, h("h2", null, "Proposed rules"),
     h("p", { class: "soft small" }, "From your decisions of the last 7 days. What cannot be undone, or carries private data after text of others, is still asked about."),

@@ -7,6 +7,7 @@ import { ago, many } from "./format.js";
 import { imports } from "./imports.js";
 import { applicationName } from "./map.js";
 import { copyButton, head, inside } from "./parts.js";
+import { recordingSwitch } from "./recording.js";
 
 const STEPS = ["Servers that you have", "Connect applications", "When to ask", "Notifications", "Make a call"];
 const PERSON = "you, in the console";
@@ -133,6 +134,7 @@ function rules({ setup }, app) {
     h("div", { class: "buttons", key: "presets", role: "group", "aria-label": "Preset" }, PRESETS.map((preset) => h("button", { type: "button", key: preset, "data-preset": preset, "aria-pressed": String(setup.preset === preset), class: setup.preset === preset ? "here" : "", onclick: () => setup.preset !== preset && choose(preset, app) }, preset)),
       undo && h("button", { type: "button", class: "quiet", key: "undo", "data-undo": true, onclick: () => takeBack(app) }, "Undo")),
     h("p", { class: "soft small", key: "now" }, setup.preset ? `Now: ${setup.preset}.` : "Now: no preset, only your rules."),
+    recordingSwitch(setup, app),
   ];
 }
 

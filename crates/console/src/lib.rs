@@ -48,6 +48,7 @@ mod file_on_disk;
 mod new_rule;
 mod pages;
 mod platform;
+mod rule_edits;
 mod rule_undo;
 mod serve;
 mod server_undo;

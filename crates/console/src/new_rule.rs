@@ -7,6 +7,8 @@ use hospes_policy::Policy;
 use serde::{Deserialize, Serialize};
 use toml_edit::Document;
 
+use crate::rule_edits::{rule_start, rule_words};
+
 /// A rule as the editor has it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,13 +35,24 @@ pub(crate) struct NewRule {
     pub(crate) reason: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RuleDecision {
     Allow,
     #[default]
     Ask,
     Deny,
+}
+
+impl RuleDecision {
+    /// Returns the word that a policy file has for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Condition on an argument. The key names its kind.
@@ -67,7 +80,7 @@ pub(crate) enum ScalarValue {
 }
 
 impl ArgumentRule {
-    fn to_toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         match self {
             Self::Is(ScalarValue::Text(text)) => format!("{{ is = {} }}", toml_text(text)),
             Self::Is(ScalarValue::Bool(is)) => format!("{{ is = {is} }}"),
@@ -93,11 +106,6 @@ pub(crate) enum RulePlace {
 impl NewRule {
     /// Returns the lines of the rule.
     pub(crate) fn to_toml(&self) -> String {
-        let decide = match self.decide {
-            RuleDecision::Allow => "allow",
-            RuleDecision::Ask => "ask",
-            RuleDecision::Deny => "deny",
-        };
         let mut text = "[[rule]]\n".to_owned();
         let mut line = |key: &str, value: &str| {
             if !value.is_empty() {
@@ -106,7 +114,7 @@ impl NewRule {
             }
         };
         line("name", &self.name);
-        line("decide", decide);
+        line("decide", self.decide.as_str());
         line("application", &self.application);
         line("server", &self.server);
         line("tool", &self.tool);
@@ -131,11 +139,7 @@ impl NewRule {
         alone: &Policy,
         after: &Policy,
     ) -> bool {
-        let told = |policy: &Policy| -> Vec<_> {
-            let rules = policy.rules().iter();
-            rules.map(|rule| (rule.name().map(str::to_owned), rule.decision(), rule.conditions())).collect()
-        };
-        let (mut expected, new) = (before.map(told).unwrap_or_default(), told(alone));
+        let (mut expected, new) = (before.map(rule_words).unwrap_or_default(), rule_words(alone));
         expected.splice(
             match place {
                 RulePlace::First => 0..0,
@@ -143,7 +147,7 @@ impl NewRule {
             },
             new,
         );
-        told(after) == expected
+        rule_words(after) == expected
     }
 
     /// Returns the text of the file with the rule. Everything else stays byte for byte. A new file begins with the preset
@@ -186,29 +190,17 @@ pub(crate) fn set_preset(before: &str, preset: &str) -> String {
 /// cannot be read.
 fn first_rule(text: &str) -> Option<usize> {
     let file = Document::parse(text).ok()?;
-    let rule = file.get("rule")?.as_array_of_tables()?.get(0)?;
-    let header = rule.span()?.start;
-    let mut at = text[..header].rfind('\n').map_or(0, |end| end + 1);
-    // Only comments are between the header and what comes before it, however that looks.
-    let above = rule.decor().prefix().and_then(|prefix| prefix.span()).map_or(header, |prefix| prefix.start);
-    while let Some(rest) = text[..at].strip_suffix('\n') {
-        let line = rest.rfind('\n').map_or(0, |end| end + 1);
-        if line < above || !rest[line..].trim_start().starts_with('#') {
-            break;
-        }
-        at = line;
-    }
-    Some(at)
+    rule_start(text, file.get("rule")?.as_array_of_tables()?.get(0)?)
 }
 
 /// Writes texts as an array of TOML.
-fn toml_list(texts: &[String]) -> String {
+pub(crate) fn toml_list(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| toml_text(text)).collect();
     format!("[{}]", texts.join(", "))
 }
 
 /// Writes a text as a basic string of TOML. What is not visible is escaped, so that a person sees it in the file.
-fn toml_text(text: &str) -> String {
+pub(crate) fn toml_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for character in text.chars() {

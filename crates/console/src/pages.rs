@@ -32,7 +32,7 @@ const MODULES: [(&str, &str, &str); 51] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "edits.js" "sentence.js"
     "content.js" "file_diff.js" "approval_card.js" "approval_rows.js" "suggestion.js" "proposals.js" "connections.js" "imports.js"
-    "welcome.js" "rule_effect.js"
+    "welcome.js" "rule_effect.js" "rule_list.js" "recording.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js" "home.js" "map.js"
     "add.js" "registry.js" "addition.js" "addition_screen.js" "addition_questions.js" "addition_offer.js" "form.js" "try.js" "result.js" "rules.js" "profiles.js"
     "server_settings.js" "server_change.js"

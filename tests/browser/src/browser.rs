@@ -22,6 +22,19 @@ use crate::{WAIT_TIMEOUT, fetch, program_from_env};
 /// Interval at which a page is polled while a test waits for something.
 const POLL_INTERVAL: Duration = Duration::from_millis(30);
 
+/// Gives an element the focus if the Tab key comes to it, and says what it is, or why not.
+const FOCUS: &str = "
+    const node = document.querySelector(arguments[0]);
+    if (node === null) return 'is not there';
+    if (node.tabIndex < 0) return 'is not in the order of the Tab key';
+    if (node.matches(':disabled') || node.closest('[inert]')) return 'is disabled';
+    if (!node.checkVisibility({ visibilityProperty: true })) return 'is not visible';
+    const over = document.querySelector('dialog:modal');
+    if (over && !over.contains(node)) return 'is behind a dialog';
+    node.focus();
+    if (document.activeElement !== node) return 'takes no focus';
+    return node.matches('a') ? 'link' : 'button';";
+
 /// Command line arguments that isolate a browser from the user's profile and from the network.
 const ARGUMENTS: [&str; 12] = [
     "--headless",
@@ -196,12 +209,12 @@ impl TestBrowser {
         field.send_keys(text).await.expect("a field that can be typed into");
     }
 
-    /// Presses a button or a link. Where the page draws it anew between finding and pressing it, the one that stands in
-    /// its place is pressed. A message that lies over it goes away by itself.
+    /// Clicks an element with the mouse. Where the page draws it anew between finding and clicking it, the one that stands
+    /// in its place is clicked. A message that lies over it goes away by itself.
     ///
     /// # Panics
-    /// When it cannot be pressed within [`WAIT_TIMEOUT`].
-    pub async fn press(&self, selector: &str) {
+    /// When it cannot be clicked within [`WAIT_TIMEOUT`].
+    pub async fn click(&self, selector: &str) {
         let begun = Instant::now();
         loop {
             match self.find(selector).await.click().await {
@@ -215,6 +228,33 @@ impl TestBrowser {
                     "{selector}: {error}"
                 ),
             }
+        }
+    }
+
+    /// Presses a button, link, switch or summary by keyboard: it takes the focus, as it does when a person comes to it
+    /// with the Tab key, and gets Enter if it is a link, and Space otherwise.
+    ///
+    /// # Panics
+    /// When the Tab key does not come to it within [`WAIT_TIMEOUT`].
+    pub async fn press(&self, selector: &str) {
+        let begun = Instant::now();
+        loop {
+            let found = match self.driver.execute(FOCUS, vec![selector.into()]).await {
+                Ok(found) => found.json().as_str().unwrap_or_default().to_owned(),
+                // Another page is just coming.
+                Err(error) => error.to_string(),
+            };
+            match found.as_str() {
+                "link" => return self.keys("\u{e007}").await,
+                "button" => return self.keys(" ").await,
+                problem => assert!(
+                    begun.elapsed() < WAIT_TIMEOUT,
+                    "{selector} at {} {problem}; it says: {}",
+                    self.url().await,
+                    self.text().await
+                ),
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

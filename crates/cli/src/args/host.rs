@@ -79,7 +79,7 @@ pub(crate) struct HostOptions {
     /// Maximum size of all pending approvals together, in bytes [default: 67108864]
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_waiting_bytes: Option<usize>,
-    /// Record arguments too, encrypted. Without this flag only their size is recorded
+    /// Record arguments too, encrypted, as with `[audit] arguments = true`. Otherwise only their size is recorded
     #[arg(long)]
     pub(crate) audit_arguments: bool,
     /// Disable the audit log

@@ -157,3 +157,34 @@ fn applications_are_told_of_changed_lists() {
         }
     });
 }
+
+#[test]
+fn arguments_are_recorded_from_the_time_at_which_the_configuration_asks_for_it() {
+    let house = House::new();
+    let config =
+        |table: &str| house.write("host.toml", &format!("{table}\n[servers.clock]\nbuiltin = \"time\"\n"));
+    let file = config("").to_string_lossy().into_owned();
+    let up = ["up", "--listen", "127.0.0.1:0", "--console", "off", "--config", &file];
+    let host = Running::start(house.command(&up));
+    let said = host.said(|line| line.contains("endpoint"));
+    let url = said.split(&[' ', '='][..]).find(|word| word.starts_with("http://")).unwrap().to_owned();
+    let call = |zone: &str| {
+        let called = house.run(&["call", &url, "clock__get_current_time", &format!("timezone={zone}")]);
+        assert_eq!(called.code, Some(0), "{called:?}");
+    };
+    call("Europe/Paris");
+    config("[audit]\narguments = true");
+    host.said(|line| line.contains("event=reload") && line.contains("audit_arguments=on"));
+    call("Europe/Rome");
+    config("");
+    host.said(|line| line.contains("event=reload") && line.contains("audit_arguments=off"));
+    call("Europe/Vienna");
+
+    let exported = house.run(&["audit", "export", "--arguments"]).stdout;
+    let entries = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let zones: Vec<Value> = entries
+        .filter(|entry| entry["entry"]["kind"] == "call" && entry["entry"]["server"] == "clock")
+        .map(|entry| entry["arguments"]["timezone"].clone())
+        .collect();
+    assert_eq!(zones, [Value::Null, json!("Europe/Rome"), Value::Null]);
+}

@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 use super::approval_view::ApprovalView;
 use super::body::{EmptyBody, JsonBody};
 use super::home::application_name;
+use super::rule_saving::fixed_reason;
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::{AuthorizedAuthor, AuthorizedDecider};
 use crate::console::Console;
+use crate::rule_edits::text_digest;
 
 /// Maximum number of closed approvals in a response.
 const MAX_RECENT: usize = 50;
@@ -154,6 +156,12 @@ pub(super) struct RulesResponse {
     has_policy: bool,
     rules: Vec<PolicyRuleView>,
     trusted: Vec<String>,
+    /// Policy file.
+    file: Option<String>,
+    /// Digest of the file, for changes of its rules; `None` if they cannot be changed here.
+    digest: Option<String>,
+    /// Reason that the rules cannot be changed here.
+    fixed: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -177,14 +185,27 @@ pub(super) async fn rules(State(console): State<Console>) -> Json<RulesResponse>
         reason: rule.reason().map(str::to_owned),
         conditions: rule.conditions(),
     };
-    Json(match &policy {
-        Some(policy) => RulesResponse {
-            has_policy: true,
-            rules: policy.rules().iter().map(rule).collect(),
-            trusted: policy.trusted().to_vec(),
-        },
-        None => RulesResponse { has_policy: false, rules: Vec::new(), trusted: Vec::new() },
-    })
+    let file = console.environment().policy.clone();
+    let path = file.as_ref().map(|file| file.file.path.display().to_string());
+    let trusted = policy.as_ref().map(|policy| policy.trusted().to_vec()).unwrap_or_default();
+    let rules = policy.iter().flat_map(|policy| policy.rules().iter().map(rule)).collect();
+    let has_policy = policy.is_some();
+    // Reading blocks.
+    let read = tokio::task::spawn_blocking(move || match file {
+        None => Err("this host has no policy file that the console could change".to_owned()),
+        Some(file) => {
+            let text = file.file.read()?;
+            match fixed_reason(&file, &text, policy.as_deref()) {
+                Some(reason) => Err(reason),
+                None => Ok(text_digest(&text)),
+            }
+        }
+    });
+    let (digest, fixed) = match read.await.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(digest) => (Some(digest), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    Json(RulesResponse { has_policy, rules, trusted, file: path, digest, fixed })
 }
 
 #[cfg(test)]

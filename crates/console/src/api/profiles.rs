@@ -138,7 +138,7 @@ pub(super) async fn save(
         set_profile(&file.path, text, &profile, &others).map_err(|error| not_written(&error))
     };
     write(&console, changed).await?;
-    record(&console, &name, "save", by).await?;
+    record(&console, &format!("profile {name}"), "save", by).await?;
     Ok(Json(json!({})))
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn remove(
         remove_profile(&file.path, text, &removed).map_err(|error| not_written(&error))
     };
     write(&console, changed).await?;
-    record(&console, &name, "remove", by).await?;
+    record(&console, &format!("profile {name}"), "remove", by).await?;
     Ok(Json(json!({})))
 }
 
@@ -243,7 +243,7 @@ fn not_written(error: &OwnFileError) -> ApiError {
 }
 
 /// Changes the file. A change that somebody else makes meanwhile is not overwritten.
-async fn write(
+pub(super) async fn write(
     console: &Console,
     changed: impl FnOnce(&EditedFile, &str) -> Result<String, ApiError> + Send + 'static,
 ) -> Result<(), ApiError> {
@@ -261,10 +261,10 @@ async fn write(
     written.await.map_err(|error| ApiError::RuleFile(error.to_string()))?
 }
 
-async fn record(console: &Console, name: &str, what: &str, by: String) -> Result<(), ApiError> {
+pub(super) async fn record(console: &Console, subject: &str, what: &str, by: String) -> Result<(), ApiError> {
     let Some(audit) = console.audit() else { return Ok(()) };
     let mut entry = AuditEntry::new(AuditEntryKind::Policy);
-    (entry.subject, entry.decision) = (Some(format!("profile {name}")), Some(what.to_owned()));
+    (entry.subject, entry.decision) = (Some(subject.to_owned()), Some(what.to_owned()));
     entry.by = Some(by);
     audit.record(entry).await?;
     Ok(())

@@ -38,6 +38,8 @@ pub(super) struct RuleEffect {
     denied: u64,
     /// Calls that the rule is not about.
     unchanged: u64,
+    /// Calls of these that the rule decides until it is changed.
+    pub(super) released: usize,
     /// True if the arguments of all calls are known, where the rule has conditions for them.
     pub(super) is_exact: bool,
     /// The calls that the rule would decide, the newest first.
@@ -125,11 +127,11 @@ impl RecordedCall {
 }
 
 impl RuleEffect {
-    /// Counts what the rule would have decided, and the earlier rules that decide calls in its place. `earlier` are the
-    /// rules that come before it.
+    /// Counts what the rule would have decided, and the earlier rules that decide calls in its place. `earlier` are all
+    /// rules and the number of the rule: those with a lower number come before it.
     pub(super) fn of(
         rule: &Policy,
-        earlier: Option<&Policy>,
+        earlier: Option<(&Policy, usize)>,
         calls: &[RecordedCall],
         effects: &ToolEffects,
     ) -> (Self, Vec<RuleConflict>) {
@@ -139,11 +141,17 @@ impl RuleEffect {
         (found, conflicts)
     }
 
+    /// Returns the number of calls that are decided in `before` and not in this.
+    pub(super) fn lost(&self, before: &Self) -> usize {
+        let is_kept = |seq: u64| self.calls.iter().any(|call| call.seq == seq);
+        before.calls.iter().filter(|call| !is_kept(call.seq)).count()
+    }
+
     fn add(
         &mut self,
         call: &RecordedCall,
         rule: &Policy,
-        earlier: Option<&Policy>,
+        earlier: Option<(&Policy, usize)>,
         effects: &ToolEffects,
         conflicts: &mut Vec<RuleConflict>,
     ) {
@@ -165,7 +173,9 @@ impl RuleEffect {
             self.unchanged += 1;
             return;
         }
-        if let Some(first) = earlier.and_then(|earlier| deciding_rule(earlier, &asked, now)) {
+        let first = earlier
+            .and_then(|(all, number)| deciding_rule(all, &asked, now).filter(|first| first.number < number));
+        if let Some(first) = first {
             match conflicts.iter_mut().find(|one| one.number == first.number) {
                 Some(one) => one.calls += 1,
                 None => conflicts.push(first),
@@ -272,8 +282,14 @@ mod tests {
         assert!(conflicts.is_empty());
         // An earlier rule decides all of them.
         let earlier = read("[[rule]]\nname = 'mine'\ndecide = 'deny'\nserver = 'files'");
-        let (found, conflicts) = RuleEffect::of(&rule, Some(&earlier), &calls, &ToolEffects::default());
-        assert_eq!((found.asked, found.unchanged), (0, 4));
+        let behind =
+            |number| RuleEffect::of(&rule, Some((&earlier, number)), &calls, &ToolEffects::default());
+        let (hidden, conflicts) = behind(2);
+        assert_eq!((hidden.asked, hidden.unchanged), (0, 4));
         assert_eq!((conflicts[0].number, conflicts[0].calls), (1, 2));
+        assert_eq!(hidden.lost(&found), 2);
+        // It does not come before the rule whose place this one has.
+        let (found, conflicts) = behind(1);
+        assert_eq!((found.asked, conflicts.len()), (2, 0));
     }
 }

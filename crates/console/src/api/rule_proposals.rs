@@ -62,7 +62,7 @@ pub(super) async fn proposals(State(console): State<Console>) -> ApiResult<Propo
     let last = RecordedCall::last(audit, MAX_CALLS).await?;
     let effects = ToolEffects::new(&console);
     let mut found = ProposalsResponse {
-        records_arguments: calls.is_empty() || calls.iter().any(|call| call.arguments.is_some()),
+        records_arguments: console.guard().is_some_and(|guard| guard.keeps_arguments()),
         ..ProposalsResponse::default()
     };
     let environment = console.environment().policy.as_ref().map(|file| file.environment.clone());

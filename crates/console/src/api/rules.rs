@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::rule_effect::{RecordedCall, RuleConflict, RuleEffect, ToolEffects};
-use super::rule_saving::changed_file;
+use super::rule_saving::{ChangedFile, changed_file};
 use crate::api_error::ApiResult;
 use crate::console::Console;
 use crate::new_rule::{NewRule, RulePlace};
@@ -21,15 +21,29 @@ pub(super) const MAX_CALLS: usize = 100;
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleRequest {
     pub(super) rule: NewRule,
+    /// Place of a new rule.
     #[serde(default)]
     pub(super) place: RulePlace,
+    /// The rule in whose place it is written; none for a new rule.
+    #[serde(default)]
+    pub(super) replaces: Option<RuleReference>,
+}
+
+/// A rule of the file, as the person has seen it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleReference {
+    /// Position among the rules, from 1.
+    pub(super) number: usize,
+    /// Digest of the file.
+    pub(super) digest: String,
 }
 
 /// Effect of a rule, before it is saved.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RulePreview {
-    /// The lines that are added.
+    /// The lines of the rule in the file.
     toml: String,
     /// File in which they are saved; `None` if the console cannot save rules.
     file: Option<String>,
@@ -46,10 +60,9 @@ pub(super) async fn preview(
     State(console): State<Console>,
     JsonBody(wanted): JsonBody<RuleRequest>,
 ) -> ApiResult<RulePreview> {
-    let toml = wanted.rule.to_toml();
     let file = console.environment().policy.clone();
     let mut preview = RulePreview {
-        toml: toml.clone(),
+        toml: wanted.rule.to_toml(),
         file: file.as_ref().map(|file| file.file.path.display().to_string()),
         mistakes: Vec::new(),
         unmatched: Vec::new(),
@@ -58,7 +71,19 @@ pub(super) async fn preview(
     };
     let current = console.guard().and_then(|guard| guard.policy());
     let reading = file.as_ref().map(|file| file.environment.clone()).unwrap_or_default();
-    let alone = match Policy::read(&alone(&toml, current.as_deref()), &reading) {
+    let alone = |toml: &str| Policy::read(&alone(toml, current.as_deref()), &reading);
+    // What the rule says that this one replaces.
+    let mut replaced = None;
+    let changed = file.as_ref().map(|file| changed_file(file, &wanted, current.as_deref()));
+    match changed {
+        Some(Ok(ChangedFile { lines, old_lines, .. })) => {
+            preview.toml = lines;
+            replaced = old_lines.and_then(|lines| alone(&lines).ok());
+        }
+        Some(Err(error)) => preview.mistakes.push(error.to_string()),
+        None => {}
+    }
+    let alone = match alone(&preview.toml) {
         Ok(alone) => alone,
         Err(error) => {
             preview.mistakes = mistakes(&error);
@@ -66,21 +91,33 @@ pub(super) async fn preview(
         }
     };
     preview.unmatched = unmatched(&console, &alone);
-    if let Some(file) = &file
-        && let Err(error) = changed_file(file, &wanted, current.as_deref())
-    {
-        preview.mistakes.push(error.to_string());
-    }
     if let Some(audit) = console.audit() {
         let calls = RecordedCall::last(audit, MAX_CALLS).await?;
         let effects = ToolEffects::new(&console);
-        let is_first = wanted.place == RulePlace::First;
-        let earlier = current.as_deref().filter(|_| !is_first);
+        // The number of the rule, before which others decide.
+        let number = match (&wanted.replaces, wanted.place) {
+            (Some(replaced), _) => replaced.number,
+            (None, RulePlace::First) => 1,
+            (None, RulePlace::Last) => usize::MAX,
+        };
+        let earlier = current.as_deref().map(|current| (current, number));
         (preview.effect, preview.conflicts) = RuleEffect::of(&alone, earlier, &calls, &effects);
-        let needs_arguments = !wanted.rule.arguments.is_empty() || wanted.rule.other_arguments.is_some();
-        preview.effect.is_exact = !needs_arguments || calls.iter().all(|call| call.arguments.is_some());
+        if let Some(replaced) = replaced {
+            let (before, _) = RuleEffect::of(&replaced, earlier, &calls, &effects);
+            preview.effect.released = preview.effect.lost(&before);
+        }
+        preview.effect.is_exact =
+            !needs_arguments(&alone) || calls.iter().all(|call| call.arguments.is_some());
     }
     Ok(Json(preview))
+}
+
+/// Returns true if a rule has conditions on arguments.
+fn needs_arguments(rule: &Policy) -> bool {
+    let conditions = rule.rules().iter().flat_map(hospes_policy::PolicyRule::conditions);
+    let is_of_arguments =
+        |key: &str| key.starts_with("arguments.") || key == "other_arguments" || key == "destinations";
+    conditions.into_iter().any(|(key, _)| is_of_arguments(&key))
 }
 
 /// Returns the text of a policy with one rule, under the trusted servers of the current one.

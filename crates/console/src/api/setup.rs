@@ -3,17 +3,20 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use hospes_host::config::set_recorded_arguments;
 use hospes_policy::{Policy, Preset};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::body::{EmptyBody, JsonBody};
+use super::profiles;
 use super::rule_saving::{place, write_recorded};
 use super::rules::mistakes;
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::AuthorizedDecider;
 use crate::console::Console;
+use crate::edited_file::EditedFile;
 use crate::new_rule::set_preset;
 use crate::rule_undo::RuleUndo;
 use crate::setup::{OnboardingProgress, STEPS, SeenServer, SetupCommand};
@@ -33,6 +36,10 @@ pub(super) struct SetupResponse {
     can_add: bool,
     /// Preset that applies.
     preset: Option<String>,
+    /// True if arguments of calls are recorded.
+    records_arguments: bool,
+    /// Configuration file in which this is set; `null` if it cannot be set here.
+    config: Option<String>,
 }
 
 pub(super) async fn show(State(console): State<Console>) -> Json<SetupResponse> {
@@ -48,6 +55,12 @@ pub(super) async fn show(State(console): State<Console>) -> Json<SetupResponse> 
         has_commands: environment.setup.is_some(),
         can_add: environment.adder.is_some(),
         preset: policy.and_then(|policy| policy.preset()).map(|preset| preset.to_string()),
+        records_arguments: console.guard().is_some_and(|guard| guard.keeps_arguments()),
+        config: environment
+            .config
+            .as_ref()
+            .filter(|_| console.audit().is_some())
+            .map(|file| file.path.display().to_string()),
     })
 }
 
@@ -163,4 +176,29 @@ pub(super) async fn choose_preset(
     let id = saved.id.clone();
     *undo = Some(saved);
     Ok(Json(json!({ "undo": id, "file": file.file.path.display().to_string() })))
+}
+
+/// Whether arguments of calls are to be recorded.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordingRequest {
+    arguments: bool,
+}
+
+pub(super) async fn set_recording(
+    State(console): State<Console>,
+    AuthorizedDecider(by): AuthorizedDecider,
+    JsonBody(RecordingRequest { arguments }): JsonBody<RecordingRequest>,
+) -> ApiResult<Value> {
+    if console.audit().is_none() {
+        return Err(ApiError::NotRecorded);
+    }
+    let changed = move |file: &EditedFile, text: &str| {
+        set_recorded_arguments(&file.path, text, arguments)
+            .map_err(|error| ApiError::Setup(error.to_string()))
+    };
+    profiles::write(&console, changed).await?;
+    let what = if arguments { "record arguments" } else { "record no arguments" };
+    profiles::record(&console, "audit log", what, by).await?;
+    Ok(Json(json!({})))
 }

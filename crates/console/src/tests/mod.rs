@@ -6,6 +6,7 @@ mod definitions;
 mod door;
 mod parts;
 mod profiles;
+mod rules;
 mod server_settings;
 mod tool_calls;
 

@@ -274,12 +274,20 @@ pub(super) const ACCOUNTS: KeyTable = KeyTable {
 pub(super) const AUDIT: KeyTable = KeyTable {
     path: "audit",
     about: "The audit log.",
-    keys: &[Key::new(
-        "keep_days",
-        Days,
-        "",
-        "Age at which entries are deleted. Without it, they are kept for ever.",
-    )],
+    keys: &[
+        Key::new(
+            "arguments",
+            Boolean,
+            "false",
+            "Whether arguments of calls are recorded too, encrypted. Otherwise only their size is.",
+        ),
+        Key::new(
+            "keep_days",
+            Days,
+            "",
+            "Age at which entries are deleted. Without it, they are kept for ever.",
+        ),
+    ],
 };
 
 pub(super) const MODEL: KeyTable = KeyTable {

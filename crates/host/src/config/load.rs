@@ -380,6 +380,7 @@ impl ConfigMerge {
         merge_setting("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
         merge_setting("registry", &mut self.registry, part.registry, &mut self.errors);
         self.config.models.extend(part.models);
+        self.config.audit_arguments |= part.audit_arguments.unwrap_or_default();
         if let Some(answers) = part.console_questions {
             let before = self.config.console_questions.unwrap_or_default();
             self.config.console_questions = Some(before | answers);

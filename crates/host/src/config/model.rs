@@ -34,6 +34,8 @@ pub struct HostConfig {
     pub auth: Option<AuthConfig>,
     /// Address on which the console listens, if configured.
     pub console: Option<ConsoleConfig>,
+    /// True if the audit log records arguments of calls too.
+    pub audit_arguments: bool,
     /// Retention time of audit log entries; none for no limit.
     pub audit_kept_for: Option<Duration>,
     /// Base URL of the MCP registry that commands use, if configured. The host itself uses none.

@@ -88,6 +88,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         part.accounts = Some(LocatedSetting { value, at: entry.at.clone() });
     }
     if let Some(mut audit) = table.table("audit", &keys::AUDIT, report) {
+        part.audit_arguments = audit.boolean("arguments", report);
         if let Some(entry) = audit.take("keep_days", report) {
             let value = days(&audit, entry, report);
             part.audit_kept_for = value.map(|value| LocatedSetting { value, at: entry.at.clone() });

@@ -59,6 +59,14 @@ pub enum OwnFileError {
         /// Reason.
         reason: String,
     },
+    /// A setting cannot be written, or the file has a form in which it cannot be changed.
+    #[error("`{key}` cannot be written: {reason}; set it in the file")]
+    NotSet {
+        /// Key with its table.
+        key: &'static str,
+        /// Reason.
+        reason: String,
+    },
     /// The entry has a form that cannot be changed, or is invalid.
     #[error("the entry cannot be changed in the file: {reason}")]
     NotReplaced {

@@ -98,12 +98,17 @@ fn loader() -> ConfigLoader<'static> {
     ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true)
 }
 
-fn read(file: &Path, text: &str) -> Result<HostConfig, String> {
+pub(super) fn read(file: &Path, text: &str) -> Result<HostConfig, String> {
     loader().parse(file, text).map_err(|errors| errors.to_string())
 }
 
 /// Checks that a new text is read as the old servers and the expected profiles.
-fn check(file: &Path, old: &HostConfig, after: &str, expected: Vec<ProfileConfig>) -> Result<(), String> {
+pub(super) fn check(
+    file: &Path,
+    old: &HostConfig,
+    after: &str,
+    expected: Vec<ProfileConfig>,
+) -> Result<(), String> {
     let new = read(file, after)?;
     let servers = |config: &HostConfig| -> Vec<ServerConfig> {
         config.servers.iter().map(ServerConfig::without_source).collect()
@@ -192,7 +197,7 @@ fn write_tools(
 }
 
 /// Sets a key, or removes it. The comment behind its value stays.
-fn set(table: &mut dyn TableLike, key: &str, value: Option<Value>) {
+pub(super) fn set(table: &mut dyn TableLike, key: &str, value: Option<Value>) {
     let Some(mut value) = value else {
         table.remove(key);
         return;

@@ -61,7 +61,7 @@ impl AdmittedCall {
             entry.application = super::approval_form::sender(peer);
             let arguments = call.params.view().arguments.as_ref();
             entry.sent = arguments.map(|raw| raw.as_str().len() as u64);
-            if let Some(arguments) = arguments.filter(|_| guard.keeps_arguments) {
+            if let Some(arguments) = arguments.filter(|_| guard.keeps_arguments()) {
                 audit.seal(&mut entry, arguments.as_str());
             }
             entry
@@ -120,7 +120,7 @@ impl AdmittedCall {
             && let Some(edited) = &approved.edited
         {
             entry.sent = Some(edited.as_str().len() as u64);
-            if self.guard.keeps_arguments
+            if self.guard.keeps_arguments()
                 && let Some(audit) = &self.guard.audit
             {
                 audit.seal(entry, edited.as_str());

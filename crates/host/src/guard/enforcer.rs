@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hospes_model::RawJson;
@@ -65,7 +66,8 @@ pub struct PolicyEnforcer {
     /// Notified whenever the rules are replaced.
     pub(super) replaced: tokio::sync::watch::Sender<()>,
     pub(super) audit: Option<AuditLog>,
-    pub(super) keeps_arguments: bool,
+    /// Whether arguments are recorded. It may change while calls run.
+    keeps_arguments: AtomicBool,
     pub(super) queue: ApprovalQueue,
     pub(super) answers_questions: bool,
     pub(super) approval_timeout: Duration,
@@ -100,7 +102,7 @@ impl PolicyEnforcer {
             policy: Arc::new(RwLock::new(policy.into().map(Arc::new))),
             replaced: tokio::sync::watch::Sender::default(),
             audit: None,
-            keeps_arguments: false,
+            keeps_arguments: AtomicBool::new(false),
             queue: ApprovalQueue::new(),
             answers_questions: false,
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
@@ -129,9 +131,20 @@ impl PolicyEnforcer {
 
     /// Sets whether arguments are recorded too, always sealed. By default they are not recorded.
     #[must_use]
-    pub fn keeping_arguments(mut self, keeps: bool) -> Self {
-        self.keeps_arguments = keeps;
+    pub fn keeping_arguments(self, keeps: bool) -> Self {
+        self.keep_arguments(keeps);
         self
+    }
+
+    /// Sets whether arguments of calls that begin from now on are recorded.
+    pub fn keep_arguments(&self, keeps: bool) {
+        self.keeps_arguments.store(keeps, Ordering::Relaxed);
+    }
+
+    /// Returns true if arguments of calls are recorded.
+    #[must_use]
+    pub fn keeps_arguments(&self) -> bool {
+        self.keeps_arguments.load(Ordering::Relaxed)
     }
 
     /// Sets the time for a person to decide; by default [`DEFAULT_APPROVAL_TIMEOUT`].

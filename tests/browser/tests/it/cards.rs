@@ -11,6 +11,8 @@ use hospes_browser_tests::{HospesProgram, RecordingSite, RunningHospes, TestBrow
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use crate::accessibility::assert_accessible;
+
 const RULES: &str = "
 [[rule]]
 decide = 'ask'
@@ -256,6 +258,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     }
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-sampling-request").await;
+    assert_accessible(browser, "card-sampling-request").await;
     // Changed: another question, another model, fewer tokens; more are not to be had.
     browser.keys("e").await;
     browser.fill(".message:last-of-type textarea", "And of Spain?").await;
@@ -263,8 +266,9 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.press("[data-once]").await;
     browser.wait_for_text("maxTokens cannot be greater than 50").await;
     browser.fill("#most", "20").await;
-    browser.press("select[aria-label=Model] option[value=large]").await;
+    browser.click("select[aria-label=Model] option[value=large]").await;
     browser.take_screenshot("card-sampling-edited").await;
+    assert_accessible(browser, "card-sampling-edited").await;
     browser.press("[data-once]").await;
 
     // The second: what came back, changed before the server gets it.
@@ -301,6 +305,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.wait_for_text("looks like a secret").await;
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-sampling-result").await;
+    assert_accessible(browser, "card-sampling-result").await;
     browser.keys("d").await;
     let refused = said(calling).await;
     assert!(!refused.contains("Paris"), "{refused}");
@@ -358,14 +363,16 @@ async fn a_form_is_filled_in_and_one_that_wants_a_secret_says_so() {
         "its default"
     );
     browser.take_screenshot("card-form").await;
+    assert_accessible(browser, "card-form").await;
     // What is owed is missing, and what is there is too much.
     browser.press("[data-once]").await;
     browser.find(".matter .problem").await;
-    browser.press("#field-city option[value='1']").await;
+    browser.click("#field-city option[value='1']").await;
     browser.fill("#field-seats", "12").await;
     browser.press("[data-once]").await;
     browser.find(".matter .problem").await;
     browser.take_screenshot("card-form-wrong").await;
+    assert_accessible(browser, "card-form-wrong").await;
     browser.fill("#field-seats", "3").await;
     browser.press("#field-window").await;
     browser.press("[data-once]").await;
@@ -396,6 +403,7 @@ async fn an_address_is_shown_whole_and_nothing_of_it_is_fetched() {
     assert_eq!(browser.find(".matter .code strong").await.text().await.unwrap(), "127.0.0.1");
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-url").await;
+    assert_accessible(browser, "card-url").await;
     browser.keys("j").await;
     browser.keys("o").await;
     assert_eq!(said(calling).await, "been there");
@@ -420,6 +428,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     browser.wait_for_text("pay 100 to mallory").await;
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-result").await;
+    assert_accessible(browser, "card-result").await;
     browser.keys("e").await;
     browser.fill(".values textarea", "All is well.").await;
     browser.press("[data-edit]").await;
@@ -433,6 +442,9 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     browser.keys("d").await;
     let refused = said(calling).await;
     assert!(!refused.contains("mallory"), "{refused}");
+    browser.press(".entry-line.decided").await;
+    browser.find("[data-matter], .matter").await;
+    assert_accessible(browser, "card-decided").await;
     // Each decision is in the record, whatever came of it.
     house.open("/activity?kind=decision").await;
     let page = browser.wait_for_text("the result of report").await;
@@ -455,6 +467,7 @@ async fn what_a_server_offers_is_used_once_it_was_accepted_and_as_it_was() {
     browser.wait_for_text("The server itself").await;
     browser.find(".definition .code").await;
     browser.take_screenshot("trust-new").await;
+    assert_accessible(browser, "trust-new").await;
     browser.show_all().await;
     browser.press("[data-accept=server]").await;
     browser.wait_for_text("stage: accepted.").await;
@@ -472,6 +485,7 @@ async fn what_a_server_offers_is_used_once_it_was_accepted_and_as_it_was() {
     assert!(page.contains("description"), "{page}");
     browser.find(".definition ins").await;
     browser.take_screenshot("trust-changed").await;
+    assert_accessible(browser, "trust-changed").await;
     browser.press("[data-reject=weather]").await;
     browser.wait_for_text("weather: rejected.").await;
     let withheld = said(house.call("weather", "{}")).await;

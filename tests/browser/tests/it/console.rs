@@ -103,7 +103,7 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     call(&hospes, &up, &["everything__greet", "name=y"]).await.unwrap();
     browser.find(".entry + .entry").await;
 
-    browser.press("h1").await;
+    browser.click("h1").await;
     browser.keys("4").await;
     browser.wait_for_text("nobody is greeted here").await;
     browser.keys("5").await;

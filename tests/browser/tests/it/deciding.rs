@@ -225,7 +225,7 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         assert!(said(second).await.contains("bob@example.com"));
         browser.wait_for_text("1 of 1").await;
         assert!(!third.is_finished());
-        browser.press(".matter-head").await;
+        browser.click(".matter-head").await;
         browser.find(".matter.chosen").await;
         browser.show_all().await;
         browser.find("[data-deny][aria-disabled=false]").await;

@@ -142,10 +142,21 @@ async fn the_time_of_activity_is_changed_by_keyboard_and_tools_have_percentiles(
     browser.wait_for_text("Nothing waits for you").await;
     browser.keys("3").await;
     browser.find("[data-items]").await;
-    browser.run("document.querySelector('[data-items]').open = true").await;
+    browser.press("[data-items] > summary").await;
     let table = browser.run("return document.querySelector('[data-items]').textContent").await;
     let table = table.as_str().unwrap();
     assert!(table.contains("time now") && table.contains("95 %") && table.contains("ms"), "{table}");
+    // The chart of the durations of one tool, and back.
+    browser.press("[data-item=now]").await;
+    browser.wait_for_text("How long now of time took").await;
+    browser.find("[data-item=now][aria-pressed=true]").await;
+    assert!(browser.url().await.query().unwrap().contains("of=time&tool=now"));
+    let lines = "return ['p50', 'p90', 'p95', 'p99'].map((one) => document.querySelectorAll(`.chart .dot-${one}, .chart .line-${one}`).length > 0)";
+    assert_eq!(browser.run(lines).await, serde_json::json!([true, false, true, false]));
+    browser.take_screenshot("activity-tool").await;
+    browser.press("[data-item=now]").await;
+    browser.wait_for_text("How long calls took").await;
+    browser.find("[data-item=now][aria-pressed=false]").await;
     browser.keys("-").await;
     browser.wait_for_url(&format!("{}activity?range=7d", browser.url().await.join("/").unwrap())).await;
     // Three and a half days ago there was nothing.

@@ -89,6 +89,17 @@ async fn the_first_steps_end_on_home_with_a_first_call() {
     browser.find("[data-preset=balanced][aria-pressed=true]").await;
     assert_eq!(std::fs::read_to_string(&policy).unwrap(), "# mine\npreset = 'balanced'\n");
 
+    // Arguments are recorded from now on: the host follows its own file.
+    browser.press("[data-recording]").await;
+    let file = || std::fs::read_to_string(hospes.path("hospes.toml")).unwrap();
+    browser.find("[data-recording]:checked").await;
+    up.wait_for_line(|line| line.contains("audit_arguments=on").then_some(()));
+    assert!(
+        file().ends_with("[audit]\narguments = true\n") && file().starts_with("# my servers\n"),
+        "{}",
+        file()
+    );
+
     // 4: without a desktop the page says what that means.
     browser.keys("n").await;
     browser.wait_for_text("4 of 5").await;

@@ -137,10 +137,10 @@ async fn what_destroys_needs_a_second_press_rules_ask_and_a_call_is_cancelled() 
     waits().await;
     browser.take_screenshot("try-waits").await;
     // Given up: the approval goes with it.
-    browser.press("h1").await;
+    browser.click("h1").await;
     browser.keys(ESCAPE).await;
     assert!(house.result().await.contains("cancelled"));
-    browser.press("h1").await;
+    browser.click("h1").await;
     waits().await;
     browser.press("[data-decide]").await;
     browser.wait_for_text("you, in the console").await;

@@ -65,6 +65,16 @@ impl ConfigReload {
                 let problem = format!("the entry of `{name}` cannot be used: {}", mistakes.join("; "));
                 failed(events, Some(&rejected.name), &problem);
             }
+            if let Some(guard) = host.guard()
+                && guard.keeps_arguments() != config.audit_arguments
+            {
+                guard.keep_arguments(config.audit_arguments);
+                let (value, is) =
+                    if config.audit_arguments { ("on", "recorded") } else { ("off", "not recorded") };
+                events.event("reload", &[("audit_arguments", value.into())], || {
+                    format!("  configuration reloaded: arguments of calls are {is} from now on")
+                });
+            }
             match host.update_servers(config).await {
                 Ok(changes) if changes.is_empty() => {}
                 Ok(changes) => {
