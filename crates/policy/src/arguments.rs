@@ -48,7 +48,7 @@ impl CallArguments {
     /// without regard to case, and an argument that is `null` counts as absent.
     pub(crate) fn has_only<'n>(
         &self,
-        names: impl Iterator<Item = &'n str> + Clone,
+        names: &(impl Iterator<Item = &'n str> + Clone),
         doubt: AmbiguityBias,
     ) -> bool {
         self.0.iter().all(|(key, value)| match doubt {

@@ -240,7 +240,7 @@ impl PolicyRule {
             }
         }
         if let Some(others) = self.described_others()
-            && !call.is_some_and(|arguments| arguments.has_only(self.argument_names(), doubt))
+            && !call.is_some_and(|arguments| arguments.has_only(&self.argument_names(), doubt))
         {
             return Err(UnmetCondition { key: "other_arguments".to_owned(), wanted: others });
         }

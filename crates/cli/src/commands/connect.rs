@@ -145,7 +145,11 @@ fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOut
 fn take_back(record: &ConnectionRecord, known: Option<&ConnectionRecord>, output: CliOutput) {
     record.remove_folders();
     let taken = match known {
-        Some(known) => record.revoke_token().and(known.restore()),
+        Some(known) => {
+            // The record is restored even if the token cannot be revoked.
+            let (revoked, restored) = (record.revoke_token(), known.restore());
+            revoked.and(restored)
+        }
         None => record.forget(),
     };
     taken.unwrap_or_else(|problem| output.warn(problem));

@@ -86,10 +86,7 @@ impl ServerEdit {
         }
         self.apply_to_transport(server, secrets)?;
         if let Some(tools) = &self.tools {
-            let mut filter = ToolFilter::default();
-            filter.include = tools.include.clone();
-            filter.exclude = tools.exclude.clone();
-            server.tools = filter;
+            server.tools = ToolFilter { include: tools.include.clone(), exclude: tools.exclude.clone() };
         }
         if let Some(sandbox) = &self.sandbox {
             if !matches!(server.transport, ServerTransport::Stdio(_)) {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::roots::RootsPolicy;
 use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
-use crate::config::{HostSettings, is_exposed};
+use crate::config::{HostSettings, Secret, is_exposed};
 use crate::server::{
     AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, ServerProcess,
     SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
@@ -39,6 +39,30 @@ struct ClientConnector {
     roots: RootsPolicy,
     account: Option<Arc<dyn AccountAuthorizer>>,
     launches: Option<Arc<LaunchRecorder>>,
+    /// Headers that the configuration sets, whose values a server may repeat in its answer.
+    headers: Vec<(String, Secret)>,
+}
+
+/// Minimum length of a word of a header's value that is masked in texts, in bytes. A shorter one occurs by chance.
+const MIN_MASKED_BYTES: usize = 6;
+/// Headers whose values are no secrets.
+const PLAIN_HEADERS: [&str; 4] = ["accept", "accept-language", "content-type", "user-agent"];
+
+/// Replaces what the headers of the configuration hold: errors reach logs, the status and the model.
+fn without_header_values(text: &str, headers: &[(String, Secret)]) -> String {
+    let mut masked = text.to_owned();
+    let secret = headers
+        .iter()
+        .filter(|(name, _)| !PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain)));
+    for value in secret.map(|(_, value)| value.reveal()) {
+        // The whole first: a word of it may be part of another one.
+        for word in std::iter::once(value).chain(value.split_whitespace()) {
+            if word.len() >= MIN_MASKED_BYTES {
+                masked = masked.replace(word, "•••");
+            }
+        }
+    }
+    masked
 }
 
 /// Target of the connection.
@@ -120,6 +144,10 @@ pub(crate) fn client_connector(
         roots: roots.clone(),
         account,
         launches,
+        headers: match &config.transport {
+            ServerTransport::Http(http) => http.headers.clone(),
+            ServerTransport::Stdio(_) | ServerTransport::Builtin(_) => Vec::new(),
+        },
     })
 }
 
@@ -235,8 +263,9 @@ impl UpstreamConnector for ClientConnector {
                 let shown = shown.unwrap_or(&text).lines();
                 let shown: Vec<&str> =
                     shown.filter(|line| sign_in.is_none_or(|url| !line.contains(url))).collect();
-                let mut problem =
-                    UpstreamConnectError::new(shown.join("\n")).with_hint(hint).with_sign_in(sign_in);
+                let shown = without_header_values(&shown.join("\n"), &self.headers);
+                let hint = hint.map(|hint| without_header_values(&hint, &self.headers));
+                let mut problem = UpstreamConnectError::new(shown).with_hint(hint).with_sign_in(sign_in);
                 problem.needs_sign_in = error.needs_sign_in;
                 problem
             })?;
@@ -360,6 +389,20 @@ pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection 
 mod tests {
     use super::*;
     use crate::config::{ConfigLoader, ConfigSource};
+
+    #[test]
+    fn what_a_server_repeats_of_its_headers_is_masked() {
+        let header = |name: &str, value: &str| (name.to_owned(), Secret::new(value));
+        let headers = [
+            header("Authorization", "Bearer s3cret-token"),
+            header("X-Short", "abc"),
+            header("accept", "application/json"),
+        ];
+        assert_eq!(
+            without_header_values("401: bad token s3cret-token; send application/json, not abc", &headers),
+            "401: bad token •••; send application/json, not abc"
+        );
+    }
 
     #[tokio::test]
     async fn what_a_failed_connection_says_holds_no_secret() {

@@ -32,7 +32,7 @@ fn shown(plan: &LaunchPlan) -> String {
         plan.env.iter().map(|(name, value)| format!("{name}={}", value.masked())).collect();
     format!(
         "{} {} [{}]",
-        plan.command.as_deref().map_or("-".into(), unix_path),
+        plan.command.as_deref().map_or_else(|| "-".into(), unix_path),
         args.join(" "),
         env.join(" ")
     )

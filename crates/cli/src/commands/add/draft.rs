@@ -6,7 +6,7 @@ use std::path::Path;
 use hospes_bundle::BundleLaunch;
 use hospes_bundle::launch::LaunchPart;
 use hospes_host::config::import::secret_name;
-use hospes_host::config::{ConfigLoader, PackageOrigin, ServerConfig, TextPart, join_parts};
+use hospes_host::config::{ConfigLoader, PackageOrigin, PinMode, ServerConfig, TextPart, join_parts};
 use hospes_registry::{LaunchPlan, PlannedText, TextPart as PlannedPart, TransportKind};
 use secrecy::{ExposeSecret, SecretString};
 use toml::{Table, Value};
@@ -198,6 +198,8 @@ impl ServerDraft {
     /// Switches the server off in its entry.
     pub(super) fn switch_off(&mut self) {
         self.table.insert("enabled".to_owned(), false.into());
+        // Otherwise a host without rules would accept all when the server is switched on.
+        self.table.insert("pins".to_owned(), PinMode::Ask.as_str().into());
     }
 
     /// Returns true if the server is switched off in its entry.
