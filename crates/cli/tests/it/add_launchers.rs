@@ -29,6 +29,7 @@ impl LauncherHouse {
             house.path("arguments").display(),
             house.path("variable").display(),
         );
+        std::fs::create_dir(house.path("bin")).unwrap();
         let file = house.write(&format!("bin/{launcher}"), &script);
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
         Self { house, registry }
