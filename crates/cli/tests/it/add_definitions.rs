@@ -71,7 +71,7 @@ fn a_server_is_kept_switched_off_and_waits_for_a_person_when_it_is_switched_on()
 
     house.write("config/hospes/config.toml", &config.replace("enabled = false\n", ""));
     let _host = house.up(&[]);
-    eventually("the server waits", || house.run(&["status"]).stdout.contains("withheld"));
+    eventually("the server waits", || house.run(&["status"]).stdout.contains("has not been accepted yet"));
     assert_ne!(state(&house), "accepted");
 }
 
