@@ -4,9 +4,12 @@ use std::collections::HashSet;
 
 use toml_edit::{Item, TableLike, Value};
 
+use super::command_line::split_command;
 use super::own_file::{OwnDocument, OwnFileError};
 use super::reference_values::is_secret_reference;
-use super::secret::{HIDDEN, is_reference, is_secret_name, redact_argument, redact_url, redact_words};
+use super::secret::{
+    HIDDEN, is_reference, is_secret_name, redact_argument, redact_command, redact_url, redact_words,
+};
 use super::text_parts::{TextPart, text_parts};
 
 /// Text in place of a comment in which a value may stand.
@@ -24,9 +27,9 @@ pub fn masked_change(before: &str, after: &str) -> Result<(String, String), OwnF
     let (mut old, mut new) =
         (OwnDocument::read(before).map_err(failed)?, OwnDocument::read(after).map_err(failed)?);
     let mut mask = TextMask::default();
-    mask.mask_table(old.document.as_table_mut(), ValueKind::Plain);
+    mask.mask_table(old.document.as_table_mut(), ValueKind::Root);
     mask.marks_new = true;
-    mask.mask_table(new.document.as_table_mut(), ValueKind::Plain);
+    mask.mask_table(new.document.as_table_mut(), ValueKind::Root);
     Ok((without_assignments(&old.text()), without_assignments(&new.text())))
 }
 
@@ -44,11 +47,19 @@ fn without_assignments(text: &str) -> String {
 /// Meaning of the texts below a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
+    /// The whole file.
+    Root,
     Plain,
     /// The values of variables and headers, and of keys that are named like a secret.
     Secret,
-    /// Words of a command line.
+    /// A command line: its words, or all of it in one text.
     Command,
+    /// One word of a command line.
+    Word,
+    /// The table of the servers, whose keys are names.
+    Servers,
+    /// A server: its table, or its command line alone.
+    Entry,
     Url,
     /// Names of stored secrets.
     SecretNames,
@@ -58,6 +69,8 @@ impl ValueKind {
     fn of(key: &str, around: Self) -> Self {
         match key {
             _ if around == Self::Secret || around == Self::SecretNames => around,
+            _ if around == Self::Servers => Self::Entry,
+            "servers" if around == Self::Root => Self::Servers,
             "env" | "headers" => Self::Secret,
             "secrets" => Self::SecretNames,
             "command" | "args" => Self::Command,
@@ -111,10 +124,12 @@ impl TextMask {
             Value::Array(items) => {
                 let texts: Vec<String> =
                     items.iter().map(|item| item.as_str().unwrap_or_default().to_owned()).collect();
+                let is_command = matches!(kind, ValueKind::Command | ValueKind::Entry);
+                let kind = if is_command { ValueKind::Word } else { kind };
                 // The value of an option is the word after it.
                 let shown = redact_words(texts.iter().map(String::as_str));
                 for ((item, text), shown) in items.iter_mut().zip(&texts).zip(shown) {
-                    if kind == ValueKind::Command && item.is_str() && shown != *text {
+                    if is_command && item.is_str() && shown != *text {
                         let decor = item.decor().clone();
                         *item = Value::from(self.marked(text, shown));
                         *item.decor_mut() = decor;
@@ -141,12 +156,9 @@ impl TextMask {
             ValueKind::SecretNames if is_secret_reference(text) => text.to_owned(),
             ValueKind::SecretNames => HIDDEN.to_owned(),
             ValueKind::Url => redact_url(text),
-            // A command line in one text.
-            ValueKind::Command => {
-                let words: Vec<&str> = text.split(' ').collect();
-                redact_words(words).join(" ")
-            }
-            ValueKind::Plain => redact_argument(text),
+            ValueKind::Command | ValueKind::Entry => shown_command(text),
+            ValueKind::Word => shown_word(text),
+            ValueKind::Root | ValueKind::Servers | ValueKind::Plain => redact_argument(text),
         };
         if shown == text { shown } else { self.marked(text, shown) }
     }
@@ -159,6 +171,39 @@ impl TextMask {
             return format!("{shown} (new)");
         }
         shown
+    }
+}
+
+/// Hides secrets in a command line in one text. One in which nothing is hidden stays as it is written.
+fn shown_command(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    match split_command(text) {
+        Ok(words) => without_secrets(text, &words),
+        // Without its words, where a secret ends is not known.
+        Err(_) => HIDDEN.to_owned(),
+    }
+}
+
+/// Hides secrets in a word of a command line, which may be a command line for a shell.
+fn shown_word(text: &str) -> String {
+    let shown = redact_argument(text);
+    if shown != text || !text.contains(char::is_whitespace) {
+        return shown;
+    }
+    let words = split_command(text);
+    let words = words.unwrap_or_else(|_| text.split_whitespace().map(str::to_owned).collect());
+    // Without options it is one value, such as a header with its reference.
+    if words.iter().any(|word| word.starts_with('-')) { without_secrets(text, &words) } else { shown }
+}
+
+fn without_secrets(text: &str, words: &[String]) -> String {
+    let words = || words.iter().map(String::as_str);
+    if redact_words(words()).iter().map(String::as_str).eq(words()) {
+        text.to_owned()
+    } else {
+        redact_command(words())
     }
 }
 
@@ -208,5 +253,42 @@ mod tests {
         let changed: Vec<_> = old.lines().zip(new.lines()).filter(|(old, new)| old != new).collect();
         assert_eq!(changed.len(), 1, "{changed:?}");
         assert!(changed[0].1.contains("A = \"[redacted] (new)\""), "{changed:?}");
+    }
+
+    #[test]
+    fn a_command_line_in_one_text_is_read_as_the_host_reads_it() {
+        for (text, shown) in [
+            ("[servers]\none = \"x --token hunter2\"\n", "[servers]\none = \"x --token [redacted]\"\n"),
+            ("servers.one = 'x  --token=hunter2'\n", "servers.one = \"x --token=[redacted]\"\n"),
+            (
+                "[servers.one]\ncommand = \"npx mcp-remote https://e.com --header 'Authorization: Bearer hunter2'\"\n",
+                "[servers.one]\ncommand = 'npx mcp-remote https://e.com --header \"Authorization: [redacted]\"'\n",
+            ),
+            (
+                "[servers.one]\ncommand = \"x --token  hunter2\"\n",
+                "[servers.one]\ncommand = \"x --token [redacted]\"\n",
+            ),
+            (
+                "[servers.one]\ncommand = \"x --token\\thunter2\"\n",
+                "[servers.one]\ncommand = \"x --token [redacted]\"\n",
+            ),
+            (
+                "[servers.one]\ncommand = \"x --token 'hunter2\"\n",
+                "[servers.one]\ncommand = \"[redacted]\"\n",
+            ),
+            (
+                "[servers.env]\nargs = [\"-c\", \"y --token hunter2\"]\n",
+                "[servers.env]\nargs = [\"-c\", \"y --token [redacted]\"]\n",
+            ),
+            (
+                "servers = { one = ['x', '--key', 'hunter2'] }\n",
+                "servers = { one = ['x', '--key', \"[redacted]\"] }\n",
+            ),
+        ] {
+            assert_eq!(masked_change(text, text).unwrap().0, shown);
+        }
+        let plain = "[servers]\none = \"x  'a b'\"\ntwo.command = \"y --root ${ROOT}\"\n\
+            three.args = [\"-H\", \"X-Kind: ${KIND}\", \"it's\"]\n[profiles.w]\nservers = [\"one\"]\n";
+        assert_eq!(masked_change(plain, plain).unwrap().0, plain);
     }
 }
