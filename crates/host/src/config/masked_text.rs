@@ -210,7 +210,7 @@ fn without_secrets(text: &str, words: &[String]) -> String {
 /// Hides all of a value but its references and the name of an authorization scheme before one.
 #[must_use]
 pub fn hide_literals(text: &str) -> String {
-    if text.is_empty() || is_reference(text) && !text.contains(":-") {
+    if text.is_empty() || is_reference(text) {
         return text.to_owned();
     }
     let parts = text_parts(text).into_iter().map(|part| match part {
