@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use toml_edit::{Item, TableLike, Value};
+use toml_edit::{Decor, Item, RawString, TableLike, Value};
 
 use super::command_line::split_command;
 use super::own_file::{OwnDocument, OwnFileError};
@@ -35,13 +35,42 @@ pub fn masked_change(before: &str, after: &str) -> Result<(String, String), OwnF
 
 /// Hides comments of whole lines in which a value may stand.
 fn without_assignments(text: &str) -> String {
-    let line = |line: &str| {
-        let body = line.trim_start();
-        let is_hidden = body.starts_with('#') && body.contains(['=', ':']);
-        let end = if line.ends_with('\n') { "\n" } else { "" };
-        if is_hidden { format!("{HIDDEN_COMMENT}{end}") } else { line.to_owned() }
+    let line = |line: &str| match line.trim_start().strip_prefix('#') {
+        Some(words) if may_hold_value(words) => {
+            let end = &line[line.trim_end_matches(['\r', '\n']).len()..];
+            format!("{HIDDEN_COMMENT}{end}")
+        }
+        _ => line.to_owned(),
     };
     text.split_inclusive('\n').map(line).collect()
+}
+
+/// Returns true if a value may stand in the words of a comment.
+fn may_hold_value(words: &str) -> bool {
+    let parts = || words.split_whitespace();
+    words.contains(['=', ':']) || !redact_words(parts()).iter().map(String::as_str).eq(parts())
+}
+
+/// Returns white space of a file, with the comments in it, without those in which a value may stand. `None` if all stay.
+fn masked_comments(space: &str) -> Option<String> {
+    let lines = space.split_inclusive('\n').map(|line| match line.split_once('#') {
+        Some((before, words)) if may_hold_value(words) => {
+            let end = if line.ends_with('\n') { "\n" } else { "" };
+            format!("{before}{HIDDEN_COMMENT}{end}")
+        }
+        _ => line.to_owned(),
+    });
+    let shown: String = lines.collect();
+    (shown != space).then_some(shown)
+}
+
+fn mask_decor(decor: &mut Decor) {
+    if let Some(shown) = decor.prefix().and_then(RawString::as_str).and_then(masked_comments) {
+        decor.set_prefix(shown);
+    }
+    if let Some(shown) = decor.suffix().and_then(RawString::as_str).and_then(masked_comments) {
+        decor.set_suffix(shown);
+    }
 }
 
 /// Meaning of the texts below a key.
@@ -91,7 +120,9 @@ struct TextMask {
 
 impl TextMask {
     fn mask_table(&mut self, table: &mut dyn TableLike, kind: ValueKind) {
-        for (key, item) in table.iter_mut() {
+        for (mut key, item) in table.iter_mut() {
+            mask_decor(key.leaf_decor_mut());
+            mask_decor(key.dotted_decor_mut());
             self.mask_item(item, ValueKind::of(key.get(), kind));
         }
     }
@@ -99,19 +130,22 @@ impl TextMask {
     fn mask_item(&mut self, item: &mut Item, kind: ValueKind) {
         match item {
             Item::Value(value) => self.mask_value(value, kind),
-            Item::Table(table) => self.mask_table(table, kind),
-            Item::ArrayOfTables(tables) => tables.iter_mut().for_each(|table| self.mask_table(table, kind)),
+            Item::Table(table) => {
+                mask_decor(table.decor_mut());
+                self.mask_table(table, kind);
+            }
+            Item::ArrayOfTables(tables) => {
+                for table in tables.iter_mut() {
+                    mask_decor(table.decor_mut());
+                    self.mask_table(table, kind);
+                }
+            }
             Item::None => {}
         }
     }
 
     fn mask_value(&mut self, value: &mut Value, kind: ValueKind) {
-        let has_assignment = |text: Option<&str>| {
-            text.and_then(|text| text.split_once('#')).is_some_and(|(_, words)| words.contains(['=', ':']))
-        };
-        if has_assignment(value.decor().suffix().and_then(|suffix| suffix.as_str())) {
-            value.decor_mut().set_suffix(format!(" {HIDDEN_COMMENT}"));
-        }
+        mask_decor(value.decor_mut());
         match value {
             Value::String(text) => {
                 let shown = self.shown(text.value(), kind);
@@ -122,6 +156,10 @@ impl TextMask {
                 }
             }
             Value::Array(items) => {
+                if let Some(shown) = items.trailing().as_str().and_then(masked_comments) {
+                    items.set_trailing(shown);
+                }
+                items.iter_mut().for_each(|item| mask_decor(item.decor_mut()));
                 let texts: Vec<String> =
                     items.iter().map(|item| item.as_str().unwrap_or_default().to_owned()).collect();
                 let is_command = matches!(kind, ValueKind::Command | ValueKind::Entry);
@@ -138,7 +176,12 @@ impl TextMask {
                     }
                 }
             }
-            Value::InlineTable(table) => self.mask_table(table, kind),
+            Value::InlineTable(table) => {
+                if let Some(shown) = table.trailing().as_str().and_then(masked_comments) {
+                    table.set_trailing(shown);
+                }
+                self.mask_table(table, kind);
+            }
             // A number may be a password, too.
             _ if kind == ValueKind::Secret => {
                 let text = self.marked(&value.to_string(), HIDDEN.to_owned());
@@ -253,6 +296,21 @@ mod tests {
         let changed: Vec<_> = old.lines().zip(new.lines()).filter(|(old, new)| old != new).collect();
         assert_eq!(changed.len(), 1, "{changed:?}");
         assert!(changed[0].1.contains("A = \"[redacted] (new)\""), "{changed:?}");
+    }
+
+    #[test]
+    fn comments_in_which_a_value_may_stand_are_hidden_wherever_they_are() {
+        let text = "# --token hunter2\n[servers.one] # was: hunter2\nargs = [ \"-y\", # --token=hunter2\n  # yes\n  \
+            \"--key\", # key: hunter2\n  \"hunter3\" # = hunter2\n  , # --token hunter2\n] # a = hunter2\n\
+            env = { A = \"1\", # A = hunter2\n  # two: hunter2\n  B = \"2\", # mine\n  # C = hunter2\n}\n\
+            [[other]] # x = hunter2\na = 1\n# end: hunter2\n";
+        let (shown, _) = masked_change(text, text).unwrap();
+        assert!(!shown.contains("hunter"), "{shown}");
+        assert!(shown.contains("[servers.one] # …\nargs = [ \"-y\", # …\n  # yes\n"), "{shown}");
+        assert!(shown.contains("# mine\n") && shown.contains("[[other]] # …\n"), "{shown}");
+        assert!(shown.parse::<toml_edit::DocumentMut>().is_ok(), "{shown}");
+        let windows = text.replace('\n', "\r\n");
+        assert_eq!(masked_change(&windows, &windows).unwrap().0, shown.replace('\n', "\r\n"));
     }
 
     #[test]
