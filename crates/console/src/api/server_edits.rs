@@ -119,13 +119,15 @@ pub(super) async fn save(
     let writer = console.environment().secrets.clone();
     let PlannedChange { file, before, after, secrets, .. } = planned;
     let secrets = secrets.into_iter().map(|(name, value)| (name, Some(value))).collect();
-    let written = write(file, writer, (before, after), secrets);
-    let (texts, earlier) = written.await?;
-    let saved = ServerUndo::new((&name, what.clone()), texts, earlier, Instant::now());
+    let written = write(file.clone(), writer, (before, after), secrets).await?;
+    if let Err(error) = record(&console, &name, format!("settings changed: {what}"), by).await {
+        take_back(&console, file, written).await;
+        return Err(error);
+    }
+    let (texts, earlier) = written;
+    let saved = ServerUndo::new((&name, what), texts, earlier, Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
-    drop(undo);
-    record(&console, &name, format!("settings changed: {what}"), by).await?;
     Ok(Json(json!({ "undo": id })))
 }
 
@@ -149,9 +151,13 @@ pub(super) async fn undo(
         undo.take_if(|saved| saved.id == id && saved.server == name && saved.is_fresh(Instant::now()));
     let saved = saved.ok_or_else(late)?;
     let writer = console.environment().secrets.clone();
-    write(file, writer, (saved.after, saved.before), saved.secrets).await?;
-    drop(undo);
-    record(&console, &name, format!("settings undone: {}", saved.what), by).await?;
+    let texts = (saved.after.clone(), saved.before.clone());
+    let written = write(file.clone(), writer, texts, saved.secrets.clone()).await?;
+    if let Err(error) = record(&console, &name, format!("settings undone: {}", saved.what), by).await {
+        take_back(&console, file, written).await;
+        *undo = Some(saved);
+        return Err(error);
+    }
     Ok(Json(json!({})))
 }
 
@@ -211,12 +217,14 @@ pub(super) async fn remove(
     }
     let command = SetupCommand::RemoveServer { name: name.clone(), digest: digest.to_string() };
     let removed = run(&console, command).await?;
-    let after = read(file).await?;
+    let after = read(file.clone()).await?;
+    if let Err(error) = record(&console, &name, "removed".to_owned(), by).await {
+        take_back(&console, file, ((before, after), Vec::new())).await;
+        return Err(error);
+    }
     let saved = ServerUndo::new((&name, "removed".to_owned()), (before, after), Vec::new(), Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
-    drop(undo);
-    record(&console, &name, "removed".to_owned(), by).await?;
     Ok(Json(json!({ "undo": id, "removed": removed })))
 }
 
@@ -323,6 +331,14 @@ async fn write(
         }
     })
     .await
+}
+
+/// Takes back a change that cannot be recorded: nothing would say who made it.
+async fn take_back(console: &Console, file: EditedFile, ((before, after), secrets): WrittenChange) {
+    let writer = console.environment().secrets.clone();
+    if let Err(error) = write(file, writer, (after, before), secrets).await {
+        tracing::error!(%error, "a change of the configuration file is neither recorded nor taken back");
+    }
 }
 
 /// Returns what a change does to a server, in one sentence. Without settings after it, the server is removed.
