@@ -119,9 +119,9 @@ pub(super) async fn save(
     let writer = console.environment().secrets.clone();
     let PlannedChange { file, before, after, secrets, .. } = planned;
     let secrets = secrets.into_iter().map(|(name, value)| (name, Some(value))).collect();
-    let written = write(file.clone(), writer, (before, after), secrets).await?;
+    let written = write(file.clone(), writer.clone(), (before, after), secrets).await?;
     if let Err(error) = record(&console, &name, format!("settings changed: {what}"), by).await {
-        take_back(&console, file, written).await;
+        take_back(file, writer, written).await;
         return Err(error);
     }
     let (texts, earlier) = written;
@@ -152,9 +152,9 @@ pub(super) async fn undo(
     let saved = saved.ok_or_else(late)?;
     let writer = console.environment().secrets.clone();
     let texts = (saved.after.clone(), saved.before.clone());
-    let written = write(file.clone(), writer, texts, saved.secrets.clone()).await?;
+    let written = write(file.clone(), writer.clone(), texts, saved.secrets.clone()).await?;
     if let Err(error) = record(&console, &name, format!("settings undone: {}", saved.what), by).await {
-        take_back(&console, file, written).await;
+        take_back(file, writer, written).await;
         *undo = Some(saved);
         return Err(error);
     }
@@ -219,7 +219,7 @@ pub(super) async fn remove(
     let removed = run(&console, command).await?;
     let after = read(file.clone()).await?;
     if let Err(error) = record(&console, &name, "removed".to_owned(), by).await {
-        take_back(&console, file, ((before, after), Vec::new())).await;
+        take_back(file, None, ((before, after), Vec::new())).await;
         return Err(error);
     }
     let saved = ServerUndo::new((&name, "removed".to_owned()), (before, after), Vec::new(), Instant::now());
@@ -334,8 +334,11 @@ async fn write(
 }
 
 /// Takes back a change that cannot be recorded: nothing would say who made it.
-async fn take_back(console: &Console, file: EditedFile, ((before, after), secrets): WrittenChange) {
-    let writer = console.environment().secrets.clone();
+async fn take_back(
+    file: EditedFile,
+    writer: Option<SecretWriter>,
+    ((before, after), secrets): WrittenChange,
+) {
     if let Err(error) = write(file, writer, (after, before), secrets).await {
         tracing::error!(%error, "a change of the configuration file is neither recorded nor taken back");
     }
@@ -397,4 +400,47 @@ async fn record(console: &Console, name: &str, what: String, by: String) -> Resu
     entry.by = Some(by);
     audit.record(entry).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_taken_back_with_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hospes.toml");
+        fs::write(&path, "before").unwrap();
+        let replacer = |path: &std::path::Path, before: &str, after: &str| {
+            assert_eq!(fs::read_to_string(path).unwrap(), before);
+            fs::write(path, after).map_err(|error| error.to_string())
+        };
+        let file = EditedFile::new(path.clone(), Arc::new(replacer), 100);
+        let stored = Arc::new(Mutex::new(BTreeMap::from([("a".to_owned(), Secret::new("1"))])));
+        let store = Arc::clone(&stored);
+        let writer: SecretWriter = Arc::new(move |name: &str, value: Option<&Secret>| {
+            let mut store = store.lock();
+            Ok(match value {
+                Some(value) => store.insert(name.to_owned(), value.clone()),
+                None => store.remove(name),
+            })
+        });
+        let values = || {
+            let stored = stored.lock();
+            let values = stored.iter().map(|(name, value)| format!("{name}{}", value.reveal()));
+            values.collect::<Vec<_>>().concat()
+        };
+        let secrets = ["a", "b"].map(|name| (name.to_owned(), Some(Secret::new("2"))));
+        let texts = ("before".to_owned(), "after".to_owned());
+        let written = write(file.clone(), Some(writer.clone()), texts, secrets.into()).await.unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), values().as_str()), ("after", "a2b2"));
+        take_back(file, Some(writer), written).await;
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), values().as_str()), ("before", "a1"));
+    }
 }
