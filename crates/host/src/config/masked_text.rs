@@ -108,6 +108,11 @@ impl ValueKind {
             _ => Self::Plain,
         }
     }
+
+    /// The kind of the items of an array. Servers in one have keys of their own, though the host reads none of them.
+    fn of_item(self) -> Self {
+        if self == Self::Servers { Self::Entry } else { self }
+    }
 }
 
 /// Hides values, and remembers those of the first text.
@@ -137,7 +142,7 @@ impl TextMask {
             Item::ArrayOfTables(tables) => {
                 for table in tables.iter_mut() {
                     mask_decor(table.decor_mut());
-                    self.mask_table(table, kind);
+                    self.mask_table(table, kind.of_item());
                 }
             }
             Item::None => {}
@@ -163,7 +168,7 @@ impl TextMask {
                 let texts: Vec<String> =
                     items.iter().map(|item| item.as_str().unwrap_or_default().to_owned()).collect();
                 let is_command = matches!(kind, ValueKind::Command | ValueKind::Entry);
-                let kind = if is_command { ValueKind::Word } else { kind };
+                let kind = if is_command { ValueKind::Word } else { kind.of_item() };
                 // The value of an option is the word after it.
                 let shown = redact_words(texts.iter().map(String::as_str));
                 for ((item, text), shown) in items.iter_mut().zip(&texts).zip(shown) {
@@ -338,6 +343,7 @@ mod tests {
                 "[servers.env]\nargs = [\"-c\", \"y --token hunter2\"]\n",
                 "[servers.env]\nargs = [\"-c\", \"y --token [redacted]\"]\n",
             ),
+            ("[[servers]]\nenv = { A = \"hunter2\" }\n", "[[servers]]\nenv = { A = \"[redacted]\" }\n"),
             (
                 "servers = { one = ['x', '--key', 'hunter2'] }\n",
                 "servers = { one = ['x', '--key', \"[redacted]\"] }\n",
