@@ -47,6 +47,18 @@ function valueOf({ kind, value, written }) {
   return value;
 }
 
+/** Why the conditions would not be saved as they are shown; `null` if they would. */
+function openCondition() {
+  const { conditions } = draft;
+  const twice = conditions.find((one, at) => one.name !== "" && conditions.findIndex((other) => other.name === one.name) < at);
+  if (twice) return `Two conditions are about the argument “${escapeHidden(twice.name)}”. A rule has one for each: change or remove one of them.`;
+  const isEmpty = (one) => one.written === undefined && (one.kind === "one_of" ? valueOf(one).length === 0 : one.value === "");
+  const unnamed = conditions.find((one) => one.name === "" && !isEmpty(one));
+  if (unnamed) return "A condition has no name of an argument. Type it, or remove the condition.";
+  const open = conditions.find((one) => one.name !== "" && isEmpty(one));
+  return open ? `The condition on the argument “${escapeHidden(open.name)}” has no value. Type it, or remove the condition.` : null;
+}
+
 const body = () => {
   const { place, conditions, others, of, ...rule } = draft;
   const given = conditions.filter((one) => one.name !== "" && (one.value !== "" || one.written !== undefined)).map((one) => [one.name, { [one.kind]: valueOf(one) }]);
@@ -128,7 +140,8 @@ function view({ servers, tools, applications }, _, page) {
   const { of } = draft;
   const lists = new Set(of?.kept.map((one) => one.split(" = ")[0]));
   const any = (name, words) => ({ placeholder: lists.has(name) ? "as in the file" : words });
-  const isBlocked = preview === undefined || preview.mistakes.length > 0 || preview.file === null;
+  const open = openCondition();
+  const isBlocked = open !== null || preview === undefined || preview.mistakes.length > 0 || preview.file === null;
   return [
     h("p", { class: "crumb", key: "crumb" }, inside("/grants", null, "Grants and rules")),
     head(of ? `Change rule ${of.number}` : "New rule"),
@@ -150,6 +163,7 @@ function view({ servers, tools, applications }, _, page) {
           !of && h("span", { class: "sentence-part", key: "place" }, h("label", { for: "rule-place", class: "soft" }, "Place"),
             h("select", { id: "rule-place", value: draft.place, onchange: (event) => change({ place: event.target.value }) },
               [["last", "behind all other rules"], ["first", "before all other rules"]].map(([name, label]) => h("option", { value: name, selected: name === draft.place }, label)))))),
+      open && h("p", { class: "warn", role: "status", key: "open", "data-open-condition": true }, open),
       problem && h("p", { class: "problem", role: "alert", key: "problem" }, problem),
       preview?.mistakes.map((one) => h("p", { class: "problem", key: `mistake ${one}`, role: "alert" }, one)),
       preview?.unmatched.map((one) => h("p", { class: "warn", key: `unmatched ${one}`, "data-unmatched": true }, one)),
@@ -186,6 +200,8 @@ function effectPart(effect) {
 }
 
 async function save() {
+  // A form without a button to save can still be sent by a key.
+  if (openCondition() !== null) return;
   try {
     saved = await post("rules", body());
     // The next change is one of the file as it is now.

@@ -104,6 +104,19 @@ pub(crate) enum RulePlace {
 }
 
 impl NewRule {
+    /// Returns why the policy would read the rule as another, if it would.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let is_pattern = |condition: &ArgumentRule| match condition {
+            ArgumentRule::OneOf(texts) => texts.iter().any(|text| is_wild(text)),
+            ArgumentRule::Is(_) | ArgumentRule::Under(_) | ArgumentRule::Like(_) => false,
+        };
+        let (name, _) = self.arguments.iter().find(|(_, condition)| is_pattern(condition))?;
+        Some(format!(
+            "the list of texts for `{name}` has a pattern (`*`, `?`, `[`, `{{` or `\\`); use `matches`, or write the \
+             list in the file"
+        ))
+    }
+
     /// Returns the lines of the rule.
     pub(crate) fn to_toml(&self) -> String {
         let mut text = "[[rule]]\n".to_owned();
@@ -193,6 +206,11 @@ fn first_rule(text: &str) -> Option<usize> {
     rule_start(text, file.get("rule")?.as_array_of_tables()?.get(0)?)
 }
 
+/// Returns true if a text, read as a pattern, has more than itself as its meaning.
+pub(crate) fn is_wild(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{', '\\'])
+}
+
 /// Writes texts as an array of TOML.
 pub(crate) fn toml_list(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| toml_text(text)).collect();
@@ -241,6 +259,20 @@ mod tests {
         assert!(!written.contains('\u{202e}') && !written.contains("reason"), "{written}");
         let policy = Policy::read(&written, &PolicyEnvironment::default()).unwrap();
         assert_eq!(policy.rules()[0].name(), Some(hard));
+    }
+
+    #[test]
+    fn a_list_of_texts_has_no_patterns() {
+        let problem = |texts: &[&str]| {
+            rule(serde_json::json!({ "decide": "allow", "arguments": { "to": { "one_of": texts } } }))
+                .problem()
+        };
+        assert_eq!(problem(&["a", "b@x.example"]), None);
+        for wild in ["a*", "?", "[a]", "{a,b}", "\\a"] {
+            assert!(problem(&["a", wild]).is_some_and(|problem| problem.contains("`to`")), "{wild}");
+        }
+        let like = rule(serde_json::json!({ "decide": "allow", "arguments": { "to": { "like": "a*" } } }));
+        assert_eq!(like.problem(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hospes_policy::Policy;
 use serde::Serialize;
 use toml_edit::{Document, DocumentMut, InlineTable, Item, Key, Table, TableLike, Value};
 
-use crate::new_rule::{ArgumentRule, NewRule, RuleDecision, ScalarValue, toml_list, toml_text};
+use crate::new_rule::{ArgumentRule, NewRule, RuleDecision, ScalarValue, is_wild, toml_list, toml_text};
 
 /// Largest integer that a page keeps exactly.
 const MAX_INTEGER: u64 = (1 << 53) - 1;
@@ -210,7 +210,9 @@ fn argument_rule(condition: &Item) -> Option<ArgumentRule> {
         return Some(ArgumentRule::Like(pattern.to_owned()));
     }
     if condition.is_array() {
-        return texts(condition).map(ArgumentRule::OneOf);
+        let texts = texts(condition)?;
+        // A list has patterns, and those that are more than a text would be read as one here.
+        return (!texts.iter().any(|text| is_wild(text))).then_some(ArgumentRule::OneOf(texts));
     }
     let table = condition.as_table_like()?;
     let mut tests = table.iter();
@@ -261,12 +263,17 @@ fn replaced_lines(lines: &str, wanted: &NewRule) -> Result<String, String> {
         }
         let changed = wanted.arguments.iter().filter(|(name, new)| old.arguments.get(*name) != Some(*new));
         for (name, condition) in changed {
+            if !old.arguments.contains_key(name) && arguments.contains_key(name) {
+                return Err(format!("the rule has another condition on `{name}` already"));
+            }
             set(arguments, name, &condition.to_toml())?;
         }
         if arguments.is_empty() {
             table.remove("arguments");
-        } else if let Some(inline) = table.get_mut("arguments").and_then(Item::as_inline_table_mut) {
-            // Spaces between its members only: an inline table has no comments.
+        } else if let Some(inline) = table.get_mut("arguments").and_then(Item::as_inline_table_mut)
+            && !inline.to_string().contains('#')
+        {
+            // Spaces between its members only. Its comments are in them, and would go.
             inline.fmt();
         }
     }
@@ -419,6 +426,31 @@ mod tests {
             let after = change_rule(&after, 3, RuleChange::Replace(&rule)).unwrap();
             assert!(after.ends_with(&form("name = 'c'\ndecide = \"allow\"\n")), "{after}");
         });
+    }
+
+    #[test]
+    fn a_condition_that_the_editor_does_not_know_is_not_replaced() {
+        let text =
+            "[[rule]]\ndecide = 'allow'\narguments = { n = { at_most = 3 }, to = ['a*', 'b'], by = ['c'] }\n";
+        let WrittenRule { rule, kept } = WrittenRule::read(text).unwrap();
+        assert_eq!(kept, ["arguments.\"n\" = { at_most = 3 }", "arguments.\"to\" = ['a*', 'b']"]);
+        assert_eq!(json!(rule.arguments), json!({ "by": { "one_of": ["c"] } }));
+        for name in ["n", "to"] {
+            let mut wanted = rule.clone();
+            wanted.arguments.insert(name.to_owned(), ArgumentRule::Like("*".to_owned()));
+            let refused = change_rule(text, 1, RuleChange::Replace(&wanted)).unwrap_err();
+            assert_eq!(refused, format!("the rule has another condition on `{name}` already"));
+        }
+    }
+
+    #[test]
+    fn comments_in_inline_conditions_stay() {
+        let text =
+            "[[rule]]\ndecide = 'ask'\narguments = { a = { is = 'x' }, # first\n  b = { is = 'y' } }\n";
+        let WrittenRule { mut rule, .. } = WrittenRule::read(text).unwrap();
+        rule.arguments.insert("b".to_owned(), ArgumentRule::Under("/w".to_owned()));
+        let after = change_rule(text, 1, RuleChange::Replace(&rule)).unwrap();
+        assert_eq!(after, text.replace("is = 'y'", "under = \"/w\""));
     }
 
     #[test]

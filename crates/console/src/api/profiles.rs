@@ -137,8 +137,7 @@ pub(super) async fn save(
         }
         set_profile(&file.path, text, &profile, &others).map_err(|error| not_written(&error))
     };
-    write(&console, changed).await?;
-    record(&console, &format!("profile {name}"), "save", by).await?;
+    write_recorded(&console, changed, (&format!("profile {name}"), "save", by)).await?;
     Ok(Json(json!({})))
 }
 
@@ -155,8 +154,7 @@ pub(super) async fn remove(
         }
         remove_profile(&file.path, text, &removed).map_err(|error| not_written(&error))
     };
-    write(&console, changed).await?;
-    record(&console, &format!("profile {name}"), "remove", by).await?;
+    write_recorded(&console, changed, (&format!("profile {name}"), "remove", by)).await?;
     Ok(Json(json!({})))
 }
 
@@ -242,10 +240,12 @@ fn not_written(error: &OwnFileError) -> ApiError {
     ApiError::Profile(format!("{error}; nothing was changed"))
 }
 
-/// Changes the file. A change that somebody else makes meanwhile is not overwritten.
-pub(super) async fn write(
+/// Changes the file and records that. A change that somebody else makes meanwhile is not overwritten, and one that cannot
+/// be recorded is taken back: nothing would say who made it.
+pub(super) async fn write_recorded(
     console: &Console,
     changed: impl FnOnce(&EditedFile, &str) -> Result<String, ApiError> + Send + 'static,
+    (subject, what, by): (&str, &str, String),
 ) -> Result<(), ApiError> {
     let file = console.environment().config.clone().ok_or_else(|| {
         ApiError::Nothing("this host has no configuration file that the console could change".to_owned())
@@ -253,15 +253,24 @@ pub(super) async fn write(
     let written = tokio::task::spawn_blocking(move || {
         let before = file.read().map_err(ApiError::RuleFile)?;
         let after = changed(&file, &before)?;
-        match before == after {
-            true => Ok(()),
-            false => file.replace(&before, &after).map_err(ApiError::RuleFile),
+        if before != after {
+            file.replace(&before, &after).map_err(ApiError::RuleFile)?;
         }
+        Ok::<_, ApiError>((file, before, after))
     });
-    written.await.map_err(|error| ApiError::RuleFile(error.to_string()))?
+    let written = written.await.map_err(|error| ApiError::RuleFile(error.to_string()))?;
+    let (file, before, after) = written?;
+    let recorded = record(console, subject, what, by).await;
+    if recorded.is_err() && before != after {
+        let taken_back = tokio::task::spawn_blocking(move || file.replace(&after, &before)).await;
+        if let Err(error) = taken_back.map_err(|error| error.to_string()).and_then(|done| done) {
+            tracing::error!(%error, "a change of the configuration file is neither recorded nor taken back");
+        }
+    }
+    recorded
 }
 
-pub(super) async fn record(console: &Console, subject: &str, what: &str, by: String) -> Result<(), ApiError> {
+async fn record(console: &Console, subject: &str, what: &str, by: String) -> Result<(), ApiError> {
     let Some(audit) = console.audit() else { return Ok(()) };
     let mut entry = AuditEntry::new(AuditEntryKind::Policy);
     (entry.subject, entry.decision) = (Some(subject.to_owned()), Some(what.to_owned()));

@@ -207,6 +207,9 @@ pub(super) fn changed_file(
     wanted: &RuleRequest,
     current: Option<&Policy>,
 ) -> Result<ChangedFile, ApiError> {
+    if let Some(problem) = wanted.rule.problem() {
+        return Err(ApiError::Rule(problem));
+    }
     if let Some(replaced) = &wanted.replaces {
         return changed_rule(file, replaced, RuleChange::Replace(&wanted.rule), current);
     }

@@ -119,13 +119,15 @@ pub(super) async fn save(
     let writer = console.environment().secrets.clone();
     let PlannedChange { file, before, after, secrets, .. } = planned;
     let secrets = secrets.into_iter().map(|(name, value)| (name, Some(value))).collect();
-    let written = write(file, writer, (before, after), secrets);
-    let (texts, earlier) = written.await?;
-    let saved = ServerUndo::new((&name, what.clone()), texts, earlier, Instant::now());
+    let written = write(file.clone(), writer.clone(), (before, after), secrets).await?;
+    if let Err(error) = record(&console, &name, format!("settings changed: {what}"), by).await {
+        take_back(file, writer, written).await;
+        return Err(error);
+    }
+    let (texts, earlier) = written;
+    let saved = ServerUndo::new((&name, what), texts, earlier, Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
-    drop(undo);
-    record(&console, &name, format!("settings changed: {what}"), by).await?;
     Ok(Json(json!({ "undo": id })))
 }
 
@@ -149,9 +151,13 @@ pub(super) async fn undo(
         undo.take_if(|saved| saved.id == id && saved.server == name && saved.is_fresh(Instant::now()));
     let saved = saved.ok_or_else(late)?;
     let writer = console.environment().secrets.clone();
-    write(file, writer, (saved.after, saved.before), saved.secrets).await?;
-    drop(undo);
-    record(&console, &name, format!("settings undone: {}", saved.what), by).await?;
+    let texts = (saved.after.clone(), saved.before.clone());
+    let written = write(file.clone(), writer.clone(), texts, saved.secrets.clone()).await?;
+    if let Err(error) = record(&console, &name, format!("settings undone: {}", saved.what), by).await {
+        take_back(file, writer, written).await;
+        *undo = Some(saved);
+        return Err(error);
+    }
     Ok(Json(json!({})))
 }
 
@@ -211,12 +217,14 @@ pub(super) async fn remove(
     }
     let command = SetupCommand::RemoveServer { name: name.clone(), digest: digest.to_string() };
     let removed = run(&console, command).await?;
-    let after = read(file).await?;
+    let after = read(file.clone()).await?;
+    if let Err(error) = record(&console, &name, "removed".to_owned(), by).await {
+        take_back(file, None, ((before, after), Vec::new())).await;
+        return Err(error);
+    }
     let saved = ServerUndo::new((&name, "removed".to_owned()), (before, after), Vec::new(), Instant::now());
     let id = saved.id.clone();
     *undo = Some(saved);
-    drop(undo);
-    record(&console, &name, "removed".to_owned(), by).await?;
     Ok(Json(json!({ "undo": id, "removed": removed })))
 }
 
@@ -325,6 +333,17 @@ async fn write(
     .await
 }
 
+/// Takes back a change that cannot be recorded: nothing would say who made it.
+async fn take_back(
+    file: EditedFile,
+    writer: Option<SecretWriter>,
+    ((before, after), secrets): WrittenChange,
+) {
+    if let Err(error) = write(file, writer, (after, before), secrets).await {
+        tracing::error!(%error, "a change of the configuration file is neither recorded nor taken back");
+    }
+}
+
 /// Returns what a change does to a server, in one sentence. Without settings after it, the server is removed.
 fn effect(before: &ServerConfig, after: Option<&ServerConfig>, running: usize) -> String {
     let name = &before.name;
@@ -381,4 +400,47 @@ async fn record(console: &Console, name: &str, what: String, by: String) -> Resu
     entry.by = Some(by);
     audit.record(entry).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_taken_back_with_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hospes.toml");
+        fs::write(&path, "before").unwrap();
+        let replacer = |path: &std::path::Path, before: &str, after: &str| {
+            assert_eq!(fs::read_to_string(path).unwrap(), before);
+            fs::write(path, after).map_err(|error| error.to_string())
+        };
+        let file = EditedFile::new(path.clone(), Arc::new(replacer), 100);
+        let stored = Arc::new(Mutex::new(BTreeMap::from([("a".to_owned(), Secret::new("1"))])));
+        let store = Arc::clone(&stored);
+        let writer: SecretWriter = Arc::new(move |name: &str, value: Option<&Secret>| {
+            let mut store = store.lock();
+            Ok(match value {
+                Some(value) => store.insert(name.to_owned(), value.clone()),
+                None => store.remove(name),
+            })
+        });
+        let values = || {
+            let stored = stored.lock();
+            let values = stored.iter().map(|(name, value)| format!("{name}{}", value.reveal()));
+            values.collect::<Vec<_>>().concat()
+        };
+        let secrets = ["a", "b"].map(|name| (name.to_owned(), Some(Secret::new("2"))));
+        let texts = ("before".to_owned(), "after".to_owned());
+        let written = write(file.clone(), Some(writer.clone()), texts, secrets.into()).await.unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), values().as_str()), ("after", "a2b2"));
+        take_back(file, Some(writer), written).await;
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), values().as_str()), ("before", "a1"));
+    }
 }

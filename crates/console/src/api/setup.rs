@@ -197,8 +197,7 @@ pub(super) async fn set_recording(
         set_recorded_arguments(&file.path, text, arguments)
             .map_err(|error| ApiError::Setup(error.to_string()))
     };
-    profiles::write(&console, changed).await?;
     let what = if arguments { "record arguments" } else { "record no arguments" };
-    profiles::record(&console, "audit log", what, by).await?;
+    profiles::write_recorded(&console, changed, ("audit log", what, by)).await?;
     Ok(Json(json!({})))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use toml_edit::{Item, Table, Value};
+use toml_edit::{DocumentMut, Item, Table, Value};
 
 use super::own_file::{OwnDocument, OwnFileError};
 use super::own_profiles::{check, read, set};
@@ -16,7 +16,7 @@ pub fn set_recorded_arguments(file: &Path, text: &str, records: bool) -> Result<
     let failed = |reason: String| OwnFileError::NotSet { key: "audit.arguments", reason };
     let mut edited = OwnDocument::read(text).map_err(failed)?;
     let old = read(file, text).map_err(failed)?;
-    if old.audit_arguments == records {
+    if recorded_arguments(&edited.document) == records {
         return Ok(text.to_owned());
     }
     let audit = edited.document.entry("audit").or_insert_with(|| {
@@ -29,11 +29,18 @@ pub fn set_recorded_arguments(file: &Path, text: &str, records: bool) -> Result<
     let after = edited.text();
     let profiles = old.profiles.iter().map(ProfileConfig::without_source).collect();
     check(file, &old, &after, profiles).map_err(failed)?;
-    match read(file, &after) {
-        Ok(new) if new.audit_arguments == records && new.audit_kept_for == old.audit_kept_for => Ok(after),
-        Ok(_) => Err(failed("the result would be read differently".to_owned())),
-        Err(reason) => Err(failed(reason)),
+    let written = OwnDocument::read(&after).map_err(failed)?;
+    if recorded_arguments(&written.document) == records {
+        Ok(after)
+    } else {
+        Err(failed("the result would be read differently".to_owned()))
     }
+}
+
+/// Returns what a document says. A file that is loaded with its references kept has no settings of the audit log.
+fn recorded_arguments(document: &DocumentMut) -> bool {
+    let audit = document.get("audit").and_then(Item::as_table_like);
+    audit.and_then(|audit| audit.get("arguments")).and_then(Item::as_bool).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -61,6 +68,8 @@ mod tests {
             let off = set(after, false).unwrap();
             assert_eq!(off, after.replace("arguments = true", "arguments = false"));
         }
+        let own = "[audit]\narguments = true\n\n[servers.a]\ncommand = 'x'\nenv = { A = \"${secret:a}\" }\n";
+        assert_eq!(set(own, false).unwrap(), own.replace("true", "false"), "also beside references");
         assert_eq!(set("# nothing\n", false).unwrap(), "# nothing\n");
         assert!(set("audit = 7\n", true).is_err());
         assert!(set("[servers\n", true).is_err());

@@ -153,7 +153,10 @@ fn merge(entry: &mut dyn TableLike, old: Option<&dyn TableLike>, new: &dyn Table
                 if let (Some(table), Some(new)) = (known.as_table_like_mut(), item.as_table_like()) {
                     merge(table, members, new);
                 }
-                if let Some(table) = known.as_inline_table_mut() {
+                // Its comments are in the white space, which formatting replaces.
+                if let Some(table) =
+                    known.as_inline_table_mut().filter(|table| !table.to_string().contains('#'))
+                {
                     table.fmt();
                 }
             }
@@ -212,6 +215,16 @@ mod tests {
         assert!(read_own(Path::new(FILE), &after).unwrap().servers[0].origin.digest.is_some(), "{after}");
         server.name = "three".to_owned();
         assert!(replace_server(Path::new(FILE), text, &server).is_err());
+    }
+
+    #[test]
+    fn comments_in_a_table_of_variables_stay() {
+        let text = "[servers.one]\ncommand = \"x\"\nenv = { A = \"1\", # one\n  # Two\n  B = \"2\" }\n";
+        let mut server = read_own(Path::new(FILE), text).unwrap().servers.remove(0);
+        let ServerTransport::Stdio(stdio) = &mut server.transport else { panic!() };
+        stdio.env.insert("B".to_owned(), Secret::new("3"));
+        let expected = text.replace("\"2\"", "\"3\"");
+        assert_eq!(replace_server(Path::new(FILE), text, &server).unwrap(), expected);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl OwnDocument {
         };
         let is_windows = plain.contains("\r\n");
         let plain = plain.replace("\r\n", "\n");
-        let document = plain.parse().map_err(|error: TomlError| error.to_string())?;
+        let document = plain.parse::<DocumentMut>().map_err(|error| syntax_problem(&plain, &error))?;
         Ok(Self { document, plain, mark, is_windows })
     }
 
@@ -40,6 +40,19 @@ impl OwnDocument {
         }
         let after = if self.is_windows { after.replace('\n', "\r\n") } else { after };
         format!("{}{after}", self.mark)
+    }
+}
+
+/// Returns the problem and its place. The error itself would print the line of the file, in which a secret may stand.
+fn syntax_problem(text: &str, error: &TomlError) -> String {
+    let message = error.message();
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => {
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            format!("line {line}, column {column}: {message}")
+        }
+        None => message.to_owned(),
     }
 }
 
@@ -200,6 +213,16 @@ mod tests {
         let inline = "servers = { a = { command = \"x\" }, b = { command = \"y\" } }\n";
         let after = remove_server(Path::new(FILE), inline, "a").unwrap();
         assert_eq!(after.replace("  ", " "), "servers = { b = { command = \"y\" } }\n");
+    }
+
+    #[test]
+    fn a_syntax_error_is_told_without_its_line() {
+        for text in ["a = 1\nenv = { A = \"hunter2\" \"x\" }\n", "token = hunter2\n", "a = \"hunter2\n"] {
+            let problem = OwnDocument::read(text).err().unwrap();
+            assert!(!problem.contains("hunter2"), "{problem}");
+        }
+        let problem = OwnDocument::read("a = 1\n[b\nc = 2\n").err().unwrap();
+        assert!(problem.starts_with("line 2, column "), "{problem}");
     }
 
     #[test]

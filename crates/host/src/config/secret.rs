@@ -258,14 +258,16 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         && (name == "auth" || name == "key" || SECRET_WORDS.iter().any(|word| name.contains(word)))
 }
 
-/// Returns true if the text is exactly one reference to a variable.
+/// Returns true if the text is exactly one reference to a variable, without a default, which may be a secret.
 pub(super) fn is_reference(text: &str) -> bool {
     let inner = text
         .strip_prefix("${")
         .or_else(|| text.strip_prefix("{env:"))
         .or_else(|| text.strip_prefix("{file:"));
     match inner {
-        Some(inner) => inner.strip_suffix('}').is_some_and(|name| !name.contains(['{', '}'])),
+        Some(inner) => {
+            inner.strip_suffix('}').is_some_and(|name| !name.contains(['{', '}']) && !name.contains(":-"))
+        }
         None => text
             .strip_prefix('$')
             .is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')),
@@ -314,6 +316,8 @@ mod tests {
             ("https://e.com/mcp?key=abc&x=1", "https://e.com/mcp?key=[redacted]&x=[redacted]"),
             ("https://e.com?abc", "https://e.com?[redacted]"),
             ("https://e.com/?k=${KEY}", "https://e.com/?k=${KEY}"),
+            ("https://e.com/?k=${KEY:-abc}", "https://e.com/?k=[redacted]"),
+            ("https://${U:-me:pw}@e.com/", "https://[redacted]@e.com/"),
             ("https://e.com/#abc", "https://e.com/#[redacted]"),
             ("https://e.com/s/4f1c0ab93d7e/mcp", "https://e.com/s/[redacted]/mcp"),
             ("https://e.com/api/v2/everything", "https://e.com/api/v2/everything"),
@@ -332,6 +336,9 @@ mod tests {
             (&["x", "--api-key", "abc", "y"], "x --api-key [redacted] y"),
             (&["x", "--token=abc"], "x --token=[redacted]"),
             (&["x", "--token", "${TOKEN}"], "x --token ${TOKEN}"),
+            (&["x", "--token", "${TOKEN:-abc}"], "x --token [redacted]"),
+            (&["x", "--token=${T:-abc}"], "x --token=[redacted]"),
+            (&["x", "-H", "X-Any: Bearer ${T:-abc}"], "x -H \"X-Any: Bearer [redacted]\""),
             (&["x", "--header", "Authorization: Bearer abc"], "x --header \"Authorization: [redacted]\""),
             (&["x", "-H", "Authorization: Bearer ${T}"], "x -H \"Authorization: Bearer ${T}\""),
             (&["x", "ghp_abcdefghijkl0123"], "x [redacted]"),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::command_line::is_env_name;
 use super::import::secret_name;
 use super::model::ServerConfig;
-use super::secret::{ExpandedText, HIDDEN, Secret, ServerUrl};
+use super::secret::{ExpandedText, HIDDEN, Secret, ServerUrl, redact_words};
 use super::server_edit_values::{ArgumentEdit, SandboxEdit, ToolFilterEdit, ValueEdit, absolute_path};
 use super::server_transport::ServerTransport;
 use super::table::parse_duration;
@@ -231,7 +231,19 @@ impl ServerEdit {
                 .cloned()
                 .ok_or_else(|| ServerEditError::new("args", "an argument that is kept is not there")),
         });
-        *known = edited.collect::<Result<_, _>>()?;
+        let edited: Vec<ExpandedText> = edited.collect::<Result<_, _>>()?;
+        // An option hides the word after it, so another word before an argument can uncover it.
+        let was = redact_words(known.iter().map(ExpandedText::reveal));
+        let now = redact_words(edited.iter().map(ExpandedText::reveal));
+        for ((argument, text), now) in args.iter().zip(&edited).zip(&now) {
+            let ArgumentEdit::Keep(at) = argument else { continue };
+            let was = &was[*at];
+            if was != text.reveal() && now != was && now != HIDDEN {
+                let problem = "a hidden argument would be shown; remove or replace it, too";
+                return Err(ServerEditError::new("args", problem));
+            }
+        }
+        *known = edited;
         Ok(())
     }
 }
@@ -307,6 +319,9 @@ mod tests {
                  sandbox = { network = \"none\", files = { read = [\"/a\"], write = [] } }\n",
             );
         assert_eq!(text, expected);
+        let (text, _) =
+            edit("one", &serde_json::json!({ "args": [{ "text": "--secret" }, { "keep": 1 }] })).unwrap();
+        assert!(text.contains("[\"x\", \"--secret\", \"hunter2\"]"), "still hidden: {text}");
         let secrets: Vec<_> =
             edited.secrets.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         assert_eq!(secrets, [("shared", "new-1"), ("one.C", "new-2")]);
@@ -327,6 +342,12 @@ mod tests {
                 "sandbox: only",
             ),
             ("one", serde_json::json!({ "args": [{ "keep": 7 }] }), "args: an argument"),
+            ("one", serde_json::json!({ "args": [{ "keep": 1 }] }), "args: a hidden argument"),
+            (
+                "one",
+                serde_json::json!({ "args": [{ "text": "--user" }, { "keep": 1 }] }),
+                "args: a hidden argument",
+            ),
             (
                 "one",
                 serde_json::json!({ "args": [{ "text": "--a=[redacted]" }] }),
