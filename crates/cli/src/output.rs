@@ -284,6 +284,17 @@ pub(crate) fn one_line(text: &str) -> String {
     printable(&without_breaks(text))
 }
 
+/// Returns a word of a command that a person is to copy, in quotes if a shell would read it as something else.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+,".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    // PowerShell doubles a quote; other shells end the quotes for it.
+    let quote = if cfg!(windows) { "''" } else { r"'\''" };
+    format!("'{}'", word.replace('\'', quote))
+}
+
 /// Replaces line breaks and tabs by spaces. Other hidden characters stay.
 pub(crate) fn without_breaks(text: &str) -> String {
     let is_break = |letter: char| matches!(letter, '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}');
@@ -373,6 +384,16 @@ mod tests {
             wrap_text("a averyveryveryveryverylongword b", 0, Some(5)),
             "a\naveryveryveryveryverylongword\nb"
         );
+    }
+
+    #[test]
+    fn a_word_of_a_command_is_one_word_of_a_shell() {
+        for word in ["there", "https://e.example:1/mcp"] {
+            assert_eq!(shell_word(word), word);
+        }
+        assert_eq!(shell_word("https://e.example/$(id)?a=b&c"), "'https://e.example/$(id)?a=b&c'");
+        let quoted = shell_word("a';id'");
+        assert_eq!(quoted, if cfg!(windows) { "'a'';id'''" } else { r"'a'\'';id'\'''" });
     }
 
     #[test]

@@ -134,7 +134,12 @@ fn say_added(draft: &ServerDraft, report: &TrialReport, is_used: bool, is_first:
         let note = "    The built-in servers, which run without a configuration, have ended.";
         output.say(paint(output::DIM, note));
     }
-    if let Some(tool) = &report.example {
+    // Others would be read by a shell as more than a name.
+    let is_plain = |tool: &&String| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        !tool.is_empty() && !tool.starts_with('-') && tool.bytes().all(is_plain)
+    };
+    if let Some(tool) = report.example.as_ref().filter(is_plain) {
         let example = format!("    Try: hospes call {} {}", printable(name), printable(tool));
         output.say(paint(output::DIM, example));
     }

@@ -144,13 +144,16 @@ pub(crate) fn open_browser(page: &url::Url) -> io::Result<()> {
     Ok(())
 }
 
-/// Signs in to a server with a browser, which `show` brings to the page. Tokens are kept in `store`.
+/// Signs in to a server with a browser, which `show` brings to the page. Tokens are kept in `store`. `begun` gets the client
+/// when it has forgotten those of an earlier sign-in, and before it can have new ones: it has them even if the sign-in fails
+/// afterwards, or is cancelled.
 pub(crate) async fn sign_in_to_server(
     server: &ServerConfig,
     store: Arc<dyn CredentialStore>,
     show: impl Fn(&url::Url) -> io::Result<()> + Send + Sync + 'static,
+    begun: impl FnOnce(OAuthClient) + Send,
     output: CliOutput,
-) -> CliResult<OAuthClient> {
+) -> CliResult {
     let not_http = || CliError::usage("sign-in is for servers with a URL only");
     let ServerTransport::Http(http) = &server.transport else { return Err(not_http()) };
     let target = upstream::target(server, None)
@@ -161,8 +164,10 @@ pub(crate) async fn sign_in_to_server(
         .settings(|settings| settings.scopes = Scopes::parse(&http.scopes.join(" ")))
         .sign_in(BrowserSignIn::new(show));
     let oauth = known_as(builder, http.client.as_ref().and_then(|client| client.given())).build();
-    Box::pin(sign_in(&oauth, &url, SIGN_IN_CONNECT_TIMEOUT, output)).await?;
-    Ok(oauth)
+    oauth.sign_out().await.map_err(|error| failed(&error))?;
+    begun(oauth.clone());
+    Box::pin(sign_in_anew(&oauth, &url, SIGN_IN_CONNECT_TIMEOUT, output)).await?;
+    Ok(())
 }
 
 /// Prints the code and the page at which to enter it.
@@ -259,6 +264,16 @@ async fn sign_in(
 ) -> CliResult<Arc<TokenSet>> {
     // With valid tokens the server would admit the client, and no sign-in would take place.
     oauth.sign_out().await.map_err(|error| failed(&error))?;
+    sign_in_anew(oauth, url, connect_timeout, output).await
+}
+
+/// Signs in with a client that has no tokens.
+async fn sign_in_anew(
+    oauth: &OAuthClient,
+    url: &UrlTarget,
+    connect_timeout: Duration,
+    output: CliOutput,
+) -> CliResult<Arc<TokenSet>> {
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
     let builder = Client::builder().info(hospes_host::implementation());
     match builder.connect_timeout(connect_timeout).connect(target).await {

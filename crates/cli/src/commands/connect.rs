@@ -178,20 +178,21 @@ fn change_profile(
     output: CliOutput,
 ) -> CliResult {
     let is_now = with_profile("connected", record.profile.as_deref());
-    if args.dry_run || args.seen.is_some() {
-        let diff = profile_change(args, file, record)?;
-        check_seen(args, &paths::display_path(&record.file), &diff)?;
-        if args.dry_run {
-            return show_change(file, diff, args.profile.as_deref(), output);
-        }
+    // First, because an application must not lose its entry for one that cannot be added.
+    let diff = profile_change(args, file, record)?;
+    check_seen(args, &paths::display_path(&record.file), &diff)?;
+    if args.dry_run {
+        return show_change(file, diff, args.profile.as_deref(), output);
     }
+    check_owner(&record.file)?;
     let quiet = CliOutput { json: false, quiet: true };
     disconnect_file(file, quiet, false)?;
     output.say(format_args!("{} was {is_now}", record.application));
     connect(&ConnectApplicationArgs { seen: None, ..args.clone() }, file, output)
 }
 
-/// Returns the change from one profile to another as a diff. It is one for people, but two edits of the file.
+/// Returns the change from one profile to another: the insertion as a diff. The removal is named only. A diff of both would
+/// cover what stands between the old and the new entry, and the token in the old one.
 fn profile_change(
     args: &ConnectApplicationArgs,
     file: &ApplicationFile,
@@ -206,14 +207,15 @@ fn profile_change(
     let backup = if record.is_unchanged(&text) { record.backup() } else { None };
     let left = backup.or_else(|| old.cut(&record.file, &text, &record.splice));
     let left = left.map_or_else(|| old.removal(&record.file, &text).map_err(fails), Ok)?;
+    check_strictness(file, &left)?;
     let profile = args.profile.as_deref();
     // As `run` does when the record is gone.
     let endpoint = endpoint::wanted(args, file)?;
     let new = entry_of(file.application, &left, profile, endpoint.as_ref())?;
     let splice = new.insertion(&record.file, &left).map_err(fails)?;
-    let after = splice.apply(&left);
-    let after = after.ok_or_else(|| CliError::usage("the insertion does not fit the file"))?;
-    Ok(diff::unified(&place, &text, &EntrySplice::between(&text, &after)))
+    let was = with_profile("hospes", record.profile.as_deref());
+    let diff = diff::unified(&place, &left, &splice);
+    Ok(format!("(the entry of {was} is removed first)\n{diff}"))
 }
 
 /// Checks that a change is the one that was shown, if the arguments name that.

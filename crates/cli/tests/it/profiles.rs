@@ -257,14 +257,27 @@ fn an_application_is_connected_with_a_profile() {
         "{doctor:?}"
     );
 
-    // The change of a profile is shown as one change.
+    // The change of a profile is shown without what stands between the old and the new entry.
     let before = house.read("home/.cursor/mcp.json");
-    let dry = succeeds(&house, &["connect", "cursor", "--dry-run", "--profile", "home"]);
-    let changed: Vec<&str> = dry.stdout.lines().filter(|line| line.starts_with(['-', '+'])).skip(2).collect();
-    assert_eq!(changed.len(), 2, "{dry:?}");
-    assert!(changed[0].starts_with('-') && changed[0].contains("work"), "{dry:?}");
-    assert!(changed[1].starts_with('+') && changed[1].contains("home"), "{dry:?}");
+    let mut with_other: Value = serde_json::from_str(&before).unwrap();
+    with_other["mcpServers"]["other"] = json!({ "command": "x", "env": { "TOKEN": "s3cret" } });
+    for text in [&before, &format!("{with_other:#}")] {
+        house.write("home/.cursor/mcp.json", text);
+        let dry = succeeds(&house, &["connect", "cursor", "--dry-run", "--profile", "home"]);
+        let removed = "(the entry of hospes with the profile `work` is removed first)\n";
+        assert!(dry.stdout.starts_with(removed), "{dry:?}");
+        assert!(dry.stdout.lines().any(|line| line.starts_with('+') && line.contains("\"home\"")), "{dry:?}");
+        assert!(!dry.stdout.contains("s3cret") && !dry.stdout.contains("\"work\""), "{dry:?}");
+        assert_eq!(&house.read("home/.cursor/mcp.json"), text);
+    }
+    house.write("home/.cursor/mcp.json", &before);
+
+    // One that fails leaves the entry.
+    configure(&house, &format!("{WORK}[profiles.home]\n[endpoint]\nlisten = '127.0.0.1:0'\n"));
+    let failed = house.run(&["connect", "cursor", "--http", "--profile", "home"]);
+    assert!(failed.stderr.contains("the port of the endpoint"), "{failed:?}");
     assert_eq!(house.read("home/.cursor/mcp.json"), before);
+    configure(&house, &format!("{WORK}[profiles.home]\n"));
 
     // Another profile takes its place, and then none.
     succeeds(&house, &["connect", "cursor", "--profile", "home"]);

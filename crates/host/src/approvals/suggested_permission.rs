@@ -43,11 +43,11 @@ impl SuggestedPermission {
 fn condition(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) if text.len() > MAX_VALUE_LENGTH => None,
-        Value::String(text) if text.starts_with('/') && text.len() > 1 => {
+        Value::String(text) if text.starts_with('/') && !text.trim_matches('/').is_empty() => {
             let folder = text.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder);
+            let folder = folder.trim_end_matches('/');
             // The folder of what lies directly below `/` is everything, so the path itself is suggested.
-            let folder = if folder.is_empty() { text.as_str() } else { folder };
-            Some(json!({ "under": folder }))
+            Some(if folder.is_empty() { json!({ "is": text }) } else { json!({ "under": folder }) })
         }
         // A policy file has no larger integers.
         Value::Number(number) if number.is_u64() && !number.is_i64() => None,
@@ -91,6 +91,21 @@ mod tests {
             let mut call = json!({ "path": "/srv/a/b.txt", "count": 3 });
             call[name] = value;
             assert!(!is_granted(&call), "{call}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_everything_is_never_suggested() {
+        for (path, suggested) in [
+            ("/", json!({ "is": "/" })),
+            ("//", json!({ "is": "//" })),
+            ("/x", json!({ "is": "/x" })),
+            ("//x", json!({ "is": "//x" })),
+            ("///x//", json!({ "is": "///x//" })),
+            ("//x/y", json!({ "under": "//x" })),
+            ("/x//y/", json!({ "under": "/x" })),
+        ] {
+            assert_eq!(condition(&json!(path)), Some(suggested), "{path}");
         }
     }
 

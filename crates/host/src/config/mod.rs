@@ -86,7 +86,7 @@ pub use restart::{
     BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
     DEFAULT_QUARANTINE_DELAY,
 };
-pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url, redact_words};
+pub use secret::{ExpandedText, Secret, ServerUrl, join_command, redact_command, redact_url, redact_words};
 pub use server::MAX_SERVER_NAME;
 pub use server_edit::{EditedServer, ServerEdit, ServerEditError};
 pub use server_edit_values::{ArgumentEdit, FilesEdit, SandboxEdit, ToolFilterEdit, ValueEdit};

@@ -106,7 +106,8 @@ impl ServerUrl {
         Self { written, url }
     }
 
-    pub(crate) fn written(&self) -> &str {
+    /// Returns the URL as it is written, with its references.
+    pub fn written(&self) -> &str {
         &self.written
     }
 
@@ -175,15 +176,21 @@ pub fn redact_url(text: &str) -> String {
 
 /// Writes a command line without the values of options, headers and URLs that look secret.
 pub fn redact_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words = redact_words(words);
+    join_command(words.iter().map(String::as_str))
+}
+
+/// Writes a command line with quotes around words that would not be read as one. Nothing is hidden.
+pub fn join_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let mut shown = String::new();
-    for text in redact_words(words) {
+    for text in words {
         if !shown.is_empty() {
             shown.push(' ');
         }
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
             shown.push_str(&format!("{text:?}"));
         } else {
-            shown.push_str(&text);
+            shown.push_str(text);
         }
     }
     shown

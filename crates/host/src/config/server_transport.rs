@@ -10,7 +10,7 @@ use hospes_oauth::PreregisteredOAuthClient;
 use hospes_sandbox::SandboxProfile;
 
 use super::command_line::{SplitCommandError, split_command};
-use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
+use super::secret::{ExpandedText, Secret, ServerUrl, join_command, redact_command};
 
 /// Transport that reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +136,11 @@ impl StdioTransport {
     /// Returns the command line for display, with references in place of their values and without secrets.
     pub fn command_line(&self) -> String {
         self.command_line_of(self.command.written())
+    }
+
+    /// Returns the command line as it is written, with its references. What looks like a secret is not hidden.
+    pub fn written_command_line(&self) -> String {
+        join_command(std::iter::once(&self.command).chain(&self.args).map(ExpandedText::written))
     }
 
     /// Returns the command line with another text in place of the program, such as the path of the executed file.

@@ -15,7 +15,7 @@ use super::answers::{self, AskedValue};
 use super::draft::{self, ServerDraft};
 use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;
-use super::view::{self, Screen};
+use super::view::{self, Screen, TextAuthor};
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::packages::{FolderContents, removed};
@@ -178,7 +178,7 @@ pub(in crate::commands) async fn plan(
         (text, true) => launch_warnings.push(text),
         (text, false) => screen.row("signed", &text),
     }
-    view::launch(&mut screen, None, &server, &[]);
+    view::launch(&mut screen, None, &server, &[], TextAuthor::Publisher);
     let sandbox = Some(ProposedSandbox::of_bundle(&manifest, &values, &folder));
     view::permissions(&mut screen, None, &server, sandbox.as_ref());
     launch_warnings.extend(launch.exposed_secrets().map(|secret| {

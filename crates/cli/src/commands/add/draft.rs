@@ -220,6 +220,18 @@ impl ServerDraft {
         masked
     }
 
+    /// Replaces the secrets in an error of the server.
+    pub(super) fn mask_error(&self, error: CliError) -> CliError {
+        let mask = |text: String| self.mask(&text);
+        CliError {
+            message: mask(error.message),
+            hint: error.hint.map(mask),
+            url: error.url.map(mask),
+            cause: error.cause.map(mask),
+            ..error
+        }
+    }
+
     /// Returns the names of the secrets that are exactly an answer, by the ids of the questions.
     pub(in crate::commands) fn whole_secrets(&self, answers: &AnswerMap) -> BTreeMap<String, String> {
         let found = self.secrets.iter().filter_map(|(name, value)| {
@@ -323,4 +335,20 @@ fn secret_of(server: &str, question: &str) -> String {
 /// Writes a text that is no reference, whatever is in it.
 pub(in crate::commands) fn literal(text: &str) -> String {
     join_parts(&[TextPart::Literal(text.to_owned())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_server_is_shown_without_its_secrets() {
+        let mut draft = ServerDraft::new("a", Table::new());
+        draft.secrets.insert("a.key".to_owned(), SecretString::from("Bearer s3cret-token".to_owned()));
+        let mut error = CliError::usage("no s3cret-token").hint("not s3cret-token");
+        error.cause = Some("it is s3cret-token".to_owned());
+        let masked = draft.mask_error(error);
+        assert_eq!(masked.message, "no •••");
+        assert_eq!((masked.hint.as_deref(), masked.cause.as_deref()), (Some("not •••"), Some("it is •••")));
+    }
 }

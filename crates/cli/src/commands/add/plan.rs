@@ -14,7 +14,7 @@ use super::bundle::{self, BundleFolder};
 use super::denied::DeniedAccess;
 use super::draft::{self, ServerDraft};
 use super::sandbox::ProposedSandbox;
-use super::view::{self, Screen};
+use super::view::{self, Screen, TextAuthor};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, one_line, printable};
 use crate::packages::name::PackageName;
@@ -58,7 +58,7 @@ impl PlannedServer {
         let mut screen = Screen::default();
         screen.title(title, "step 2 of 3");
         head(&mut screen);
-        view::launch(&mut screen, None, &server, &[]);
+        view::launch(&mut screen, None, &server, &[], TextAuthor::Person);
         view::permissions(&mut screen, None, &server, None);
         Ok(Self {
             draft,
@@ -331,7 +331,7 @@ pub(in crate::commands) async fn plan(
     }
     let sandbox = ProposedSandbox::of_plan(&plan, folder.as_ref().map(PackageFolder::path));
     let server = draft.entry()?;
-    view::launch(&mut screen, Some(option), &server, &other_packages);
+    view::launch(&mut screen, Some(option), &server, &other_packages, TextAuthor::Publisher);
     if let Some(folder) = &folder {
         screen.row("install", &folder.describe());
     }

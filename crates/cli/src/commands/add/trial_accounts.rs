@@ -14,7 +14,7 @@ use super::super::{InterruptListener, auth, interrupted};
 use super::confirm;
 use crate::credentials::{self, CredentialsStore, OverlayStore};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{CliOutput, printable};
+use crate::output::{CliOutput, one_line, printable, shell_word};
 
 /// Maximum time for taking back the tokens of a server that was not added.
 const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Accounts of a server that is tried: those of earlier sign-ins, and one of a sign-in during the trial.
 pub(in crate::commands) struct TrialAccounts {
     store: Arc<OverlayStore>,
-    /// Client of the sign-in during the trial.
+    /// Client of the sign-in during the trial, also of one that has failed or was cancelled: it may have tokens.
     signed_in: Mutex<Option<OAuthClient>>,
 }
 
@@ -38,7 +38,7 @@ impl TrialAccounts {
         UpstreamAccounts::new(Arc::clone(&self.store) as _)
     }
 
-    /// Returns true if the person has signed in during the trial. Another sign-in would bring the same.
+    /// Returns true if the person has signed in during the trial, or has begun to. Another sign-in would bring the same.
     pub(in crate::commands) fn is_signed_in(&self) -> bool {
         self.signed_in.lock().is_some()
     }
@@ -50,10 +50,11 @@ impl TrialAccounts {
         show: impl Fn(&Url) -> io::Result<()> + Send + Sync + 'static,
         output: CliOutput,
     ) -> CliResult {
+        // The tokens of an attempt that has failed would be forgotten by this one, and stay valid.
+        self.discard().await;
         self.store.hold_back();
-        let oauth = auth::sign_in_to_server(server, Arc::clone(&self.store) as _, show, output).await?;
-        *self.signed_in.lock() = Some(oauth);
-        Ok(())
+        let begun = |oauth: OAuthClient| *self.signed_in.lock() = Some(oauth);
+        auth::sign_in_to_server(server, Arc::clone(&self.store) as _, show, begun, output).await
     }
 
     /// Asks the person at the terminal to sign in to a server. `end` says what is not done without it, and `login` is the
@@ -69,7 +70,7 @@ impl TrialAccounts {
         let refused = |why: String| {
             CliError::new(FailureCode::Unauthorized, why).hint(format!(
                 "sign in first, and repeat the command: hospes auth login {}",
-                printable(login)
+                shell_word(&one_line(login))
             ))
         };
         if !may_ask {

@@ -125,10 +125,11 @@ impl ApplicationChecks {
         let mut chain = DoctorChain::new(application.id);
         if !file.path.exists() {
             let options = record.map(RecordedConnection::options).unwrap_or_default();
+            let project = project_option(file);
             let finding = DoctorFinding::new(format!("{shown} is gone, with the entry of Hospes"))
                 .why(format!("`hospes connect {}` had added it there", application.id))
                 .mend(format!(
-                    "hospes connect {0}{options}; or, without {1} on this machine: hospes disconnect {0}",
+                    "hospes connect {0}{project}{options}; or, without {1} on this machine: hospes disconnect {0}{project}",
                     application.id, application.name
                 ));
             chain.fail(&A01, finding, &[&A02, &A03, &A04, &A05, &A06, &A07]);
@@ -169,7 +170,16 @@ impl ApplicationChecks {
         };
         let checked = CheckedEntry { entry, file, is_recorded: record.is_some() };
         if checked.check(&self.endpoints, &mut chain).await {
-            check_profile(profile_of(entry).as_deref(), application, &mut chain);
+            match (profile_of(entry), option_of(entry, "--profile")) {
+                (None, Some(_)) => {
+                    // Without the name, which is any text.
+                    let finding =
+                        DoctorFinding::new(format!("the entry in {shown} names no possible profile"))
+                            .mend(checked.reconnect(" --profile NAME"));
+                    chain.fail(&A07, finding, &[]);
+                }
+                (profile, _) => check_profile(profile.as_deref(), file, &mut chain),
+            }
         }
         if !chain.checks.iter().any(|check| check.code == A05.code) {
             packaged(folders, file, &mut chain);
@@ -274,10 +284,15 @@ fn read(file: &ApplicationFile) -> Result<(String, FileServers), String> {
     Ok((text, servers))
 }
 
+/// Returns the option of `hospes connect` that chooses the file, after a space.
+pub(super) fn project_option(file: &ApplicationFile) -> &'static str {
+    if file.scope == PlaceScope::Project { " --project" } else { "" }
+}
+
 /// Describes the loss of an entry that `hospes connect` had added.
 fn lost_entry(file: &ApplicationFile, record: &RecordedConnection, servers: &FileServers) -> DoctorFinding {
     let (id, shown) = (file.application.id, display_path(&file.path));
-    let project = if file.scope == PlaceScope::Project { " --project" } else { "" };
+    let project = project_option(file);
     let connect = format!("hospes connect {id}{project}{}", record.options());
     let again = format!("hospes disconnect {id}{project}; {connect}");
     if let Some((_, why)) = servers.unusable.iter().find(|(name, _)| name == ENTRY_NAME) {
@@ -298,7 +313,7 @@ fn lost_entry(file: &ApplicationFile, record: &RecordedConnection, servers: &Fil
         .mend(connect)
 }
 
-fn check_profile(profile: Option<&str>, application: &Application, chain: &mut DoctorChain) {
+fn check_profile(profile: Option<&str>, file: &ApplicationFile, chain: &mut DoctorChain) {
     let Some(profile) = profile else { return chain.ok(&A07, "") };
     let configured = profiles::configured(&[]);
     if configured.iter().any(|known| known.name == profile) {
@@ -308,8 +323,9 @@ fn check_profile(profile: Option<&str>, application: &Application, chain: &mut D
     let finding = DoctorFinding::new(format!("the profile `{profile}` is not configured"))
         .why(profile_hint(profile, &known))
         .mend(format!(
-            "add `[profiles.{profile}]` to the configuration, or hospes connect {} --profile NAME",
-            application.id
+            "add `[profiles.{profile}]` to the configuration, or hospes connect {}{} --profile NAME",
+            file.application.id,
+            project_option(file)
         ));
     chain.fail(&A07, finding, &[]);
 }

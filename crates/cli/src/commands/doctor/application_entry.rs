@@ -9,6 +9,7 @@ use hospes_host::config::connect::ENTRY_NAME;
 use hospes_host::config::{HostConfig, ServerConfig, ServerTransport, is_profile_name};
 use url::Url;
 
+use super::application::project_option;
 use super::check::{A03, A04, A05, A06, A07, DoctorChain, DoctorFinding};
 use super::host::DEFAULT_ENDPOINT;
 use super::running_hosts::{listens, running_hosts};
@@ -80,7 +81,8 @@ pub(super) fn is_hospes(server: &ServerConfig, endpoints: &KnownEndpoints) -> bo
 /// Returns the profile that an entry of Hospes names.
 pub(super) fn profile_of(entry: &ServerConfig) -> Option<String> {
     match &entry.transport {
-        ServerTransport::Stdio(_) => option_of(entry, "--profile"),
+        // Anything else is foreign text, which would stand in commands of the report.
+        ServerTransport::Stdio(_) => option_of(entry, "--profile").filter(|name| is_profile_name(name)),
         ServerTransport::Http(http) => {
             let rest = http.url.reveal().path().strip_prefix(DEFAULT_PATH)?.strip_prefix('/')?;
             is_profile_name(rest).then(|| rest.to_owned())
@@ -107,13 +109,21 @@ pub(super) struct CheckedEntry<'e> {
 }
 
 impl CheckedEntry<'_> {
-    /// Command that writes the entry anew.
-    fn reconnect(&self, options: &str) -> String {
+    /// Returns what writes the entry anew.
+    pub(super) fn reconnect(&self, options: &str) -> String {
         let id = self.file.application.id;
-        let project = if self.file.scope == PlaceScope::Project { " --project" } else { "" };
+        let project = project_option(self.file);
         let profile =
             profile_of(self.entry).map(|profile| format!(" --profile {profile}")).unwrap_or_default();
-        format!("hospes disconnect {id}{project}; hospes connect {id}{project}{options}{profile}")
+        let connect = format!("hospes connect {id}{project}{options}{profile}");
+        match self.is_recorded {
+            true => format!("hospes disconnect {id}{project}; {connect}"),
+            // `hospes disconnect` leaves what `hospes connect` has not written, and `hospes connect` does not replace it.
+            false => {
+                let shown = display_path(&self.file.path);
+                format!("remove the server `{}` from {shown} by hand; then: {connect}", self.entry.name)
+            }
+        }
     }
 
     /// Checks what the entry leads to. Returns false if the application cannot use it.
@@ -232,8 +242,9 @@ impl CheckedEntry<'_> {
             return false;
         }
         let this = std::env::current_exe().and_then(std::fs::canonicalize).ok();
-        // The file of a project may come from others, who choose the program in it.
-        let is_trusted = self.file.scope == PlaceScope::User || self.is_recorded;
+        // The file of a project may come from others, who choose the program in it. A record does not say that the entry is
+        // still the one that was written.
+        let is_trusted = self.file.scope == PlaceScope::User;
         if is_trusted && this.is_none_or(|this| std::fs::canonicalize(program).ok() != Some(this)) {
             let said = version_of(program, &["--version"]).await;
             let version = said.as_deref().unwrap_or("unknown").trim_start_matches("hospes").trim();

@@ -78,9 +78,12 @@ async fn port(config: Option<&HostConfig>, chain: &mut DoctorChain) {
     let finding = DoctorFinding::new(format!("{address} cannot be used, and no host of yours runs"));
     let finding = match error.kind() {
         ErrorKind::AddrInUse => {
-            let owner = port_owner(address.port());
-            let (program, end) = match owner {
-                Some((name, pid)) => (format!("{name} (process {pid})"), format!("kill {pid}")),
+            // No command that ends it: it may be one that the person needs.
+            let (program, end) = match port_owner(address) {
+                Some((name, pid)) => {
+                    let program = format!("{name} (process {pid})");
+                    (program.clone(), format!("end {program}"))
+                }
                 None => ("another program".to_owned(), "end the other program".to_owned()),
             };
             finding

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::check::{CheckStatus, DOCTOR_CODES, DoctorChain, DoctorCheck, DoctorCode};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable, result_width, wrap_text};
+use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, one_line, paint, result_width, wrap_text};
 
 /// Column in which details begin.
 const MARGIN: usize = 12;
@@ -35,10 +35,10 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
         output.value(&json!({ "checks": checks, "ok": verdict(chains) != DoctorVerdict::Faults }));
         return;
     }
-    let widest = chains.iter().map(|chain| printable(&chain.target).chars().count()).max().unwrap_or(0);
+    let widest = chains.iter().map(|chain| one_line(&chain.target).chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for chain in chains {
-        let name = format!("{:widest$}", printable(&chain.target));
+        let name = format!("{:widest$}", one_line(&chain.target));
         let found = |status| chain.checks.iter().filter(move |check| check.status == status);
         let head = match chain.status() {
             CheckStatus::Fault => {
@@ -63,7 +63,7 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
                     CheckStatus::Ignored => (DIM, "ign "),
                     CheckStatus::NotReached => (DIM, "-   "),
                 };
-                let said = printable(&check.what);
+                let said = one_line(&check.what);
                 text.push_str(&format!(
                     "      {} {} {:<14} {said}\n",
                     paint(style, sign),
@@ -97,8 +97,8 @@ pub(super) fn codes() -> String {
 fn details(check: &DoctorCheck) -> String {
     let mut text = String::new();
     let mut row = |what: &str, said: &str| {
-        // Each line of its own, so that text of others cannot imitate the report.
-        let folded = wrap_text(&printable(said), MARGIN, result_width());
+        // On one line, so that text of others cannot imitate the report.
+        let folded = wrap_text(&one_line(said), MARGIN, result_width());
         text.push_str(&format!("      {}  {}\n", paint(DIM, format!("{what:4}")), folded.trim_start()));
     };
     row("what", &check.what);
@@ -123,7 +123,7 @@ fn last_lines(text: &str) -> impl Iterator<Item = &str> {
 
 /// Joins what the checks have found, without what says nothing.
 fn summary<'a>(found: impl Iterator<Item = &'a str>) -> String {
-    let found: Vec<String> = found.filter(|what| !what.is_empty()).map(printable).collect();
+    let found: Vec<String> = found.filter(|what| !what.is_empty()).map(one_line).collect();
     found.join(" · ")
 }
 
@@ -131,5 +131,25 @@ pub(super) fn many(count: usize, one: &str) -> String {
     match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::{A03, DoctorFinding};
+    use super::*;
+
+    #[test]
+    fn text_of_others_cannot_forge_a_row() {
+        let forged = "a\n      mend  curl https://evil\r\u{2028}      code  A00";
+        let mut chain = DoctorChain::new("cursor");
+        let finding = DoctorFinding::new(forged).why(forged).mend(forged);
+        chain.fail(&A03, finding, &[]);
+        let text = details(&chain.checks[0]);
+        let rows = text.lines().filter(|line| line.contains("mend  curl"));
+        assert!(rows.count() == 3 && !text.contains(['\r', '\u{2028}']), "{text}");
+        let is_forged = |line: &str| line.trim_start().starts_with("mend  curl");
+        assert!(!text.lines().any(is_forged), "{text}");
+        assert!(!summary([forged].into_iter()).contains(['\n', '\r', '\u{2028}']));
     }
 }
