@@ -20,7 +20,8 @@ pub type RelayFuture<'a, T> = BoxFuture<'a, Result<T, RelayError>>;
 /// - Changes of a session are linearizable. They compare owner and epoch in the step that writes.
 /// - An operation may be repeated with the same arguments after [`RelayError::Unavailable`]. The repeat gives the same
 ///   answer and has no second effect; only [`Relay::limit`] counts twice.
-/// - After `Unavailable` it is not known whether the operation was applied, unless [`EngineFault::is_refusal`].
+/// - After `Unavailable` it is not known whether the operation was applied, unless [`EngineFault::is_refusal`]. The
+///   caller repeats it, or looks, before it concludes anything.
 /// - Time is that of the engine. Leases are also measured by the node, from before the request was sent.
 /// - Nothing depends on hints: they may be lost, repeated and reordered.
 pub trait Relay: fmt::Debug + Send + Sync {
@@ -159,7 +160,8 @@ pub trait Relay: fmt::Debug + Send + Sync {
 
     /// Uses a key; true for the first attempt within `lifetime`, and for its repeats.
     ///
-    /// The mark is as durable as the engine: a failover may forget marks of the last moments before it.
+    /// The mark is as durable as the engine: a failover may forget marks of the last moments before it, and a restart
+    /// without data forgets all.
     fn once<'a>(
         &'a self,
         key: &'a OnceKey,

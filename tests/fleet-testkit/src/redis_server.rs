@@ -131,6 +131,18 @@ impl RedisServer {
         }
     }
 
+    /// Starts the server again, with this delay for each command that it loads, and does not wait for its end.
+    ///
+    /// # Panics
+    /// If it has no data that it keeps.
+    pub fn restart_loading(&mut self, delay: Duration) {
+        assert!(self.options.append_only, "the server has nothing to load");
+        self.kill();
+        self.options.settings.push(("key-load-delay".to_owned(), delay.as_micros().to_string()));
+        self.child = spawn(&self.options, &self.folder, self.port);
+        self.options.settings.pop();
+    }
+
     /// Stops the process (SIGSTOP) until [`RedisServer::resume`].
     pub fn pause(&self) {
         self.signal(Signal::STOP);

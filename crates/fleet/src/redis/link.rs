@@ -90,10 +90,10 @@ impl EngineLink {
         match timeout(self.response_timeout, settled).await {
             Ok(Ok(state)) => match &*state {
                 LinkState::Up(connection) => Ok(connection.clone()),
-                LinkState::Down(EngineFault::Authentication) => {
-                    Err(RelayError::Unavailable(EngineFault::Authentication))
-                }
-                LinkState::Down(EngineFault::ReadOnly) => Err(RelayError::Unavailable(EngineFault::ReadOnly)),
+                // These tell an operator more than that there is no connection.
+                LinkState::Down(
+                    fault @ (EngineFault::Authentication | EngineFault::ReadOnly | EngineFault::Loading),
+                ) => Err(RelayError::Unavailable(*fault)),
                 LinkState::Down(_) | LinkState::Connecting => {
                     Err(RelayError::Unavailable(EngineFault::NotConnected))
                 }

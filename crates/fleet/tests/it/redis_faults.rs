@@ -96,6 +96,33 @@ async fn a_killed_server_fails_operations_at_once_and_heals() {
     eventually("the lease is extended", async || node.relay.renew(&node.lease).await.ok()).await;
 }
 
+/// A server that is reading its data lacks some of it, which must not be taken for certain.
+#[tokio::test]
+async fn a_loading_server_is_unavailable_and_misses_nothing() {
+    let mut options = RedisOptions::default();
+    options.append_only = true;
+    let mut server = RedisServer::start(options);
+    let mut settings = quick_settings(server.port());
+    settings.relay.recovery_window = Duration::ZERO;
+    let node = node(settings).await;
+    let (session, _) = node.open("s").await;
+    // The server looks at its connections after each thousand of commands.
+    let fill = "for number = 1, 20000 do redis.call('SET', 'filler', number) end";
+    let () = server.command(&["EVAL", fill, "0"]);
+    server.restart_loading(Duration::from_micros(200));
+    let mut was_loading = false;
+    eventually("the session is found", async || match node.relay.find(&session).await {
+        Ok(found) => Some(found.unwrap()),
+        Err(RelayError::Unavailable(fault)) => {
+            was_loading |= fault == EngineFault::Loading;
+            None
+        }
+        Err(error) => panic!("{error}"),
+    })
+    .await;
+    assert!(was_loading);
+}
+
 #[tokio::test]
 async fn a_stopped_server_is_unavailable_until_it_goes_on() {
     let server = RedisServer::start(RedisOptions::default());
