@@ -17,5 +17,5 @@ if record[1] ~= ARGV[1] or record[2] ~= epoch then
   redis.call('SREM', KEYS[4], ARGV[6])
 end
 index_add(KEYS[5], ARGV[6], record[6])
-redis.call('PEXPIRE', KEYS[1], record[6])
+extend_with_events(record[6])
 return {'ok', ARGV[1], epoch, record[3], record[4], record[5]}

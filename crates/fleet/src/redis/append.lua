@@ -21,5 +21,5 @@ while length > tonumber(ARGV[8]) or (bytes > tonumber(ARGV[9]) and length > 1) d
 end
 redis.call('HSET', streams, ARGV[3] .. ':last', position, ARGV[3] .. ':bytes', bytes)
 redis.call('PEXPIRE', events, lifetime)
-extend()
+extend(lifetime)
 return {'at'}

@@ -20,18 +20,17 @@ for i = 6, #ARGV, 3 do
     redis.call('HDEL', KEYS[1] .. ':x', ARGV[i + 1])
   end
 end
-for _, field in ipairs(redis.call('HKEYS', KEYS[1] .. ':t')) do
-  local stream = string.match(field, '^(.*):kind$')
-  if stream and state == '3' then redis.call('DEL', KEYS[1] .. ':e:' .. stream) end
-  if stream and state ~= '3' then redis.call('PEXPIRE', KEYS[1] .. ':e:' .. stream, lifetime) end
-end
 if state == '3' then
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1] .. ':t')) do
+    local stream = string.match(field, '^(.*):kind$')
+    if stream then redis.call('DEL', KEYS[1] .. ':e:' .. stream) end
+  end
   redis.call('DEL', KEYS[1] .. ':x', KEYS[1] .. ':t', KEYS[1] .. ':o')
   redis.call('HDEL', KEYS[1], 'body')
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
   redis.call('SREM', KEYS[2], ARGV[3])
 else
-  extend()
+  extend_with_events(lifetime)
   index_add(KEYS[2], ARGV[3], lifetime)
 end
 return {'ok'}

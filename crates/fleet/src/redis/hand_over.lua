@@ -9,5 +9,5 @@ if redis.call('EXISTS', KEYS[2]) == 0 then return {'fenced'} end
 redis.call('HSET', KEYS[1], 'owner', ARGV[3], 'epoch', epoch)
 redis.call('SREM', KEYS[3], ARGV[4])
 index_add(KEYS[4], ARGV[4], record[4])
-redis.call('PEXPIRE', KEYS[1], record[4])
+extend_with_events(record[4])
 return {'ok'}

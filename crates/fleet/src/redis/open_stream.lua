@@ -38,5 +38,5 @@ redis.call('DEL', KEYS[1] .. ':e:' .. ARGV[3])
 redis.call('HSET', streams, ARGV[3] .. ':kind', ARGV[4], ARGV[3] .. ':last', '0-0', ARGV[3] .. ':bytes', '0',
   ARGV[3] .. ':pending', added)
 for i = 7, #ARGV, 2 do redis.call('HSET', pending, ARGV[i], ARGV[i + 1]) end
-extend()
+extend(lifetime)
 return {'ok', '0-0'}

@@ -16,7 +16,8 @@ const READS: &str = "#!lua flags=no-writes\n";
 
 const OWNED: &str = include_str!("owned.lua");
 const INDEX: &str = include_str!("index.lua");
-const CHANGE_PARTS: [&str; 3] = [INDEX, OWNED, include_str!("change.lua")];
+const EXTEND: &str = include_str!("extend.lua");
+const CHANGE_PARTS: [&str; 4] = [INDEX, EXTEND, OWNED, include_str!("change.lua")];
 
 fn script(first_line: &str, parts: &[&str]) -> Script {
     Script::new(&[first_line, &parts.concat()].concat())
@@ -36,10 +37,10 @@ scripts! {
     CHANGE = WRITES, CHANGE_PARTS;
     // Changes that store no more than a state, such as the end of a session.
     CHANGE_STATE = ENDS, CHANGE_PARTS;
-    ADOPT = ENDS, [INDEX, include_str!("adopt.lua")];
-    HAND_OVER = ENDS, [INDEX, include_str!("hand_over.lua")];
-    OPEN_STREAM = WRITES, [OWNED, include_str!("open_stream.lua")];
-    APPEND = WRITES, [OWNED, include_str!("append.lua")];
+    ADOPT = ENDS, [INDEX, EXTEND, include_str!("adopt.lua")];
+    HAND_OVER = ENDS, [INDEX, EXTEND, include_str!("hand_over.lua")];
+    OPEN_STREAM = WRITES, [EXTEND, OWNED, include_str!("open_stream.lua")];
+    APPEND = WRITES, [EXTEND, OWNED, include_str!("append.lua")];
     READ = READS, [include_str!("read.lua")];
     STREAMS = READS, [include_str!("streams.lua")];
     LIMIT = WRITES, [include_str!("limit.lua")];

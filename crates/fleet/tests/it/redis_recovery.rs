@@ -39,6 +39,15 @@ async fn settle(node: &TestNode) {
     .await;
 }
 
+/// Repeats an operation while its outcome is not known: each link finds its broken connection by an operation or a probe.
+async fn repeat<T>(mut operation: impl AsyncFnMut() -> Result<T, RelayError>) -> Result<T, RelayError> {
+    eventually("the operation has an outcome", async || match operation().await {
+        Err(RelayError::Unavailable(_)) => None,
+        outcome => Some(outcome),
+    })
+    .await
+}
+
 fn is_in_doubt<T>(result: &Result<T, RelayError>) -> bool {
     matches!(result, Err(RelayError::Recovering { retry_in }) if *retry_in <= WINDOW && !retry_in.is_zero())
 }
@@ -59,22 +68,15 @@ async fn after_a_restart_without_data_sessions_are_in_doubt_and_their_owners_res
         tokio::join!(settled_node(settings(server.port())), settled_node(settings(server.port())));
     let (session, owner) = node.open("s").await;
     server.restart();
-    let gone = eventually("the link is up", async || match node.relay.renew(&node.lease).await {
-        Err(RelayError::Unavailable(_)) => None,
-        renewed => Some(renewed),
-    });
-    assert_eq!(gone.await, Err(RelayError::Gone), "the lease was lost");
-    let found = eventually("the other link is up", async || match other.relay.find(&session).await {
-        Err(RelayError::Unavailable(_)) => None,
-        found => Some(found),
-    });
-    assert!(is_in_doubt(&found.await));
+    let gone = repeat(async || node.relay.renew(&node.lease).await).await;
+    assert_eq!(gone, Err(RelayError::Gone), "the lease was lost");
+    assert!(is_in_doubt(&repeat(async || other.relay.find(&session).await).await));
     let read = other.relay.read(&session, StreamNumber::new(1, 1), EventPosition::default(), 1).await;
     assert!(is_in_doubt(&read), "{read:?}");
     let again = TestNode::join(Arc::clone(&node.relay)).await;
     let record = NewSession::pending(*b"body").with_state(SessionState::Active);
     let next = owner.next(again.id);
-    again.relay.reserve(&session, &next, &record, LIFETIME).await.unwrap();
+    repeat(async || again.relay.reserve(&session, &next, &record, LIFETIME).await).await.unwrap();
     assert_eq!(other.relay.find(&session).await.unwrap().unwrap().owner, next);
     settle(&other).await;
     assert_eq!(other.relay.find(&SessionKey::new(None, "missing")).await, Ok(None));
@@ -98,9 +100,11 @@ async fn after_a_restart_with_data_only_own_sessions_are_adopted_within_the_wind
         });
     assert!(is_in_doubt(&adopted.await), "a lease may exist that the server does not know");
     let again = TestNode::join(Arc::clone(&node.relay)).await;
-    assert_eq!(again.relay.adopt(&session, &owner, &again.id).await.unwrap().owner, owner.next(again.id));
+    let own = repeat(async || again.relay.adopt(&session, &owner, &again.id).await).await;
+    assert_eq!(own.unwrap().owner, owner.next(again.id));
     settle(&other).await;
-    assert_eq!(other.relay.adopt(&second, &owner, &other.id).await.unwrap().owner, owner.next(other.id));
+    let adopted = repeat(async || other.relay.adopt(&second, &owner, &other.id).await).await;
+    assert_eq!(adopted.unwrap().owner, owner.next(other.id));
 }
 
 #[tokio::test]
@@ -123,13 +127,8 @@ async fn after_a_failover_the_replica_has_the_sessions_and_a_window() {
     replica.promote();
     address.set_server(SocketAddr::from(([127, 0, 0, 1], replica.port())));
     address.reset_connections();
-    let adopted = eventually("the link leads to the replica", async || {
-        match other.relay.adopt(&session, &owner, &other.id).await {
-            Err(RelayError::Unavailable(_)) => None,
-            adopted => Some(adopted),
-        }
-    });
-    assert!(is_in_doubt(&adopted.await));
+    let adopted = repeat(async || other.relay.adopt(&session, &owner, &other.id).await).await;
+    assert!(is_in_doubt(&adopted));
     settle(&other).await;
     assert_eq!(other.relay.adopt(&session, &owner, &other.id).await.unwrap().owner, owner.next(other.id));
 }
