@@ -17,7 +17,7 @@ pub struct RedisSettings {
     /// URL of the server: `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. The certificate must
     /// fit the host.
     pub url: SecretString,
-    /// Certificates of the authorities that are trusted, in PEM. Default: those of the system.
+    /// Certificates of the authorities that are trusted, in PEM. Default: the public ones that Mozilla trusts.
     pub ca_pem: Option<Vec<u8>>,
     /// Certificate chain and private key of this client, in PEM.
     pub client_identity: Option<RedisClientIdentity>,
