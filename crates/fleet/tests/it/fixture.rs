@@ -44,6 +44,7 @@ pub(crate) fn small_limits() -> RelayLimits {
 pub(crate) fn test_settings() -> RelaySettings {
     let mut settings = RelaySettings::default();
     settings.lease = LONG_LEASE;
+    settings.tombstone = LIFETIME / 2;
     settings.recovery_window = Duration::ZERO;
     settings.limits = small_limits();
     settings

@@ -75,5 +75,27 @@ async fn the_keys_of_a_session_end_together() {
     assert_eq!(keys(&server, "h:s:"), parts[..1]);
     assert_eq!(keys(&server, "h:w:"), Vec::<String>::new());
     let left: i64 = server.command(&["PTTL", &parts[0]]);
-    assert!((500_000..=600_000).contains(&left), "{left}");
+    assert!((200_000..=300_000).contains(&left), "{left}");
+    third.relay.nodes().await.unwrap();
+    let nodes: u32 = server.command(&["HLEN", "h:nodes"]);
+    assert_eq!(nodes, 2, "a dead node without sessions is forgotten");
+}
+
+/// Events of a stream that was dropped, or that an earlier life of the session has left, are removed.
+#[tokio::test]
+async fn events_of_former_streams_are_removed() {
+    let server = RedisServer::start(RedisOptions::default());
+    let relay = RedisRelay::new(redis_settings(&server.url(), "h:"), fleet_keys()).unwrap();
+    let node = TestNode::join(Arc::new(relay)).await;
+    let (session, owner) = node.open("s").await;
+    let left_over = format!("h:s:{{{session}}}:e:1.1");
+    let _: String = server.command(&["XADD", &left_over, "7-7", "k", "m", "d", "x"]);
+    for counter in 1..=4 {
+        let stream = NewStream::of_requests(StreamNumber::new(1, counter), Vec::new());
+        node.relay.open_stream(&session, &owner, &stream).await.unwrap();
+        let event = NewEvent::new(1, EventKind::Message, b"event");
+        node.relay.append(&session, &owner, stream.number, &event).await.unwrap();
+    }
+    let kept = [2, 3, 4].map(|counter| format!("h:s:{{{session}}}:e:1.{counter}"));
+    assert_eq!(keys(&server, &format!("h:s:{{{session}}}:e:")), kept);
 }

@@ -33,6 +33,11 @@ async fn a_lease_that_has_ended_is_never_extended(fleet: TestFleet) {
     assert_eq!(node.relay.renew(&node.lease).await, Err(RelayError::Gone));
     assert_eq!(node.relay.announce(&node.lease, &record).await, Err(RelayError::Gone));
     assert_eq!(node.relay.join(&record).await, Err(RelayError::Gone));
+    assert_eq!(
+        other.relay.join(&record).await,
+        Err(RelayError::Gone),
+        "a handle that has not known the node"
+    );
     let nodes = other.relay.nodes().await.unwrap();
     assert!(nodes.iter().all(|status| status.record.id != node.id || !status.alive));
 }

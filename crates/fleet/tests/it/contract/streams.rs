@@ -21,6 +21,7 @@ cases_of!(
     unknown_streams_have_no_events,
     an_adopter_goes_on_where_the_dead_owner_stopped,
     finished_streams_make_room,
+    streams_of_earlier_epochs_go_first,
     pending_answers_are_bounded,
     large_events_are_refused,
 );
@@ -233,6 +234,19 @@ async fn finished_streams_make_room(fleet: TestFleet) {
     let refused = node.relay.open_stream(&session, &owner, &listen).await;
     assert_eq!(refused, Err(RelayError::LimitExceeded { limit: "max_streams", maximum: 3 }));
     assert_eq!(node.relay.read(&session, number(10), START, 1).await, Ok(None));
+}
+
+async fn streams_of_earlier_epochs_go_first(fleet: TestFleet) {
+    let node = fleet.node().await;
+    let (session, owner) = node.open("s").await;
+    let numbers =
+        [StreamNumber::new(2, 1), StreamNumber::new(1, 9), StreamNumber::new(10, 1), StreamNumber::new(3, 1)];
+    for number in numbers {
+        node.relay.open_stream(&session, &owner, &NewStream::of_requests(number, Vec::new())).await.unwrap();
+    }
+    let streams = node.relay.streams(&session).await.unwrap();
+    let left: Vec<_> = streams.iter().map(|stream| (stream.number.epoch, stream.number.counter)).collect();
+    assert_eq!(left, [(2, 1), (3, 1), (10, 1)]);
 }
 
 async fn pending_answers_are_bounded(fleet: TestFleet) {

@@ -341,7 +341,10 @@ fn run_in_memory(mutation: Option<Mutation>) -> Result<(), String> {
     let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
     let checked = runner.run(&steps(), |steps| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let engine = MemoryEngine { store: MemoryStore::new(test_settings()), mutation };
+        let mut settings = test_settings();
+        // The clock runs on with each lease that ends.
+        settings.tombstone = LONG_LIFETIME;
+        let engine = MemoryEngine { store: MemoryStore::new(settings), mutation };
         runtime.unwrap().block_on(run(engine, "s", &steps));
         Ok(())
     });
