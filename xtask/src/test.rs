@@ -89,6 +89,13 @@ fn rust(report: &mut PartReport) {
             Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         });
     }
+    if cfg!(target_os = "linux") {
+        // Else the tests of fleets fail.
+        report.part("redis", || match ToolVersions::read().and_then(|pins| pins.provide("redis-server")) {
+            Ok(()) => PartOutcome::Passed("installed".to_owned()),
+            Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
+        });
+    }
     report.part("shells, manual, Go", || {
         // Else the tests of completion, of the manual pages and of modules of Go are skipped, and with CI=true they fail.
         let provided = ToolVersions::read().and_then(|pins| {

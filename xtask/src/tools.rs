@@ -280,6 +280,7 @@ impl ToolVersions {
             );
         }
         say!("installing {package} …");
+        let _denied = ServicePolicy::deny()?;
         for arguments in [&["update"][..], &["install", "-y", "--no-install-recommends", package]] {
             retry("apt-get", || {
                 let mut apt = Command::new("apt-get");
@@ -293,6 +294,35 @@ impl ToolVersions {
         }
         ensure!(is_installed(command), "{package} was installed, yet {command} does not run");
         Ok(())
+    }
+}
+
+/// Policy by which installed packages start no services, while it is here.
+struct ServicePolicy {
+    /// File to remove; `None` if the machine has a policy of its own.
+    file: Option<&'static Path>,
+}
+
+impl ServicePolicy {
+    /// Denies services, unless the machine has a policy already.
+    fn deny() -> Result<Self> {
+        let file = Path::new("/usr/sbin/policy-rc.d");
+        if file.exists() {
+            return Ok(Self { file: None });
+        }
+        fs::write(file, "#!/bin/sh\nexit 101\n").with_context(|| format!("writing {}", file.display()))?;
+        let policy = Self { file: Some(file) };
+        fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        Ok(policy)
+    }
+}
+
+impl Drop for ServicePolicy {
+    fn drop(&mut self) {
+        if let Some(file) = self.file {
+            // It denies services of this installation alone; a file that stays is seen by the next start of one.
+            let _ = fs::remove_file(file);
+        }
     }
 }
 

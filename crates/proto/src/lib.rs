@@ -15,6 +15,7 @@
 //! | [`session`] | the two ends of a connection |
 //! | [`era`] | detection of the revision of an unknown server |
 //! | [`request_state`] | sealed state between two rounds of questions |
+//! | [`sealing`] | authenticated encryption of bytes, for request state and shared stores |
 //! | `revision_set` | [`RevisionSet`] |
 
 pub mod era;
@@ -23,6 +24,7 @@ pub mod http;
 mod number;
 pub mod request_state;
 mod revision_set;
+pub mod sealing;
 pub mod session;
 
 pub use revision_set::RevisionSet;

@@ -9,33 +9,24 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use chacha20poly1305::aead::{Aead as _, Payload};
-use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use hospes_model::RpcError;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::number;
+use crate::sealing::{self, SealingKey};
+
+pub use crate::sealing::NONCE_LEN;
 
 /// Maximum length of a state that is opened, in bytes: the setting `max_request_state_bytes`.
 pub const MAX_REQUEST_STATE_BYTES: usize = 1024 * 1024;
 
-/// Length of the random nonce for each sealing, in bytes.
-pub const NONCE_LEN: usize = 24;
-
-/// Version of the layout, for future changes.
-const VERSION: u8 = 1;
-const KEY_ID_LEN: usize = 4;
 const DIGEST_LEN: usize = 32;
 const EXPIRY_LEN: usize = 8;
 
 /// Secret key that seals request state. Nodes with the same key can open each other's state.
 #[derive(Clone)]
-pub struct StateKey {
-    cipher: XChaCha20Poly1305,
-    /// Id of the key that sealed a text; it reveals nothing about the key.
-    id: [u8; KEY_ID_LEN],
-}
+pub struct StateKey(SealingKey);
 
 /// Error for an invalid key or key ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,11 +47,7 @@ impl StateKey {
     /// Creates a key from 32 secret bytes that cannot be guessed.
     #[must_use]
     pub fn from_bytes(secret: [u8; 32]) -> Self {
-        let digest =
-            Sha256::new().chain_update(b"hospes request state key id").chain_update(secret).finalize();
-        let mut id = [0; KEY_ID_LEN];
-        id.copy_from_slice(&digest[..KEY_ID_LEN]);
-        Self { cipher: XChaCha20Poly1305::new(&secret.into()), id }
+        Self(SealingKey::from_bytes(secret))
     }
 
     /// Creates a key from 32 bytes in Base64, in either alphabet, with or without padding.
@@ -178,15 +165,7 @@ impl StateKeyRing {
         plain.extend_from_slice(&principal_digest(binding.principal));
         plain.extend_from_slice(&binding.request.0);
         plain.extend_from_slice(payload);
-        let mut sealed = vec![VERSION];
-        sealed.extend_from_slice(&key.id);
-        sealed.extend_from_slice(&nonce);
-        let secret = key
-            .cipher
-            .encrypt(&XNonce::from(nonce), Payload { msg: &plain, aad: &self.associated() })
-            .expect("the cipher refuses only messages of 256 GiB");
-        sealed.extend_from_slice(&secret);
-        URL_SAFE_NO_PAD.encode(sealed)
+        URL_SAFE_NO_PAD.encode(sealing::seal(&key.0, &self.associated(), nonce, &plain))
     }
 
     /// Opens a state sealed by [`StateKeyRing::seal`] if it is bound to this principal and request and has not expired.
@@ -224,15 +203,7 @@ impl StateKeyRing {
 
     fn decrypt(&self, sealed: &str) -> Option<Vec<u8>> {
         let sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
-        let rest = sealed.strip_prefix(&[VERSION])?;
-        let (id, rest) = rest.split_first_chunk::<KEY_ID_LEN>()?;
-        let (nonce, secret) = rest.split_first_chunk::<NONCE_LEN>()?;
-        let aad = self.associated();
-        // Ids are short, so two keys may have the same one: all matching keys are tried.
-        let keys = self.keys.iter().filter(|key| key.id == *id);
-        keys.into_iter().find_map(|key| {
-            key.cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: secret, aad: &aad }).ok()
-        })
+        sealing::open(self.keys.iter().map(|key| &key.0), &self.associated(), &sealed)
     }
 
     fn associated(&self) -> Vec<u8> {
@@ -392,7 +363,11 @@ mod tests {
             URL_SAFE_NO_PAD.encode(secret),
             format!(" {}\n", STANDARD.encode(secret)),
         ] {
-            assert_eq!(StateKey::from_base64(&text).unwrap().id, StateKey::from_bytes(secret).id, "{text}");
+            assert_eq!(
+                StateKey::from_base64(&text).unwrap().0.id(),
+                StateKey::from_bytes(secret).0.id(),
+                "{text}"
+            );
         }
         assert_eq!(StateKey::from_base64("AAAA").unwrap_err(), StateKeyError::Length(3));
         assert_eq!(StateKey::from_base64("?").unwrap_err(), StateKeyError::NotBase64);

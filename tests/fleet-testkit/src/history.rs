@@ -1,0 +1,184 @@
+//! Histories of concurrent operations on one object, and whether they are linearizable.
+//!
+//! A history is linearizable if each operation can be given one moment between its invocation and its return such that
+//! the operations, in the order of these moments, are possible for a sequential object. The checker searches for such
+//! an order with a memory of what it has tried (Wing and Gong, with Lowe's memory).
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// Maximum number of operations of a history.
+pub const MAX_OPERATIONS: usize = 128;
+
+/// Sequential object.
+pub trait SequentialModel {
+    /// State of the object.
+    type State: Clone + Eq + Hash + Debug;
+    /// Operation with its answer, or without one if the answer is not known.
+    type Operation: Debug;
+
+    /// Returns the state after an operation; `None` if its answer is not possible in this state.
+    fn apply(&self, state: &Self::State, operation: &Self::Operation) -> Option<Self::State>;
+}
+
+/// Operation of a history.
+#[derive(Debug)]
+struct Recorded<O> {
+    operation: O,
+    invoked: u64,
+    /// `None` for an operation whose answer is not known: it takes effect at any time after its invocation, or never.
+    returned: Option<u64>,
+}
+
+/// Recorder of concurrent operations.
+#[derive(Debug)]
+pub struct History<O> {
+    clock: AtomicU64,
+    operations: Mutex<Vec<Recorded<O>>>,
+}
+
+/// Moment at which an operation was invoked.
+#[derive(Clone, Copy, Debug)]
+pub struct Invocation(u64);
+
+impl<O> Default for History<O> {
+    fn default() -> Self {
+        Self { clock: AtomicU64::new(0), operations: Mutex::default() }
+    }
+}
+
+impl<O: Debug> History<O> {
+    /// Records the invocation of an operation, before it is sent.
+    pub fn invoke(&self) -> Invocation {
+        Invocation(self.clock.fetch_add(1, Ordering::SeqCst))
+    }
+
+    /// Records the answer of an operation, after it has arrived.
+    pub fn finish(&self, invocation: Invocation, operation: O) {
+        let returned = Some(self.clock.fetch_add(1, Ordering::SeqCst));
+        self.operations.lock().push(Recorded { operation, invoked: invocation.0, returned });
+    }
+
+    /// Records an operation whose answer is not known.
+    pub fn lose(&self, invocation: Invocation, operation: O) {
+        self.operations.lock().push(Recorded { operation, invoked: invocation.0, returned: None });
+    }
+
+    /// Number of operations, and of those without an answer.
+    #[must_use]
+    pub fn len(&self) -> (usize, usize) {
+        let operations = self.operations.lock();
+        (operations.len(), operations.iter().filter(|recorded| recorded.returned.is_none()).count())
+    }
+
+    /// Checks the history.
+    ///
+    /// # Errors
+    /// If it is not linearizable; the text lists the operations in the order of their invocations.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_OPERATIONS`].
+    pub fn check<M: SequentialModel<Operation = O>>(
+        &self,
+        model: &M,
+        start: &M::State,
+    ) -> Result<(), String> {
+        let mut operations = self.operations.lock();
+        operations.sort_by_key(|recorded| recorded.invoked);
+        assert!(operations.len() <= MAX_OPERATIONS, "too many operations: {}", operations.len());
+        let needed = operations.iter().enumerate().filter(|(_, recorded)| recorded.returned.is_some());
+        let needed = needed.fold(0_u128, |needed, (index, _)| needed | 1 << index);
+        let mut tried = HashSet::new();
+        let mut open = vec![(0_u128, start.clone())];
+        while let Some((done, state)) = open.pop() {
+            if done & needed == needed {
+                return Ok(());
+            }
+            if !tried.insert((done, state.clone())) {
+                continue;
+            }
+            let left = || operations.iter().enumerate().filter(|(index, _)| done & 1 << index == 0);
+            // Nothing may come before an operation that had returned when it was invoked.
+            let first_return = left().filter_map(|(_, recorded)| recorded.returned).min().unwrap_or(u64::MAX);
+            for (index, recorded) in left().filter(|(_, recorded)| recorded.invoked < first_return) {
+                if let Some(next) = model.apply(&state, &recorded.operation) {
+                    open.push((done | 1 << index, next));
+                }
+            }
+        }
+        Err(format!("the history is not linearizable: {operations:#?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Register of a number.
+    struct Register;
+
+    #[derive(Debug)]
+    enum Access {
+        Write(u8),
+        Read(u8),
+    }
+
+    impl SequentialModel for Register {
+        type State = u8;
+        type Operation = Access;
+
+        fn apply(&self, state: &u8, operation: &Access) -> Option<u8> {
+            match operation {
+                Access::Write(value) => Some(*value),
+                Access::Read(value) => (value == state).then_some(*state),
+            }
+        }
+    }
+
+    #[test]
+    fn overlapping_operations_may_take_effect_in_either_order() {
+        let history = History::default();
+        let (write, read) = (history.invoke(), history.invoke());
+        history.finish(read, Access::Read(1));
+        history.finish(write, Access::Write(1));
+        let read = history.invoke();
+        history.finish(read, Access::Read(1));
+        assert_eq!(history.check(&Register, &0), Ok(()));
+    }
+
+    #[test]
+    fn a_read_of_the_past_is_found() {
+        let history = History::default();
+        let write = history.invoke();
+        history.finish(write, Access::Write(1));
+        let read = history.invoke();
+        history.finish(read, Access::Read(0));
+        assert!(history.check(&Register, &0).is_err());
+    }
+
+    #[test]
+    fn a_lost_operation_takes_effect_late_or_never() {
+        for seen in [[0, 0], [0, 1], [1, 1]] {
+            let history = History::default();
+            let write = history.invoke();
+            history.lose(write, Access::Write(1));
+            for value in seen {
+                let read = history.invoke();
+                history.finish(read, Access::Read(value));
+            }
+            assert_eq!(history.check(&Register, &0), Ok(()), "{seen:?}");
+        }
+        let history = History::default();
+        let write = history.invoke();
+        history.lose(write, Access::Write(1));
+        for value in [1, 0] {
+            let read = history.invoke();
+            history.finish(read, Access::Read(value));
+        }
+        assert!(history.check(&Register, &0).is_err());
+    }
+}
