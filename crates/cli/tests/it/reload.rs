@@ -169,7 +169,7 @@ fn arguments_are_recorded_from_the_time_at_which_the_configuration_asks_for_it()
     let said = host.said(|line| line.contains("endpoint"));
     let url = said.split(&[' ', '='][..]).find(|word| word.starts_with("http://")).unwrap().to_owned();
     let call = |zone: &str| {
-        let called = house.run(&["call", &url, "clock__get_current_time", &format!("timezone={zone}")]);
+        let called = house.run(&["call", &url, "clock__now", &format!("timezone={zone}")]);
         assert_eq!(called.code, Some(0), "{called:?}");
     };
     call("Europe/Paris");

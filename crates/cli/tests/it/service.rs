@@ -27,7 +27,7 @@ fn house() -> House {
     std::fs::create_dir_all(house.path("home")).unwrap();
     for (name, script) in [
         ("bin/systemctl", SYSTEMCTL.replace("FOLDER", &text(&house.path("")))),
-        ("bin/shell", "#!/bin/sh\nPATH=/from/the/login/shell:$PATH\nexport PATH\neval \"$3\"\n".to_owned()),
+        ("bin/shell", "#!/bin/sh\nPATH=/from/the/login/shell:$PATH\nexport PATH\nfor last; do :; done\neval \"$last\"\n".to_owned()),
     ] {
         let file = house.write(name, &script);
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
