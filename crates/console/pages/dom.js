@@ -80,7 +80,9 @@ const SPOKEN = new Set(["title", "aria-label", "placeholder"]);
 
 function set(node, name, value) {
   if (name === "key") return;
-  if (name.startsWith("on")) node[name.toLowerCase()] = value ?? null;
+  // The result is dropped: a handler that returns false would keep the browser from what the event does, such as Space on a
+  // button.
+  if (name.startsWith("on")) node[name.toLowerCase()] = value ? (event) => { value(event); } : null;
   else if (name === "style") for (const [rule, of] of Object.entries(value)) node.style.setProperty(rule, of);
   else if (PROPERTIES.has(name)) {
     if (node[name] !== value) node[name] = value ?? (name === "value" ? "" : false);

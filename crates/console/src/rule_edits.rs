@@ -433,7 +433,7 @@ mod tests {
         let text =
             "[[rule]]\ndecide = 'allow'\narguments = { n = { at_most = 3 }, to = ['a*', 'b'], by = ['c'] }\n";
         let WrittenRule { rule, kept } = WrittenRule::read(text).unwrap();
-        assert_eq!(kept, ["arguments.\"n\" = { at_most = 3 }", "arguments.\"to\" = ['a*', 'b']"]);
+        assert_eq!(kept, ["arguments.\"n\" = { at_most = 3 }", "arguments.\"to\" = [\"a*\", \"b\"]"]);
         assert_eq!(json!(rule.arguments), json!({ "by": { "one_of": ["c"] } }));
         for name in ["n", "to"] {
             let mut wanted = rule.clone();

@@ -83,6 +83,7 @@ async fn a_server_is_changed_by_keyboard_with_its_secret_sealed_and_undone() {
     let Some(house) = Editing::begin().await else { return };
     let browser = &house.browser;
     browser.keys("2").await;
+    browser.wait_for_text("Every server is ready.").await;
     browser.find("[data-settings='clock']").await;
     house.press("[data-settings='clock']", ENTER).await;
     let page = browser.wait_for_text("What it is").await;

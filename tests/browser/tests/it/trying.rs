@@ -145,7 +145,7 @@ async fn what_destroys_needs_a_second_press_rules_ask_and_a_call_is_cancelled() 
     browser.press("[data-decide]").await;
     browser.wait_for_text("you, in the console").await;
     browser.find("[data-once][aria-disabled=false]").await;
-    // A key would decide only about a card that was chosen before.
+    // A key would decide only about a card that was chosen before; a pressed button is a choice.
     browser.press("[data-once]").await;
     browser.wait_for_text("No pending approvals").await;
     browser.driver().back().await.unwrap();
