@@ -51,7 +51,7 @@ const ASSETS: [(&str, &str, &str); 8] = [
 ];
 
 /// Paths at which the HTML is served; each page has a URL that can be bookmarked.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 18] = [
     "/",
     "/approvals",
     "/approvals/{id}",
@@ -69,6 +69,7 @@ const PAGES: [&str; 17] = [
     "/connect",
     "/welcome",
     "/rules/new",
+    "/rules/{number}",
 ];
 
 pub(crate) fn routes() -> Router<Console> {
