@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn packages_have_names() {
-        assert_eq!(package_name("path+file:///work/crates/fs#hospes-fs@0.1.0"), "hospes-fs");
-        assert_eq!(package_name("path+file:///work/crates/hospes#0.1.0"), "hospes");
+        assert_eq!(package_name("path+file:///src/crates/fs#hospes-fs@0.1.0"), "hospes-fs");
+        assert_eq!(package_name("path+file:///src/crates/hospes#0.1.0"), "hospes");
     }
 }
