@@ -19,9 +19,9 @@ use crate::paths;
 /// Settings of the configuration for the enforcement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordSettings {
-    /// Whether the console answers questions of servers.
+    /// True if the console answers questions of servers.
     pub(crate) answers_questions: bool,
-    /// Whether arguments of calls are recorded.
+    /// True if arguments of calls are recorded.
     pub(crate) keeps_arguments: bool,
     /// Retention time of audit log entries; none for no limit.
     pub(crate) kept_for: Option<Duration>,

@@ -27,7 +27,7 @@ pub(crate) enum RuleChange<'a> {
 /// A rule of a file, as the editor has it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct WrittenRule {
-    /// What the editor can change.
+    /// Part of the rule that the editor can change.
     pub(crate) rule: NewRule,
     /// Lines of the keys that the editor does not know, such as `until = 2027-01-01`. They stay as they are.
     pub(crate) kept: Vec<String>,

@@ -309,7 +309,7 @@ fn a_link_in_place_of_the_file_stays() {
     assert_eq!(person.0.read("home/.cursor/mcp.json"), CURSOR);
 }
 
-/// Nobody can create a folder in `/sys`, not even the administrator.
+/// Folder in which nobody can create another one, not even the administrator.
 #[cfg(target_os = "linux")]
 #[test]
 fn folders_that_cannot_be_written_are_named() {

@@ -38,13 +38,13 @@ pub(super) struct ChangePreview {
     after: String,
     /// Effect on the server, in one sentence.
     effect: String,
-    /// What the person should know besides.
+    /// Further facts for the person.
     warnings: Vec<String>,
     /// Keys that change.
     keys: Vec<String>,
     /// Names of the secrets whose stored value is replaced.
     secrets: Vec<String>,
-    /// What names the server, for a removal.
+    /// Parts of the configuration that name the server, for a removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     dependents: Option<ServerDependents>,
 }

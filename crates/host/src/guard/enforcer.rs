@@ -66,7 +66,7 @@ pub struct PolicyEnforcer {
     /// Notified whenever the rules are replaced.
     pub(super) replaced: tokio::sync::watch::Sender<()>,
     pub(super) audit: Option<AuditLog>,
-    /// Whether arguments are recorded. It may change while calls run.
+    /// True if arguments are recorded. It may change while calls run.
     keeps_arguments: AtomicBool,
     pub(super) queue: ApprovalQueue,
     pub(super) answers_questions: bool,

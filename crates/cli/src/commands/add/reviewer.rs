@@ -163,7 +163,7 @@ pub(super) enum AcceptanceAnswer {
     Keep,
     /// The server is kept switched off, and its definitions are not accepted.
     KeepOff,
-    /// Nothing is kept.
+    /// The server is not added, and nothing of it is kept.
     Refuse,
 }
 

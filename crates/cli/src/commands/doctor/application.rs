@@ -13,7 +13,7 @@ use crate::commands::file_replace::read_text;
 use crate::paths::display_path;
 use crate::profiles;
 
-/// What the files of applications are compared with.
+/// Facts that the files of applications are compared with.
 pub(super) struct ApplicationChecks {
     endpoints: KnownEndpoints,
     connections: Vec<RecordedConnection>,
