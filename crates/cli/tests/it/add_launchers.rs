@@ -4,6 +4,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
@@ -55,11 +56,14 @@ impl LauncherHouse {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
-        let mut command = self.house.command_at(&self.registry, args);
         let usual = std::env::var_os("PATH").unwrap();
         let path = std::iter::once(self.house.path("bin")).chain(std::env::split_paths(&usual));
-        command.env("PATH", std::env::join_paths(path).unwrap());
-        Ran::of(command.stdin(Stdio::null()).output().unwrap())
+        self.run_with(&std::env::join_paths(path).unwrap(), args)
+    }
+
+    fn run_with(&self, path: &OsStr, args: &[&str]) -> Ran {
+        let mut command = self.house.command_at(&self.registry, args);
+        Ran::of(command.env("PATH", path).stdin(Stdio::null()).output().unwrap())
     }
 
     fn add(&self) -> Ran {
@@ -116,12 +120,13 @@ fn a_stopped_service_and_a_missing_launcher_are_named_with_their_remedy() {
     assert_eq!(failed.code, Some(4), "{failed:?}");
     assert!(failed.stderr.contains("hint: Docker does not run: "), "{failed:?}");
 
-    if crate::support::installed("dnx").is_some() {
-        return;
-    }
+    // `PATH` has nothing but the folder of the test, so the machine's own `dnx` is not found.
     let house = LauncherHouse::serving("other");
     house.publish(&nuget());
-    let failed = house.add();
+    let secret = format!("CLOCK_TOKEN=@{}", text(&house.house.write("token", TOKEN)));
+    let own = house.house.path("bin");
+    let failed =
+        house.run_with(own.as_os_str(), &["add", "--yes", "io.github.loopback/clock", "--secret", &secret]);
     assert_eq!(failed.code, Some(4), "{failed:?}");
     assert!(failed.stderr.contains("dnx was not found in PATH; install the .NET 10 SDK"), "{failed:?}");
     assert_eq!(house.house.read("config/hospes/config.toml"), "");
