@@ -145,9 +145,11 @@ impl<'a> ApplicationFolders<'a> {
         match base {
             PlaceBase::Home => Some(self.home.clone()),
             PlaceBase::Config => Some(folder("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))),
-            PlaceBase::ApplicationSupport => {
-                of_system(SystemKind::MacOs).then(|| self.home.join("Library/Application Support"))
-            }
+            PlaceBase::ElectronData => match self.system {
+                SystemKind::Linux => self.base(PlaceBase::Config),
+                SystemKind::MacOs => Some(self.home.join("Library/Application Support")),
+                SystemKind::Windows => self.base(PlaceBase::RoamingData),
+            },
             PlaceBase::RoamingData => of_system(SystemKind::Windows)
                 .then(|| folder("APPDATA").unwrap_or_else(|| self.home.join("AppData/Roaming"))),
             PlaceBase::LocalData => of_system(SystemKind::Windows)
@@ -202,82 +204,6 @@ fn matching(folder: &Path, head: &str, tail: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The paths of an application that belong to the user, without their common root.
-    fn user_paths(folders: &ApplicationFolders<'_>, id: &str) -> Vec<String> {
-        let files = folders.paths(Application::find(id).unwrap());
-        let user = files.iter().filter(|file| file.scope == PlaceScope::User);
-        user.map(|file| file.path.to_string_lossy().into_owned()).collect()
-    }
-
-    fn folders(
-        system: SystemKind,
-        home: &str,
-        variables: &[(&'static str, &'static str)],
-    ) -> ApplicationFolders<'static> {
-        let variables = variables.to_vec();
-        ApplicationFolders::new(system, home, move |name| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn each_system_has_its_own_folders() {
-        let linux = folders(SystemKind::Linux, "/home/me", &[]);
-        let mac = folders(SystemKind::MacOs, "/Users/me", &[]);
-        let windows = folders(SystemKind::Windows, "C:/Users/me", &[("APPDATA", "D:/Roaming")]);
-        for (folders, id, expected) in [
-            (&linux, "claude-desktop", "/home/me/.config/Claude/claude_desktop_config.json"),
-            (
-                &mac,
-                "claude-desktop",
-                "/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
-            ),
-            (&windows, "claude-desktop", "D:/Roaming/Claude/claude_desktop_config.json"),
-            (&linux, "vscode", "/home/me/.config/Code/User/mcp.json"),
-            (&mac, "vscode", "/Users/me/Library/Application Support/Code/User/mcp.json"),
-            (&windows, "vscode", "D:/Roaming/Code/User/mcp.json"),
-            (&linux, "zed", "/home/me/.config/zed/settings.json"),
-            (&mac, "zed", "/Users/me/.config/zed/settings.json"),
-            (&windows, "zed", "D:/Roaming/Zed/settings.json"),
-            (&windows, "goose", "D:/Roaming/Block/goose/config/config.yaml"),
-            (&windows, "opencode", "C:/Users/me/.config/opencode/opencode.json"),
-            (&windows, "cursor", "C:/Users/me/.cursor/mcp.json"),
-            (&mac, "codex", "/Users/me/.codex/config.toml"),
-        ] {
-            assert_eq!(user_paths(folders, id)[0], expected, "{id}");
-        }
-    }
-
-    #[test]
-    fn variables_move_folders_if_they_are_absolute() {
-        let moved = folders(
-            SystemKind::Linux,
-            "/home/me",
-            &[
-                ("XDG_CONFIG_HOME", "/c"),
-                ("CODEX_HOME", "/x"),
-                ("COPILOT_HOME", "relative"),
-                ("OPENCODE_CONFIG", "/o/my.jsonc"),
-            ],
-        );
-        assert_eq!(user_paths(&moved, "opencode")[0], "/o/my.jsonc");
-        assert_eq!(user_paths(&moved, "zed"), ["/c/zed/settings.json"]);
-        assert_eq!(user_paths(&moved, "codex"), ["/x/config.toml", "/home/me/.codex/config.toml"]);
-        assert_eq!(user_paths(&moved, "copilot-cli"), ["/home/me/.copilot/mcp-config.json"]);
-    }
-
-    #[test]
-    fn a_packaged_application_comes_first() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("AppData/Local/Packages/Claude_pzs8/LocalCache/Roaming/Claude");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::create_dir_all(root.path().join("AppData/Local/Packages/Other_x")).unwrap();
-        let folders = ApplicationFolders::new(SystemKind::Windows, root.path(), |_| None);
-        let paths = user_paths(&folders, "claude-desktop");
-        assert_eq!(paths.len(), 2);
-        assert_eq!(Path::new(&paths[0]), folder.join("claude_desktop_config.json"));
-    }
 
     #[test]
     fn existing_files_of_user_and_project_are_found() {

@@ -6,6 +6,8 @@
 
 mod folders;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use folders::{ApplicationFile, ApplicationFolders, SystemKind};
 pub use table::APPLICATIONS;
@@ -72,8 +74,9 @@ pub enum PlaceBase {
     Home,
     /// `$XDG_CONFIG_HOME`, by default `~/.config`.
     Config,
-    /// `~/Library/Application Support`, on macOS.
-    ApplicationSupport,
+    /// The folder in which Electron programs keep their data: that of [`Self::Config`] on Linux,
+    /// `~/Library/Application Support` on macOS, and that of [`Self::RoamingData`] on Windows.
+    ElectronData,
     /// `%APPDATA%`, on Windows.
     RoamingData,
     /// `%LOCALAPPDATA%`, on Windows.

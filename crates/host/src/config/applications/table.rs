@@ -1,6 +1,6 @@
 //! The table of applications.
 
-use super::PlaceBase::{ApplicationSupport, Config, Home, LocalData, Project, RoamingData, Variable};
+use super::PlaceBase::{Config, ElectronData, Home, LocalData, Project, RoamingData, Variable};
 use super::PlaceScope::{Project as OfProject, User};
 use super::SystemKind::{Linux, MacOs, Windows};
 use super::{
@@ -60,8 +60,6 @@ pub const APPLICATIONS: &[Application] = &[
         id: "claude-desktop",
         name: "Claude Desktop",
         places: &[
-            place(User, &[Linux], Config, "Claude/claude_desktop_config.json"),
-            place(User, &[MacOs], ApplicationSupport, "Claude/claude_desktop_config.json"),
             // First, because the packaged application ignores the other folder.
             place(
                 User,
@@ -69,7 +67,7 @@ pub const APPLICATIONS: &[Application] = &[
                 LocalData,
                 "Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json",
             ),
-            place(User, &[Windows], RoamingData, "Claude/claude_desktop_config.json"),
+            user(ElectronData, "Claude/claude_desktop_config.json"),
         ],
         shape: EntryShape { is_strict: true, http: None, variables: VariableSyntax::None, ..COMMON },
         takes_effect: "quit it completely and start it again",
@@ -90,21 +88,15 @@ pub const APPLICATIONS: &[Application] = &[
         id: "vscode",
         name: "VS Code",
         places: &[
-            place(User, &[Linux], Config, "Code/User/mcp.json"),
-            read_only(place(User, &[Linux], Config, "Code/User/profiles/*/mcp.json")),
-            read_only(place(User, &[Linux], Config, "Code/User/settings.json")),
-            place(User, &[Linux], Config, "Code - Insiders/User/mcp.json"),
-            place(User, &[Linux], Config, "VSCodium/User/mcp.json"),
-            place(User, &[MacOs], ApplicationSupport, "Code/User/mcp.json"),
-            read_only(place(User, &[MacOs], ApplicationSupport, "Code/User/profiles/*/mcp.json")),
-            read_only(place(User, &[MacOs], ApplicationSupport, "Code/User/settings.json")),
-            place(User, &[MacOs], ApplicationSupport, "Code - Insiders/User/mcp.json"),
-            place(User, &[MacOs], ApplicationSupport, "VSCodium/User/mcp.json"),
-            place(User, &[Windows], RoamingData, "Code/User/mcp.json"),
-            read_only(place(User, &[Windows], RoamingData, "Code/User/profiles/*/mcp.json")),
-            read_only(place(User, &[Windows], RoamingData, "Code/User/settings.json")),
-            place(User, &[Windows], RoamingData, "Code - Insiders/User/mcp.json"),
-            place(User, &[Windows], RoamingData, "VSCodium/User/mcp.json"),
+            user(ElectronData, "Code/User/mcp.json"),
+            read_only(user(ElectronData, "Code/User/profiles/*/mcp.json")),
+            read_only(user(ElectronData, "Code/User/settings.json")),
+            user(ElectronData, "Code - Insiders/User/mcp.json"),
+            read_only(user(ElectronData, "Code - Insiders/User/profiles/*/mcp.json")),
+            read_only(user(ElectronData, "Code - Insiders/User/settings.json")),
+            user(ElectronData, "VSCodium/User/mcp.json"),
+            read_only(user(ElectronData, "VSCodium/User/profiles/*/mcp.json")),
+            read_only(user(ElectronData, "VSCodium/User/settings.json")),
             project(".vscode/mcp.json"),
             read_only(project(".vscode/settings.json")),
         ],
@@ -293,9 +285,7 @@ pub const APPLICATIONS: &[Application] = &[
         places: &[
             user(Variable("CLINE_MCP_SETTINGS_PATH"), ""),
             user(Home, ".cline/data/settings/cline_mcp_settings.json"),
-            place(User, &[Linux], Config, CLINE_IN_CODE),
-            place(User, &[MacOs], ApplicationSupport, CLINE_IN_CODE),
-            place(User, &[Windows], RoamingData, CLINE_IN_CODE),
+            user(ElectronData, CLINE_IN_CODE),
         ],
         shape: EntryShape {
             http: Some(HttpShape { kind: Some("streamableHttp"), sse: Some("sse"), ..PLAIN_HTTP }),
