@@ -203,8 +203,9 @@ fn check_repository(server: &Map<String, Value>, report: &mut ViolationReport) {
     let url = report.text(repository, "repository", "url", true);
     let source = report.text(repository, "repository", "source", true);
     report.text(repository, "repository", "id", false);
+    // Also if both are empty. The rules of the registry take that for none, but its JSON Schema comes first, and an empty
+    // text is no URI. Entries that a registry already has are read without these rules, so they stay usable.
     if let (Some(url), Some(source)) = (url, source)
-        && !(url.is_empty() && source.is_empty())
         && !is_repository_url(source, url)
     {
         let what = "expected https://github.com/OWNER/NAME with the source `github`, or the same of `gitlab`";

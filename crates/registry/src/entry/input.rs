@@ -70,7 +70,7 @@ pub struct KeyValueInput {
     /// Name of the variable or header.
     pub name: String,
     /// Its value.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "read::flattened")]
     pub input: EntryInput,
 }
 
@@ -92,7 +92,7 @@ pub struct EntryArgument {
     #[serde(default, deserialize_with = "read::null_as_default", skip_serializing_if = "is_false")]
     pub is_repeated: bool,
     /// Its value.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "read::flattened")]
     pub input: EntryInput,
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{OFFICIAL_META, OfficialMeta, ServerEntry};
 
@@ -116,11 +116,38 @@ pub(super) fn entry(value: Value) -> Result<ServerEntry, EntryError> {
 /// Converts JSON to a type. The error names the field.
 fn typed<T: DeserializeOwned>(value: Value) -> Result<T, EntryError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = match error.path().to_string() {
-            top if top == "." => "the entry".to_owned(),
-            path => escape(&path),
+        let (mut path, what) = (error.path().to_string(), error.inner().to_string());
+        let inner = what.strip_prefix(FLATTENED_PATH).and_then(|rest| rest.split_once(FLATTENED_PATH));
+        let what = match inner {
+            Some((field, what)) => {
+                path = format!("{path}.{field}");
+                what
+            }
+            None => &what,
         };
-        EntryError::Field { path, what: escape(&error.inner().to_string()) }
+        let path = if path == "." { "the entry".to_owned() } else { escape(&path) };
+        EntryError::Field { path, what: escape(what) }
+    })
+}
+
+/// Sign around the path in the error of a flattened struct.
+const FLATTENED_PATH: char = '\u{1}';
+
+/// Reads a struct whose members are among those of another one. Serde reads such members only after all others, when their
+/// path is no longer known, so the error has it.
+pub(super) fn flattened<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let members = Map::deserialize(deserializer)?;
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+        let path = error.path().to_string();
+        let text = error.inner();
+        serde::de::Error::custom(match path.as_str() {
+            "." => text.to_string(),
+            path => format!("{FLATTENED_PATH}{path}{FLATTENED_PATH}{text}"),
+        })
     })
 }
 

@@ -98,12 +98,48 @@ fn errors_name_the_field_and_show_hidden_characters() {
         error(json!({ "packages": [{ "registryType": "npm", "identifier": [] }] })),
         "packages[0].identifier: invalid type: sequence, expected a string"
     );
+    let package = |members: Value| {
+        let mut package = json!({ "registryType": "npm", "identifier": "x" });
+        package.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        error(json!({ "packages": [package] }))
+    };
+    for (members, expected) in [
+        (
+            json!({ "environmentVariables": [{ "name": "A" }, { "name": "B", "isSecret": "yes" }] }),
+            "packages[0].environmentVariables[1].isSecret: invalid type: string \"yes\", expected a boolean",
+        ),
+        (
+            json!({ "packageArguments": [{ "type": "named", "name": "--x", "variables": { "y": { "default": [] } } }] }),
+            "packages[0].packageArguments[0].variables.y.default: expected a text, found a list",
+        ),
+        (
+            json!({ "runtimeArguments": [{ "type": "named", "isRepeated": 1 }] }),
+            "packages[0].runtimeArguments[0].isRepeated: invalid type: integer `1`, expected a boolean",
+        ),
+        (
+            json!({ "transport": { "type": "sse", "headers": [{ "name": "A", "choices": "a" }] } }),
+            "packages[0].transport.headers[0].choices: invalid type: string \"a\", expected a sequence",
+        ),
+        (
+            json!({ "environmentVariables": { "A": "x" } }),
+            "packages[0].environmentVariables: invalid type: map, expected a sequence",
+        ),
+    ] {
+        assert_eq!(package(members), expected);
+    }
     assert!(error(json!({ "packages": "\u{1b}[31m" })).contains("\\u{1b}[31m"));
     assert_eq!(
         read(&json!({ "name": "a.b/c" })).unwrap_err().to_string(),
         "the entry: missing field `version`"
     );
     assert!(ServerEntry::read("{").unwrap_err().to_string().starts_with("it is not valid JSON"));
+}
+
+/// Registries have such entries. Only those who publish are told that it is no URL.
+#[test]
+fn an_empty_repository_is_read() {
+    let entry = read(&with(&json!({ "repository": { "url": "", "source": "" } }))).unwrap();
+    assert_eq!(entry.repository.unwrap().url, "");
 }
 
 #[test]

@@ -79,7 +79,6 @@ fn what_is_allowed() {
         ("/repository/url", json!("https://www.github.com/owner/server/"), "www and a slash at the end"),
         ("/repository/url", json!("http://github.com/o/s.git"), "http, and a name with a dot"),
         ("/repository", json!({ "url": "https://gitlab.com/a/b/c", "source": "gitlab" }), "groups of GitLab"),
-        ("/repository", json!({ "url": "", "source": "" }), "an empty repository counts as none"),
         ("/repository/subfolder", json!(""), "an empty folder counts as none"),
         ("/unknown", json!({ "any": 1 }), "unknown fields are allowed"),
         ("/packages/0/registryType", json!("maven"), "any kind is allowed"),
@@ -180,6 +179,8 @@ fn what_is_not_allowed() {
         ("/websiteUrl", json!("example.com"), "websiteUrl uri"),
         ("/websiteUrl", json!("javascript:alert(1)"), "websiteUrl website-https"),
         ("/repository", json!([]), "repository type"),
+        ("/repository", json!({ "url": "", "source": "" }), "repository.url repository-url"),
+        ("/repository/url", json!(""), "repository.url repository-url"),
         ("/repository/url", json!("https://bitbucket.org/o/s"), "repository.url repository-url"),
         ("/repository/url", json!("https://github.com/owner"), "repository.url repository-url"),
         (
