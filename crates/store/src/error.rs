@@ -17,6 +17,14 @@ pub enum StoreError {
         #[source]
         source: std::sync::Arc<rusqlite::Error>,
     },
+    /// A stored value was not written by this program, or a row is missing.
+    #[error("{} has contents that this program did not write: {found}", .file.display())]
+    Contents {
+        /// Path of the database.
+        file: PathBuf,
+        /// What was found.
+        found: String,
+    },
     /// The file was written by a newer version of this program.
     #[error("{} was written by a newer version of hospes", .0.display())]
     Newer(PathBuf),

@@ -29,6 +29,7 @@
 //! |---|---|
 //! | `audit` | [`AuditLog`]: entries, the writer's thread, search and verification |
 //! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`grants`], [`pins`], [`tasks`] |
+//! | `sql` | transactions in SQL that do not depend on the engine |
 //! | `key`, `hex` | keys in files of their own; hexadecimal text of keys and hashes |
 //! | `file`, `error` | opening SQLite files; [`StoreError`] |
 
@@ -37,6 +38,7 @@ mod error;
 mod file;
 mod hex;
 mod key;
+mod sql;
 mod state;
 
 pub use audit::{

@@ -1,10 +1,10 @@
 //! Spending on models.
 
-use rusqlite::OptionalExtension as _;
 use tokio::sync::watch;
 
 use super::store::StateStore;
 use crate::error::StoreError;
+use crate::sql::sql_values;
 
 /// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const MIGRATIONS: &[&str] =
@@ -25,25 +25,27 @@ impl BudgetRecords {
     /// # Errors
     /// If the state cannot be read.
     pub async fn read(&self) -> Result<Option<String>, StoreError> {
-        self.0.read(|view| view.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()).await
+        self.0.read(|view| view.query_value("SELECT body FROM spending", &[])).await
     }
 
     /// Replaces the last text exclusively, across all processes. `change` receives the text and returns the new one, if
-    /// any, and a result. Once started, the change completes even if the caller is dropped.
+    /// any, and a result; it may be called again if the transaction was rolled back. Once started, the change completes even if the caller is dropped.
     ///
     /// # Errors
     /// If the state cannot be read or written. It is unchanged then.
     pub async fn update<T: Send + 'static>(
         &self,
-        change: impl FnOnce(Option<String>) -> (Option<String>, T) + Send + 'static,
+        change: impl Fn(Option<String>) -> (Option<String>, T) + Send + 'static,
     ) -> Result<T, StoreError> {
         self.0
             .write(move |write| {
                 // Read in the transaction that writes, so that two processes cannot spend the same money.
-                let kept = write.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()?;
+                let kept = write.query_value("SELECT body FROM spending", &[])?;
                 let (body, said) = change(kept);
                 if let Some(body) = body {
-                    write.execute("INSERT OR REPLACE INTO spending (one, body) VALUES (1, ?1)", [body])?;
+                    let put = "INSERT INTO spending (one, body) VALUES (1, ?1)
+                               ON CONFLICT (one) DO UPDATE SET body = excluded.body";
+                    write.execute(put, sql_values![body])?;
                 }
                 Ok(said)
             })

@@ -7,12 +7,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use tokio::sync::{Mutex, watch as watched};
 use zeroize::Zeroizing;
 
 use super::change_watch::ChangeWatch;
 use crate::error::StoreError;
+use crate::sql::{SqlError, SqlResult, SqlTransaction};
 use crate::{file, key};
 
 /// Name of a part and its migration steps, each run once in order. Never change a step; add one.
@@ -95,19 +96,19 @@ impl StateStore {
     /// Runs `work` in a read transaction on a blocking thread. All that it reads is consistent.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         // The guard of this mutex can move to the blocking thread, and no runtime thread blocks on it.
         let mut connection = Arc::clone(&self.0.reader).lock_owned().await;
-        let done = tokio::task::spawn_blocking(move || work(&connection.transaction()?));
+        let done = tokio::task::spawn_blocking(move || work(&mut connection.transaction()?));
         self.flatten_result(done.await)
     }
 
-    /// Runs `work` in a write transaction, which is rolled back on failure. Once started it completes, even if the
+    /// Runs `work` in a write transaction, which is rolled back on failure. `work` may be run again if it was rolled back. Once started it completes, even if the
     /// caller is dropped.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         // The guard moves into the work, which continues with it if this future is dropped.
         let mut connection = Arc::clone(&self.0.writer).lock_owned().await;
@@ -115,8 +116,8 @@ impl StateStore {
         let done = tokio::task::spawn_blocking(move || {
             let before = connection.total_changes();
             // Immediate, so that the data that `work` reads cannot change before it writes.
-            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let made = work(&change)?;
+            let mut change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let made = work(&mut change)?;
             change.commit()?;
             // Statements that changed no row are not reported to subscribers.
             if connection.total_changes() != before {
@@ -127,12 +128,12 @@ impl StateStore {
         self.flatten_result(done.await)
     }
 
-    fn flatten_result<T>(
-        &self,
-        done: Result<rusqlite::Result<T>, tokio::task::JoinError>,
-    ) -> Result<T, StoreError> {
-        let database = |source| StoreError::Database { file: self.0.file.clone(), source: Arc::new(source) };
-        done.map_err(|_| StoreError::Closed)?.map_err(database)
+    fn flatten_result<T>(&self, done: Result<SqlResult<T>, tokio::task::JoinError>) -> Result<T, StoreError> {
+        let file = || self.0.file.clone();
+        done.map_err(|_| StoreError::Closed)?.map_err(|error| match error {
+            SqlError::Sqlite(source) => StoreError::Database { file: file(), source },
+            found => StoreError::Contents { file: file(), found: found.to_string() },
+        })
     }
 }
 
@@ -163,8 +164,8 @@ fn prepare(connection: &mut Connection, parts: &[SchemaPart]) -> rusqlite::Resul
         }
         if done < steps.len() {
             let version = i64::try_from(steps.len()).unwrap_or(i64::MAX);
-            change
-                .execute("INSERT OR REPLACE INTO parts (name, version) VALUES (?1, ?2)", (name, version))?;
+            let put = "INSERT OR REPLACE INTO parts (name, version) VALUES (?1, ?2)";
+            Connection::execute(&change, put, (name, version))?;
         }
     }
     change.commit()?;

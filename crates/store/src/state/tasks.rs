@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{OptionalExtension as _, Transaction};
 
 use super::store::StateStore;
 use crate::error::StoreError;
+use crate::sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Maximum number of tasks kept; the oldest is removed for one more.
 pub const MAX_TASKS: u32 = 10_000;
@@ -45,21 +45,21 @@ impl TaskRecords {
     }
 }
 
-fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: u32) -> rusqlite::Result<()> {
-    change.execute("DELETE FROM tasks WHERE at <= ?1", [expiry_cutoff(now)])?;
-    change.execute(
-        "INSERT OR REPLACE INTO tasks (id, body, at) VALUES (?1, ?2, ?3)",
-        (id, body, now.as_microsecond()),
-    )?;
-    // SQLite has no OFFSET without a LIMIT; -1 means no limit.
-    let too_many = "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks ORDER BY at DESC LIMIT -1 OFFSET ?1)";
-    change.execute(too_many, [max])?;
+fn put(change: &mut dyn SqlTransaction, (id, body): (&str, &str), now: Timestamp, max: u32) -> SqlResult<()> {
+    change.execute("DELETE FROM tasks WHERE at <= ?1", sql_values![expiry_cutoff(now)])?;
+    let put = "INSERT INTO tasks (id, body, at) VALUES (?1, ?2, ?3)
+               ON CONFLICT (id) DO UPDATE SET body = excluded.body, at = excluded.at";
+    change.execute(put, sql_values![id, body, now.as_microsecond()])?;
+    let too_many = "DELETE FROM tasks WHERE id IN (
+        SELECT id FROM (SELECT id, row_number() OVER (ORDER BY at DESC) AS place FROM tasks) AS placed
+        WHERE place > ?1)";
+    change.execute(too_many, sql_values![i64::from(max)])?;
     Ok(())
 }
 
-fn find(view: &Transaction<'_>, id: &str, now: Timestamp) -> rusqlite::Result<Option<String>> {
+fn find(view: &mut dyn SqlTransaction, id: &str, now: Timestamp) -> SqlResult<Option<String>> {
     let found = "SELECT body FROM tasks WHERE id = ?1 AND at > ?2";
-    view.query_row(found, (id, expiry_cutoff(now)), |row| row.get(0)).optional()
+    view.query_value(found, sql_values![id, expiry_cutoff(now)])
 }
 
 /// Returns the time at or before which records have expired.

@@ -89,7 +89,7 @@ impl PinRecords {
     /// # Errors
     /// If the state cannot be read.
     pub async fn servers(&self) -> Result<Vec<StoredServer>, StoreError> {
-        self.0.read(rows::servers).await
+        self.0.read(|view| rows::servers(view)).await
     }
 
     /// Accepts or rejects exactly the definitions that a person has seen. If they have changed since, nothing is

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::sql::sql_values;
 
 const ONE: &[SchemaPart] = &[("notes", &["CREATE TABLE notes (text TEXT NOT NULL)"])];
 
@@ -25,16 +26,14 @@ impl Place {
 }
 
 async fn note(state: &StateStore, text: &'static str) -> Result<(), StoreError> {
-    state.write(move |change| change.execute("INSERT INTO notes VALUES (?1)", [text]).map(drop)).await
+    state
+        .write(move |change| change.execute("INSERT INTO notes VALUES (?1)", sql_values![text]).map(drop))
+        .await
 }
 
 async fn notes(state: &StateStore) -> Vec<String> {
-    let all = |view: &Transaction<'_>| {
-        let mut query = view.prepare("SELECT text FROM notes ORDER BY rowid")?;
-        let rows = query.query_map([], |row| row.get(0))?;
-        rows.collect()
-    };
-    state.read(all).await.unwrap()
+    let all = "SELECT text FROM notes ORDER BY rowid";
+    state.read(|view| view.query(all, &[])?.iter().map(|row| row.get(0)).collect()).await.unwrap()
 }
 
 #[tokio::test]
@@ -54,8 +53,8 @@ async fn what_fails_half_way_is_not_written_at_all() {
     let state = place.open();
     let failed = state
         .write(|change| {
-            change.execute("INSERT INTO notes VALUES ('half')", [])?;
-            change.execute("INSERT INTO nothing VALUES (1)", []).map(drop)
+            change.execute("INSERT INTO notes VALUES ('half')", &[])?;
+            change.execute("INSERT INTO nothing VALUES (1)", &[]).map(drop)
         })
         .await;
     assert!(matches!(failed, Err(StoreError::Database { .. })), "{failed:?}");
