@@ -4,7 +4,8 @@
 //!
 //! [`AuditLog`] is the append-only log of events, in which each entry is bound to the previous one by a keyed hash.
 //! [`StateStore`] has the decisions of people and the pending approvals; a method such as [`StateStore::pins`] returns
-//! each part. Both are SQLite files that several processes of one machine can share.
+//! each part. Both are SQLite files that several processes of one machine can share. With the feature `postgres` the
+//! state can be a PostgreSQL database that several nodes share (`StateStore::connect`).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,4 +48,6 @@ pub use audit::{
     PendingWrite, RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
 };
 pub use error::StoreError;
+#[cfg(feature = "postgres")]
+pub use sql::postgres::{PostgresSettings, PostgresSettingsError};
 pub use state::{StateStore, approvals, budgets, grants, pins, tasks};

@@ -94,7 +94,7 @@ impl BudgetStore {
     /// Changes the spending exclusively.
     async fn change<T: Send + 'static>(
         &self,
-        work: impl Fn(&mut Budget) -> T + Send + 'static,
+        work: impl Fn(&mut Budget) -> T + Send + Sync + 'static,
     ) -> Result<T, BudgetStoreError> {
         let Some(kept) = &self.0.kept else { return Ok(work(&mut self.view())) };
         let known = self.view().clone();

@@ -5,6 +5,8 @@
 //! engine. This costs less than a method for each change in a trait with two implementations, and what one engine
 //! does, the other does as well.
 
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod sqlite;
 mod value;
 
@@ -18,6 +20,10 @@ pub(crate) enum SqlError {
     /// SQLite failed.
     #[error(transparent)]
     Sqlite(Arc<rusqlite::Error>),
+    /// PostgreSQL failed.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] postgres::PostgresError),
     /// A column has a value that this program does not write.
     #[error("column {column} of a result is not {expected}")]
     Value {

@@ -6,14 +6,24 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
 use crate::key::SealCipher;
 use crate::sql::{SqlError, sql_values};
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE matters (id TEXT PRIMARY KEY, until INTEGER NOT NULL, matter BLOB NOT NULL, decided BLOB);
+    CREATE INDEX matters_until ON matters (until);
+"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE matters (
+        id text PRIMARY KEY, until bigint NOT NULL, matter bytea NOT NULL, decided bytea,
+        rowid bigint GENERATED ALWAYS AS IDENTITY
+    );
     CREATE INDEX matters_until ON matters (until);
 "];
 
@@ -24,7 +34,7 @@ pub(super) const MIGRATIONS: &[&str] = &["
 /// Several processes may share them. Only one of them can decide an approval, and only one can take the decision.
 #[derive(Clone)]
 pub struct ApprovalRecords {
-    state: StateStore,
+    state: StatePart,
     seal: Arc<SealCipher>,
 }
 
@@ -51,7 +61,7 @@ pub struct ApprovalChanges {
 }
 
 impl ApprovalRecords {
-    pub(super) fn new(state: StateStore) -> Result<Self, StoreError> {
+    pub(super) fn new(state: StatePart) -> Result<Self, StoreError> {
         let seal = Arc::new(SealCipher::new(&*state.secret("matters")?));
         Ok(Self { state, seal })
     }
@@ -194,6 +204,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::state::StateStore;
 
     fn after(seconds: u64) -> Timestamp {
         Timestamp::now() + Duration::from_secs(seconds)

@@ -2,21 +2,26 @@
 
 use tokio::sync::watch;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
 use crate::sql::sql_values;
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] =
+pub(super) const SQLITE: &[&str] =
     &["CREATE TABLE spending (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] =
+    &["CREATE TABLE spending (one integer PRIMARY KEY CHECK (one = 1), body text NOT NULL);"];
 
 /// Spending on models, stored as a text that the host interprets. Changes are exclusive: several processes that share
 /// the file share one budget.
 #[derive(Clone, Debug)]
-pub struct BudgetRecords(StateStore);
+pub struct BudgetRecords(StatePart);
 
 impl BudgetRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 
@@ -35,7 +40,7 @@ impl BudgetRecords {
     /// If the state cannot be read or written. It is unchanged then.
     pub async fn update<T: Send + 'static>(
         &self,
-        change: impl Fn(Option<String>) -> (Option<String>, T) + Send + 'static,
+        change: impl Fn(Option<String>) -> (Option<String>, T) + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         self.0
             .write(move |write| {
@@ -61,7 +66,7 @@ impl BudgetRecords {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::state::StateStore;
 
     fn count(kept: Option<String>) -> (Option<String>, u64) {
         let next = kept.map_or(0, |kept| kept.parse::<u64>().unwrap()) + 1;

@@ -3,20 +3,28 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
 use crate::sql::sql_values;
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE grants (
         id TEXT PRIMARY KEY, body TEXT NOT NULL, until INTEGER, used_at INTEGER, uses INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
 "];
 
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE grants (
+        id text PRIMARY KEY, body text NOT NULL, until bigint, used_at bigint, uses bigint NOT NULL DEFAULT 0
+    );
+"];
+
 /// Lasting grants, each stored as a text that the host interprets.
 #[derive(Clone, Debug)]
-pub struct GrantRecords(StateStore);
+pub struct GrantRecords(StatePart);
 
 /// A stored grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +41,7 @@ pub struct StoredGrant {
 }
 
 impl GrantRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
 use crate::sql::{SqlResult, SqlTransaction, sql_values};
 
@@ -14,17 +14,24 @@ pub const MAX_TASKS: u32 = 10_000;
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE tasks (id TEXT PRIMARY KEY, body TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX tasks_at ON tasks (at);
+"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE tasks (id text PRIMARY KEY, body text NOT NULL, at bigint NOT NULL);
     CREATE INDEX tasks_at ON tasks (at);
 "];
 
 /// Records of tasks, each a text that the host interprets.
 #[derive(Clone, Debug)]
-pub struct TaskRecords(StateStore);
+pub struct TaskRecords(StatePart);
 
 impl TaskRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 
@@ -71,6 +78,7 @@ fn expiry_cutoff(now: Timestamp) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::StateStore;
 
     #[tokio::test]
     async fn the_oldest_make_room_and_each_has_its_time() {
@@ -80,7 +88,7 @@ mod tests {
         let now = Timestamp::now();
         let at = move |hours: i64| now + SignedDuration::from_hours(hours);
         for (hours, id) in [(0, "a"), (1, "b"), (2, "c"), (3, "d")] {
-            state.write(move |change| put(change, (id, "it"), at(hours), 3)).await.unwrap();
+            state.part("tasks").write(move |change| put(change, (id, "it"), at(hours), 3)).await.unwrap();
         }
         drop(state);
         // After a restart.
@@ -88,7 +96,7 @@ mod tests {
         let kept = async |hours: i64| {
             let mut kept = Vec::new();
             for id in ["a", "b", "c", "d"] {
-                let found = state.read(move |view| find(view, id, at(hours))).await.unwrap();
+                let found = state.part("tasks").read(move |view| find(view, id, at(hours))).await.unwrap();
                 kept.extend(found.map(|_| id));
             }
             kept
@@ -96,7 +104,7 @@ mod tests {
         assert_eq!(kept(3).await, ["b", "c", "d"]);
         let week = 7 * 24;
         assert_eq!(kept(week + 2).await, ["d"]);
-        state.write(move |change| put(change, ("e", "it"), at(week + 2), 3)).await.unwrap();
+        state.part("tasks").write(move |change| put(change, ("e", "it"), at(week + 2), 3)).await.unwrap();
         assert_eq!(kept(3).await, ["d"], "what is over is gone");
         state.tasks().insert("f".to_owned(), "that".to_owned()).await.unwrap();
         assert_eq!(state.tasks().find("f".to_owned()).await.unwrap().as_deref(), Some("that"));

@@ -1,10 +1,17 @@
-//! Transactions on SQLite.
+//! SQLite.
+
+mod change_watch;
+mod engine;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Rows, ToSql, Transaction, params_from_iter};
+
+pub(crate) use engine::{SqliteEngine, SqlitePart};
 
 use super::{SqlError, SqlResult, SqlRow, SqlTransaction, SqlValue};
 
