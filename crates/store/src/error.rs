@@ -17,6 +17,14 @@ pub enum StoreError {
         #[source]
         source: std::sync::Arc<rusqlite::Error>,
     },
+    /// A stored value was not written by this program, or a row is missing.
+    #[error("{} has contents that this program did not write: {found}", .file.display())]
+    Contents {
+        /// Path of the database.
+        file: PathBuf,
+        /// What was found.
+        found: String,
+    },
     /// The file was written by a newer version of this program.
     #[error("{} was written by a newer version of hospes", .0.display())]
     Newer(PathBuf),
@@ -65,7 +73,35 @@ pub enum StoreError {
         #[source]
         found: TamperEvidence,
     },
+    /// The database cannot be used at present.
+    #[cfg(feature = "postgres")]
+    #[error("the database cannot be used{}: {reason}", if *.is_unknown { "; whether the change was made is not known" } else { "" })]
+    Unavailable {
+        /// What the last try failed with.
+        reason: String,
+        /// True if a commit was not answered: the change was made, or not.
+        is_unknown: bool,
+    },
+    /// The database rejected a statement of this program.
+    #[cfg(feature = "postgres")]
+    #[error("database error: {0}")]
+    Rejected(String),
+    /// A part of the database was written by a newer version of this program.
+    #[cfg(feature = "postgres")]
+    #[error("the database was written by a newer version of hospes; update hospes on this node")]
+    NewerDatabase,
+    /// The settings of the database are not valid.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Settings(#[from] crate::sql::postgres::PostgresSettingsError),
     /// The writer thread has ended.
     #[error("the audit writer has stopped; see the log for the reason")]
     Closed,
+}
+
+#[cfg(feature = "postgres")]
+impl StoreError {
+    pub(crate) fn from_postgres(error: &crate::sql::SqlError) -> Self {
+        Self::Rejected(error.to_string())
+    }
 }

@@ -4,7 +4,8 @@
 //!
 //! [`AuditLog`] is the append-only log of events, in which each entry is bound to the previous one by a keyed hash.
 //! [`StateStore`] has the decisions of people and the pending approvals; a method such as [`StateStore::pins`] returns
-//! each part. Both are SQLite files that several processes of one machine can share.
+//! each part. Both are SQLite files that several processes of one machine can share. With the feature `postgres` the
+//! state can be a PostgreSQL database that several nodes share (`StateStore::connect`).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,6 +30,7 @@
 //! |---|---|
 //! | `audit` | [`AuditLog`]: entries, the writer's thread, search and verification |
 //! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`grants`], [`pins`], [`tasks`] |
+//! | `sql` | transactions in SQL that do not depend on the engine |
 //! | `key`, `hex` | keys in files of their own; hexadecimal text of keys and hashes |
 //! | `file`, `error` | opening SQLite files; [`StoreError`] |
 
@@ -37,6 +39,7 @@ mod error;
 mod file;
 mod hex;
 mod key;
+mod sql;
 mod state;
 
 pub use audit::{
@@ -45,4 +48,6 @@ pub use audit::{
     PendingWrite, RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
 };
 pub use error::StoreError;
+#[cfg(feature = "postgres")]
+pub use sql::postgres::{PostgresSettings, PostgresSettingsError};
 pub use state::{StateStore, approvals, budgets, grants, pins, tasks};

@@ -2,6 +2,7 @@
 //!
 //! | Module | Content |
 //! |---|---|
+//! | `postgres_server` (Linux) | PostgreSQL of Debian's package: start, kill, pause |
 //! | `redis_server` (Linux) | `redis-server` of Debian's package: start, kill, pause, promote |
 //! | [`certificates`] | certificates for engines on loopback |
 //! | [`net_proxy`] | a TCP proxy that delays, drops and cuts |
@@ -12,6 +13,8 @@
 pub mod certificates;
 pub mod history;
 pub mod net_proxy;
+#[cfg(target_os = "linux")]
+pub mod postgres_server;
 #[cfg(target_os = "linux")]
 pub mod redis_server;
 

@@ -94,12 +94,13 @@ impl BudgetStore {
     /// Changes the spending exclusively.
     async fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Budget) -> T + Send + 'static,
+        work: impl Fn(&mut Budget) -> T + Send + Sync + 'static,
     ) -> Result<T, BudgetStoreError> {
         let Some(kept) = &self.0.kept else { return Ok(work(&mut self.view())) };
-        // A copy: the one in memory changes only once the new spending is written.
-        let mut budget = self.view().clone();
+        let known = self.view().clone();
         let change = move |body: Option<String>| {
+            // A copy: the one in memory changes only once the new spending is written.
+            let mut budget = known.clone();
             let spending = match read(body.as_deref()) {
                 Ok(spending) => spending,
                 Err(error) => return (None, Err(error)),
@@ -121,7 +122,8 @@ impl BudgetStore {
     }
 
     async fn settle(&self, reservation: SpendingReservation, spent: ActualUsage) -> Money {
-        let settled = self.change(move |budget| budget.settle(reservation, spent, Timestamp::now())).await;
+        let settled =
+            self.change(move |budget| budget.settle(reservation.clone(), spent, Timestamp::now())).await;
         settled.map(|(_, money)| money).unwrap_or_else(|error| {
             tracing::error!(%error, "failed to settle a budget reservation; all of it counts as spent");
             Money::ZERO

@@ -83,8 +83,9 @@ struct OpenReservation {
     since: i64,
 }
 
-/// Reservation for one request. It counts as spent until it is [settled](Budget::settle).
-#[derive(Debug, PartialEq)]
+/// Reservation for one request. It counts as spent until it is [settled](Budget::settle). A clone is the same
+/// reservation, for a change that is made again because its transaction was rolled back.
+#[derive(Clone, Debug, PartialEq)]
 #[must_use = "what is reserved counts as spent until it is settled"]
 pub struct SpendingReservation {
     id: u64,

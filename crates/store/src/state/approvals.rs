@@ -5,15 +5,25 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rusqlite::OptionalExtension as _;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
 use crate::key::SealCipher;
+use crate::sql::{SqlError, sql_values};
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE matters (id TEXT PRIMARY KEY, until INTEGER NOT NULL, matter BLOB NOT NULL, decided BLOB);
+    CREATE INDEX matters_until ON matters (until);
+"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE matters (
+        id text PRIMARY KEY, until bigint NOT NULL, matter bytea NOT NULL, decided bytea,
+        rowid bigint GENERATED ALWAYS AS IDENTITY
+    );
     CREATE INDEX matters_until ON matters (until);
 "];
 
@@ -24,7 +34,7 @@ pub(super) const MIGRATIONS: &[&str] = &["
 /// Several processes may share them. Only one of them can decide an approval, and only one can take the decision.
 #[derive(Clone)]
 pub struct ApprovalRecords {
-    state: StateStore,
+    state: StatePart,
     seal: Arc<SealCipher>,
 }
 
@@ -51,7 +61,7 @@ pub struct ApprovalChanges {
 }
 
 impl ApprovalRecords {
-    pub(super) fn new(state: StateStore) -> Result<Self, StoreError> {
+    pub(super) fn new(state: StatePart) -> Result<Self, StoreError> {
         let seal = Arc::new(SealCipher::new(&*state.secret("matters")?));
         Ok(Self { state, seal })
     }
@@ -64,7 +74,9 @@ impl ApprovalRecords {
         let matter = self.seal.seal(matter.as_bytes(), &seal_context("matter", &id));
         let insert = "INSERT INTO matters (id, until, matter) VALUES (?1, ?2, ?3)";
         self.state
-            .write(move |change| change.execute(insert, (id, until.as_microsecond(), matter)).map(drop))
+            .write(move |change| {
+                change.execute(insert, sql_values![id, until.as_microsecond(), matter]).map(drop)
+            })
             .await
     }
 
@@ -78,23 +90,21 @@ impl ApprovalRecords {
         now: Timestamp,
         known: HashMap<String, bool>,
     ) -> Result<ApprovalChanges, StoreError> {
-        let mut known = known;
         let seal = Arc::clone(&self.seal);
         self.state
             .read(move |view| {
+                let mut known = known.clone();
                 let mut look = ApprovalChanges::default();
                 // The text of known approvals is not read again, because it may be large.
                 let all = "SELECT id, decided IS NOT NULL FROM matters WHERE until > ?1 ORDER BY rowid";
                 let one = "SELECT matter, decided FROM matters WHERE id = ?1";
-                let (mut all, mut one) = (view.prepare_cached(all)?, view.prepare_cached(one)?);
-                let mut rows = all.query([now.as_microsecond()])?;
-                while let Some(row) = rows.next()? {
+                for row in view.query(all, sql_values![now.as_microsecond()])? {
                     let (id, is_decided): (String, bool) = (row.get(0)?, row.get(1)?);
                     if known.remove(&id).is_some_and(|was_decided| was_decided || !is_decided) {
                         continue;
                     }
-                    let sealed = one.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?)));
-                    let (matter, decided): (Vec<u8>, Option<Vec<u8>>) = sealed?;
+                    let row = view.query_first(one, sql_values![id])?.ok_or(SqlError::Missing)?;
+                    let (matter, decided): (Vec<u8>, Option<Vec<u8>>) = (row.get(0)?, row.get(1)?);
                     let matter = opened(&seal, &matter, &seal_context("matter", &id));
                     let decided =
                         decided.and_then(|decided| opened(&seal, &decided, &seal_context("decided", &id)));
@@ -122,7 +132,9 @@ impl ApprovalRecords {
         let update =
             "UPDATE matters SET decided = ?2, until = ?4 WHERE id = ?1 AND decided IS NULL AND until > ?3";
         let (now, until) = (now.as_microsecond(), until.as_microsecond());
-        self.state.write(move |change| Ok(change.execute(update, (id, decided, now, until))? > 0)).await
+        self.state
+            .write(move |change| Ok(change.execute(update, sql_values![id, decided, now, until])? > 0))
+            .await
     }
 
     /// Removes an approval that has not expired at `now`, and returns its decision; `None` if there is no such
@@ -137,9 +149,7 @@ impl ApprovalRecords {
             .write(move |change| {
                 // One statement finds and deletes the row, so that only one of several processes gets it.
                 let delete = "DELETE FROM matters WHERE id = ?1 AND until > ?2 RETURNING decided";
-                let mut delete = change.prepare_cached(delete)?;
-                let taken: Option<Option<Vec<u8>>> =
-                    delete.query_row((&id, now), |row| row.get(0)).optional()?;
+                let taken: Option<Option<Vec<u8>>> = change.query_value(delete, sql_values![id, now])?;
                 Ok(taken.map(|decided| opened(&seal, &decided?, &seal_context("decided", &id))))
             })
             .await
@@ -152,10 +162,10 @@ impl ApprovalRecords {
     pub async fn remove(&self, ids: Vec<String>, now: Timestamp) -> Result<(), StoreError> {
         self.state
             .write(move |change| {
-                change.execute("DELETE FROM matters WHERE until <= ?1", [now.as_microsecond()])?;
-                let mut delete = change.prepare_cached("DELETE FROM matters WHERE id = ?1")?;
+                let expired = "DELETE FROM matters WHERE until <= ?1";
+                change.execute(expired, sql_values![now.as_microsecond()])?;
                 for id in &ids {
-                    delete.execute([id])?;
+                    change.execute("DELETE FROM matters WHERE id = ?1", sql_values![id])?;
                 }
                 Ok(())
             })
@@ -194,6 +204,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::state::StateStore;
 
     fn after(seconds: u64) -> Timestamp {
         Timestamp::now() + Duration::from_secs(seconds)

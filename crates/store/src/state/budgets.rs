@@ -1,22 +1,27 @@
 //! Spending on models.
 
-use rusqlite::OptionalExtension as _;
 use tokio::sync::watch;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
+use crate::sql::sql_values;
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] =
+pub(super) const SQLITE: &[&str] =
     &["CREATE TABLE spending (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] =
+    &["CREATE TABLE spending (one integer PRIMARY KEY CHECK (one = 1), body text NOT NULL);"];
 
 /// Spending on models, stored as a text that the host interprets. Changes are exclusive: several processes that share
 /// the file share one budget.
 #[derive(Clone, Debug)]
-pub struct BudgetRecords(StateStore);
+pub struct BudgetRecords(StatePart);
 
 impl BudgetRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 
@@ -25,25 +30,27 @@ impl BudgetRecords {
     /// # Errors
     /// If the state cannot be read.
     pub async fn read(&self) -> Result<Option<String>, StoreError> {
-        self.0.read(|view| view.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()).await
+        self.0.read(|view| view.query_value("SELECT body FROM spending", &[])).await
     }
 
     /// Replaces the last text exclusively, across all processes. `change` receives the text and returns the new one, if
-    /// any, and a result. Once started, the change completes even if the caller is dropped.
+    /// any, and a result; it may be called again if the transaction was rolled back. Once started, the change completes even if the caller is dropped.
     ///
     /// # Errors
     /// If the state cannot be read or written. It is unchanged then.
     pub async fn update<T: Send + 'static>(
         &self,
-        change: impl FnOnce(Option<String>) -> (Option<String>, T) + Send + 'static,
+        change: impl Fn(Option<String>) -> (Option<String>, T) + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         self.0
             .write(move |write| {
                 // Read in the transaction that writes, so that two processes cannot spend the same money.
-                let kept = write.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()?;
+                let kept = write.query_value("SELECT body FROM spending", &[])?;
                 let (body, said) = change(kept);
                 if let Some(body) = body {
-                    write.execute("INSERT OR REPLACE INTO spending (one, body) VALUES (1, ?1)", [body])?;
+                    let put = "INSERT INTO spending (one, body) VALUES (1, ?1)
+                               ON CONFLICT (one) DO UPDATE SET body = excluded.body";
+                    write.execute(put, sql_values![body])?;
                 }
                 Ok(said)
             })
@@ -59,7 +66,7 @@ impl BudgetRecords {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::state::StateStore;
 
     fn count(kept: Option<String>) -> (Option<String>, u64) {
         let next = kept.map_or(0, |kept| kept.parse::<u64>().unwrap()) + 1;

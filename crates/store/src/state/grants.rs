@@ -3,19 +3,28 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
+use crate::sql::sql_values;
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE grants (
         id TEXT PRIMARY KEY, body TEXT NOT NULL, until INTEGER, used_at INTEGER, uses INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
 "];
 
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE grants (
+        id text PRIMARY KEY, body text NOT NULL, until bigint, used_at bigint, uses bigint NOT NULL DEFAULT 0
+    );
+"];
+
 /// Lasting grants, each stored as a text that the host interprets.
 #[derive(Clone, Debug)]
-pub struct GrantRecords(StateStore);
+pub struct GrantRecords(StatePart);
 
 /// A stored grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +41,7 @@ pub struct StoredGrant {
 }
 
 impl GrantRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 
@@ -44,8 +53,8 @@ impl GrantRecords {
         self.0
             .read(move |view| {
                 let all = "SELECT id, body, used_at, uses FROM grants WHERE until IS NULL OR until > ?1 ORDER BY id";
-                let mut query = view.prepare_cached(all)?;
-                let rows = query.query_map([now.as_microsecond()], |row| {
+                let rows = view.query(all, sql_values![now.as_microsecond()])?.into_iter();
+                rows.map(|row| {
                     let used_at: Option<i64> = row.get(2)?;
                     let uses: i64 = row.get(3)?;
                     Ok(StoredGrant {
@@ -54,8 +63,8 @@ impl GrantRecords {
                         used_at: used_at.and_then(|at| Timestamp::from_microsecond(at).ok()),
                         uses: u64::try_from(uses).unwrap_or_default(),
                     })
-                })?;
-                rows.collect()
+                })
+                .collect()
             })
             .await
     }
@@ -67,13 +76,12 @@ impl GrantRecords {
     pub async fn insert(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
-                change
-                    .execute("DELETE FROM grants WHERE until <= ?1", [Timestamp::now().as_microsecond()])?;
-                let until = until.map(Timestamp::as_microsecond);
-                change.execute(
-                    "INSERT OR REPLACE INTO grants (id, body, until) VALUES (?1, ?2, ?3)",
-                    (id, body, until),
-                )?;
+                let expired = "DELETE FROM grants WHERE until <= ?1";
+                change.execute(expired, sql_values![Timestamp::now().as_microsecond()])?;
+                let put = "INSERT INTO grants (id, body, until) VALUES (?1, ?2, ?3)
+                           ON CONFLICT (id) DO UPDATE
+                           SET body = excluded.body, until = excluded.until, used_at = NULL, uses = 0";
+                change.execute(put, sql_values![id, body, until.map(Timestamp::as_microsecond)])?;
                 Ok(())
             })
             .await
@@ -84,7 +92,8 @@ impl GrantRecords {
     /// # Errors
     /// If the removal cannot be written.
     pub async fn remove(&self, id: String) -> Result<bool, StoreError> {
-        self.0.write(move |change| Ok(change.execute("DELETE FROM grants WHERE id = ?1", [id])? > 0)).await
+        let delete = "DELETE FROM grants WHERE id = ?1";
+        self.0.write(move |change| Ok(change.execute(delete, sql_values![id])? > 0)).await
     }
 
     /// Records the time of the last use and the number of uses of grants. Removed grants are skipped.
@@ -94,13 +103,14 @@ impl GrantRecords {
     pub async fn record_uses(&self, uses: Vec<(String, Timestamp, u64)>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
-                // With `max`, because processes record their uses in any order, and no count may decrease.
-                let mut update = change.prepare_cached(
-                    "UPDATE grants SET used_at = max(coalesce(used_at, 0), ?2), uses = max(uses, ?3) WHERE id = ?1",
-                )?;
+                // The larger values, because processes record their uses in any order, and no count may decrease.
+                let update = "UPDATE grants
+                    SET used_at = CASE WHEN used_at > ?2 THEN used_at ELSE ?2 END,
+                        uses = CASE WHEN uses > ?3 THEN uses ELSE ?3 END
+                    WHERE id = ?1";
                 for (id, at, count) in &uses {
                     let count = i64::try_from(*count).unwrap_or(i64::MAX);
-                    update.execute((id, at.as_microsecond(), count))?;
+                    change.execute(update, sql_values![id, at.as_microsecond(), count])?;
                 }
                 Ok(())
             })

@@ -1,30 +1,46 @@
-//! Decisions of users, pending approvals and other state: one file, in which each part has its own tables.
+//! Decisions of users, pending approvals and other state: one database, in which each part has its own tables.
 //!
-//! To add a part: a module beside `pins` with its `MIGRATIONS` and a type that wraps [`StateStore`], a line in
-//! `PARTS`, and a method here that returns it. A part reads with `StateStore::read` and writes with
-//! `StateStore::write`.
+//! To add a part: a module beside `pins` with its schemas `SQLITE` and `POSTGRES` and a type that wraps `StatePart`, a
+//! line in each list of parts, and a method here that returns it. A part reads with `StatePart::read` and writes with
+//! `StatePart::write`, in SQL that both engines have.
 
 pub mod approvals;
 pub mod budgets;
-mod change_watch;
 pub mod grants;
 pub mod pins;
 mod store;
 pub mod tasks;
 
 use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(feature = "postgres")]
+use zeroize::Zeroizing;
 
 use crate::error::StoreError;
-use store::SchemaPart;
+#[cfg(feature = "postgres")]
+use crate::sql::postgres::{PostgresEngine, PostgresPart, PostgresSettings};
+use crate::sql::sqlite::{SqliteEngine, SqlitePart};
+use store::StateEngine;
 pub use store::StateStore;
 
-/// All parts. Their order does not matter.
-const PARTS: &[SchemaPart] = &[
-    ("budgets", budgets::MIGRATIONS),
-    ("grants", grants::MIGRATIONS),
-    ("matters", approvals::MIGRATIONS),
-    ("pins", pins::MIGRATIONS),
-    ("tasks", tasks::MIGRATIONS),
+/// All parts in SQLite. Their order does not matter.
+const SQLITE_PARTS: &[SqlitePart] = &[
+    ("budgets", budgets::SQLITE),
+    ("grants", grants::SQLITE),
+    ("matters", approvals::SQLITE),
+    ("pins", pins::SQLITE),
+    ("tasks", tasks::SQLITE),
+];
+
+/// All parts in PostgreSQL.
+#[cfg(feature = "postgres")]
+const POSTGRES_PARTS: &[PostgresPart] = &[
+    ("budgets", budgets::POSTGRES),
+    ("grants", grants::POSTGRES),
+    ("matters", approvals::POSTGRES),
+    ("pins", pins::POSTGRES),
+    ("tasks", tasks::POSTGRES),
 ];
 
 impl StateStore {
@@ -33,7 +49,20 @@ impl StateStore {
     /// # Errors
     /// If the file cannot be used, is accessible to other users, or has a newer version.
     pub fn open(file: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::open_parts(file.as_ref().to_owned(), PARTS)
+        let file = file.as_ref().to_owned();
+        let engine = SqliteEngine::open(file.clone(), SQLITE_PARTS)?;
+        Ok(Self(Arc::new(StateEngine::Sqlite { engine, file })))
+    }
+
+    /// Connects to the state in a database that several nodes share. `key` is the same on all nodes, and seals what only
+    /// they may read.
+    ///
+    /// # Errors
+    /// If the settings are not valid, the database cannot be used, or a part of it is newer than this program.
+    #[cfg(feature = "postgres")]
+    pub async fn connect(settings: PostgresSettings, key: Zeroizing<[u8; 32]>) -> Result<Self, StoreError> {
+        let engine = PostgresEngine::open(settings, POSTGRES_PARTS).await?;
+        Ok(Self(Arc::new(StateEngine::Postgres { engine, key })))
     }
 
     /// Checks an existing file without changing it: it is not damaged, and of no newer version.
@@ -41,25 +70,25 @@ impl StateStore {
     /// # Errors
     /// If the file cannot be read, is damaged, or has a newer version.
     pub fn examine(file: impl AsRef<Path>) -> Result<(), StoreError> {
-        Self::examine_parts(file.as_ref(), PARTS)
+        SqliteEngine::examine(file.as_ref(), SQLITE_PARTS)
     }
 
     /// Returns the pins: the offers of servers that a person accepted.
     #[must_use]
     pub fn pins(&self) -> pins::PinRecords {
-        pins::PinRecords::new(self.clone())
+        pins::PinRecords::new(self.part("pins"))
     }
 
     /// Returns the lasting grants.
     #[must_use]
     pub fn grants(&self) -> grants::GrantRecords {
-        grants::GrantRecords::new(self.clone())
+        grants::GrantRecords::new(self.part("grants"))
     }
 
     /// Returns the spending on models.
     #[must_use]
     pub fn budgets(&self) -> budgets::BudgetRecords {
-        budgets::BudgetRecords::new(self.clone())
+        budgets::BudgetRecords::new(self.part("budgets"))
     }
 
     /// Returns the pending approvals, sealed with the key of the state.
@@ -67,12 +96,12 @@ impl StateStore {
     /// # Errors
     /// The errors of [`StateStore::secret`].
     pub fn approvals(&self) -> Result<approvals::ApprovalRecords, StoreError> {
-        approvals::ApprovalRecords::new(self.clone())
+        approvals::ApprovalRecords::new(self.part("matters"))
     }
 
     /// Returns the records of tasks and the calls that started them.
     #[must_use]
     pub fn tasks(&self) -> tasks::TaskRecords {
-        tasks::TaskRecords::new(self.clone())
+        tasks::TaskRecords::new(self.part("tasks"))
     }
 }

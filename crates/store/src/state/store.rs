@@ -1,172 +1,123 @@
-//! The state database: its file, its connections and the migration of its parts.
-
-#[cfg(test)]
-mod tests;
+//! The state and its engine.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
-use tokio::sync::{Mutex, watch as watched};
+use tokio::sync::watch;
 use zeroize::Zeroizing;
 
-use super::change_watch::ChangeWatch;
 use crate::error::StoreError;
-use crate::{file, key};
+use crate::key;
+#[cfg(feature = "postgres")]
+use crate::sql::postgres::PostgresEngine;
+use crate::sql::sqlite::SqliteEngine;
+use crate::sql::{SqlResult, SqlTransaction};
 
-/// Name of a part and its migration steps, each run once in order. Never change a step; add one.
-pub(super) type SchemaPart = (&'static str, &'static [&'static str]);
-
-/// Schema of the file before any part.
-const BASE_MIGRATIONS: &[&str] =
-    &["CREATE TABLE parts (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;"];
-
-/// The host's state: a SQLite file that several processes of one machine can share.
+/// The host's state: a SQLite file that the processes of one machine share, or a PostgreSQL database that several nodes
+/// share.
 ///
-/// Cheap to clone. Written data is on disk when the call returns.
+/// Cheap to clone. Written data is permanent when the call returns.
 #[derive(Clone)]
-pub struct StateStore(Arc<StateStoreInner>);
+pub struct StateStore(pub(super) Arc<StateEngine>);
 
-struct StateStoreInner {
-    file: PathBuf,
-    /// Lock for writers, so that they wait here and not inside SQLite.
-    writer: Arc<Mutex<Connection>>,
-    reader: Arc<Mutex<Connection>>,
-    watch: ChangeWatch,
+/// Database with the keys of its secrets.
+pub(super) enum StateEngine {
+    Sqlite {
+        engine: SqliteEngine,
+        file: PathBuf,
+    },
+    #[cfg(feature = "postgres")]
+    Postgres {
+        engine: Arc<PostgresEngine>,
+        /// Key that all nodes have.
+        key: Zeroizing<[u8; 32]>,
+    },
 }
 
 impl StateStore {
-    /// Opens the state in this file and migrates its `parts`. A missing file is created, accessible to its owner alone.
-    ///
-    /// # Errors
-    /// If the file cannot be used, is accessible to other users, or has a newer version.
-    pub(super) fn open_parts(file: PathBuf, parts: &[SchemaPart]) -> Result<Self, StoreError> {
-        // Checked before any content is trusted. A missing file is created for its owner alone.
-        if matches!(file::is_private(&file), Ok(false)) {
-            return Err(StoreError::Exposed(file));
-        }
-        let mut writer = file::open(&file, BASE_MIGRATIONS)?;
-        match prepare(&mut writer, parts) {
-            Ok(true) => (),
-            Ok(false) => return Err(StoreError::Newer(file)),
-            Err(source) => return Err(StoreError::Database { file, source: Arc::new(source) }),
-        }
-        let reader = file::open(&file, BASE_MIGRATIONS)?;
-        let watch = ChangeWatch::new(file.clone());
-        let (writer, reader) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(reader)));
-        Ok(Self(Arc::new(StateStoreInner { file, writer, reader, watch })))
-    }
-
-    pub(super) fn examine_parts(file: &Path, parts: &[SchemaPart]) -> Result<(), StoreError> {
-        let connection = file::examine(file, BASE_MIGRATIONS.len())?;
-        let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
-        for (name, steps) in parts {
-            let version = part_version(&connection, name).map_err(database)?;
-            if version.is_some_and(|done| done > steps.len()) {
-                return Err(StoreError::Newer(file.to_owned()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns a secret for one purpose, the same for all processes that share this state and after restarts. It is
-    /// derived from the key in the file `state.key` beside `state.db`, which is created if it is missing.
+    /// Returns a secret for one purpose, the same for all who share this state and after restarts. In a file, it is
+    /// derived from the key in the file `state.key` beside `state.db`, which is created if it is missing; in a
+    /// database, from the key that all nodes have.
     ///
     /// # Errors
     /// If the key file cannot be used, is malformed, or is accessible to other users.
     pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
-        let key = key::read(&self.0.file.with_extension("key"), true)?;
-        Ok(key::derive_key("hospes state", &key, purpose))
+        let of = |key: &[u8; 32]| key::derive_key("hospes state", key, purpose);
+        match &*self.0 {
+            StateEngine::Sqlite { file, .. } => Ok(of(&*key::read(&file.with_extension("key"), true)?)),
+            #[cfg(feature = "postgres")]
+            StateEngine::Postgres { key, .. } => Ok(of(key)),
+        }
     }
 
-    /// Returns the path of the file.
+    /// Returns a counter of changes: immediate for this process, within half a second for others.
     #[must_use]
-    pub fn file(&self) -> &Path {
-        &self.0.file
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        match &*self.0 {
+            StateEngine::Sqlite { engine, .. } => engine.changes(),
+            #[cfg(feature = "postgres")]
+            StateEngine::Postgres { engine, .. } => engine.changes(),
+        }
     }
 
-    /// Returns a counter of changes: immediate for this process, within half a second for other processes.
-    #[must_use]
-    pub fn changes(&self) -> watched::Receiver<u64> {
-        self.0.watch.subscribe()
-    }
-
-    /// Runs `work` in a read transaction on a blocking thread. All that it reads is consistent.
-    pub(crate) async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        // The guard of this mutex can move to the blocking thread, and no runtime thread blocks on it.
-        let mut connection = Arc::clone(&self.0.reader).lock_owned().await;
-        let done = tokio::task::spawn_blocking(move || work(&connection.transaction()?));
-        self.flatten_result(done.await)
-    }
-
-    /// Runs `work` in a write transaction, which is rolled back on failure. Once started it completes, even if the
-    /// caller is dropped.
-    pub(crate) async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        // The guard moves into the work, which continues with it if this future is dropped.
-        let mut connection = Arc::clone(&self.0.writer).lock_owned().await;
-        let inner = Arc::clone(&self.0);
-        let done = tokio::task::spawn_blocking(move || {
-            let before = connection.total_changes();
-            // Immediate, so that the data that `work` reads cannot change before it writes.
-            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let made = work(&change)?;
-            change.commit()?;
-            // Statements that changed no row are not reported to subscribers.
-            if connection.total_changes() != before {
-                inner.watch.notify_change();
-            }
-            Ok(made)
-        });
-        self.flatten_result(done.await)
-    }
-
-    fn flatten_result<T>(
-        &self,
-        done: Result<rusqlite::Result<T>, tokio::task::JoinError>,
-    ) -> Result<T, StoreError> {
-        let database = |source| StoreError::Database { file: self.0.file.clone(), source: Arc::new(source) };
-        done.map_err(|_| StoreError::Closed)?.map_err(database)
+    /// Returns the part with this name.
+    pub(super) fn part(&self, name: &'static str) -> StatePart {
+        StatePart { state: self.clone(), name }
     }
 }
 
 impl fmt::Debug for StateStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StateStore").field(&self.0.file).finish()
+        match &*self.0 {
+            StateEngine::Sqlite { file, .. } => f.debug_tuple("StateStore").field(file).finish(),
+            #[cfg(feature = "postgres")]
+            StateEngine::Postgres { .. } => f.write_str("StateStore(PostgreSQL)"),
+        }
     }
 }
 
-/// Returns the number of steps that a part has made.
-fn part_version(connection: &Connection, name: &str) -> rusqlite::Result<Option<usize>> {
-    let version = "SELECT version FROM parts WHERE name = ?1";
-    let version: Option<i64> = connection.query_row(version, [name], |row| row.get(0)).optional()?;
-    Ok(version.map(|version| usize::try_from(version).unwrap_or(usize::MAX)))
+/// A part of the state: tables that change together.
+#[derive(Clone, Debug)]
+pub(super) struct StatePart {
+    state: StateStore,
+    /// Name in the list of parts. Changes of a part come one after the other.
+    name: &'static str,
 }
 
-/// Migrates every part to its newest step. Returns false if a part is newer than that. Unknown parts are left alone:
-/// they belong to a newer program, which may run beside this one.
-fn prepare(connection: &mut Connection, parts: &[SchemaPart]) -> rusqlite::Result<bool> {
-    let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    for (name, steps) in parts {
-        let done = part_version(&change, name)?.unwrap_or(0);
-        if done > steps.len() {
-            return Ok(false);
-        }
-        for step in &steps[done..] {
-            change.execute_batch(step)?;
-        }
-        if done < steps.len() {
-            let version = i64::try_from(steps.len()).unwrap_or(i64::MAX);
-            change
-                .execute("INSERT OR REPLACE INTO parts (name, version) VALUES (?1, ?2)", (name, version))?;
+impl StatePart {
+    /// Runs `work` in a read transaction on a blocking thread. All that it reads is consistent.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        match &*self.state.0 {
+            StateEngine::Sqlite { engine, .. } => engine.read(work).await,
+            #[cfg(feature = "postgres")]
+            StateEngine::Postgres { engine, .. } => engine.read(work).await,
         }
     }
-    change.commit()?;
-    Ok(true)
+
+    /// Runs `work` in a write transaction, which is rolled back on failure and may then be run again. Once started it
+    /// completes, even if the caller is dropped.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        match &*self.state.0 {
+            StateEngine::Sqlite { engine, .. } => engine.write(work).await,
+            #[cfg(feature = "postgres")]
+            StateEngine::Postgres { engine, .. } => engine.write(self.name, work).await,
+        }
+    }
+
+    /// Returns a counter of changes of the state, by this and other processes.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.state.changes()
+    }
+
+    /// Returns a secret for one purpose.
+    pub(super) fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
+        self.state.secret(purpose)
+    }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{OptionalExtension as _, Transaction};
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
+use crate::sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Maximum number of tasks kept; the oldest is removed for one more.
 pub const MAX_TASKS: u32 = 10_000;
@@ -14,17 +14,24 @@ pub const MAX_TASKS: u32 = 10_000;
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE tasks (id TEXT PRIMARY KEY, body TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX tasks_at ON tasks (at);
+"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE tasks (id text PRIMARY KEY, body text NOT NULL, at bigint NOT NULL);
     CREATE INDEX tasks_at ON tasks (at);
 "];
 
 /// Records of tasks, each a text that the host interprets.
 #[derive(Clone, Debug)]
-pub struct TaskRecords(StateStore);
+pub struct TaskRecords(StatePart);
 
 impl TaskRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 
@@ -45,21 +52,21 @@ impl TaskRecords {
     }
 }
 
-fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: u32) -> rusqlite::Result<()> {
-    change.execute("DELETE FROM tasks WHERE at <= ?1", [expiry_cutoff(now)])?;
-    change.execute(
-        "INSERT OR REPLACE INTO tasks (id, body, at) VALUES (?1, ?2, ?3)",
-        (id, body, now.as_microsecond()),
-    )?;
-    // SQLite has no OFFSET without a LIMIT; -1 means no limit.
-    let too_many = "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks ORDER BY at DESC LIMIT -1 OFFSET ?1)";
-    change.execute(too_many, [max])?;
+fn put(change: &mut dyn SqlTransaction, (id, body): (&str, &str), now: Timestamp, max: u32) -> SqlResult<()> {
+    change.execute("DELETE FROM tasks WHERE at <= ?1", sql_values![expiry_cutoff(now)])?;
+    let put = "INSERT INTO tasks (id, body, at) VALUES (?1, ?2, ?3)
+               ON CONFLICT (id) DO UPDATE SET body = excluded.body, at = excluded.at";
+    change.execute(put, sql_values![id, body, now.as_microsecond()])?;
+    let too_many = "DELETE FROM tasks WHERE id IN (
+        SELECT id FROM (SELECT id, row_number() OVER (ORDER BY at DESC) AS place FROM tasks) AS placed
+        WHERE place > ?1)";
+    change.execute(too_many, sql_values![i64::from(max)])?;
     Ok(())
 }
 
-fn find(view: &Transaction<'_>, id: &str, now: Timestamp) -> rusqlite::Result<Option<String>> {
+fn find(view: &mut dyn SqlTransaction, id: &str, now: Timestamp) -> SqlResult<Option<String>> {
     let found = "SELECT body FROM tasks WHERE id = ?1 AND at > ?2";
-    view.query_row(found, (id, expiry_cutoff(now)), |row| row.get(0)).optional()
+    view.query_value(found, sql_values![id, expiry_cutoff(now)])
 }
 
 /// Returns the time at or before which records have expired.
@@ -71,6 +78,7 @@ fn expiry_cutoff(now: Timestamp) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::StateStore;
 
     #[tokio::test]
     async fn the_oldest_make_room_and_each_has_its_time() {
@@ -80,7 +88,7 @@ mod tests {
         let now = Timestamp::now();
         let at = move |hours: i64| now + SignedDuration::from_hours(hours);
         for (hours, id) in [(0, "a"), (1, "b"), (2, "c"), (3, "d")] {
-            state.write(move |change| put(change, (id, "it"), at(hours), 3)).await.unwrap();
+            state.part("tasks").write(move |change| put(change, (id, "it"), at(hours), 3)).await.unwrap();
         }
         drop(state);
         // After a restart.
@@ -88,7 +96,7 @@ mod tests {
         let kept = async |hours: i64| {
             let mut kept = Vec::new();
             for id in ["a", "b", "c", "d"] {
-                let found = state.read(move |view| find(view, id, at(hours))).await.unwrap();
+                let found = state.part("tasks").read(move |view| find(view, id, at(hours))).await.unwrap();
                 kept.extend(found.map(|_| id));
             }
             kept
@@ -96,7 +104,7 @@ mod tests {
         assert_eq!(kept(3).await, ["b", "c", "d"]);
         let week = 7 * 24;
         assert_eq!(kept(week + 2).await, ["d"]);
-        state.write(move |change| put(change, ("e", "it"), at(week + 2), 3)).await.unwrap();
+        state.part("tasks").write(move |change| put(change, ("e", "it"), at(week + 2), 3)).await.unwrap();
         assert_eq!(kept(3).await, ["d"], "what is over is gone");
         state.tasks().insert("f".to_owned(), "that".to_owned()).await.unwrap();
         assert_eq!(state.tasks().find("f".to_owned()).await.unwrap().as_deref(), Some("that"));

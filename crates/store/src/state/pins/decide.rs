@@ -1,11 +1,11 @@
 //! Decisions of a person on pins.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
 
 use super::rows::with_id;
 use super::types::FIRST_USE;
 use super::{ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, Sha256Digest, StoredItem, StoredServer};
+use crate::sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Decision of a person on a server or on one item that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +65,9 @@ pub enum TrustDecisionError {
 }
 
 pub(super) fn decide(
-    change: &Connection,
+    change: &mut dyn SqlTransaction,
     decision: &TrustDecision,
-) -> rusqlite::Result<Result<TrustDecisionOutcome, TrustDecisionError>> {
+) -> SqlResult<Result<TrustDecisionOutcome, TrustDecisionError>> {
     let Some((id, before)) = with_id(change, &decision.server, &decision.target)? else {
         return Ok(Err(TrustDecisionError::Unknown));
     };
@@ -78,25 +78,25 @@ pub(super) fn decide(
             change.execute(
                 "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
                  WHERE id = ?1",
-                params![id, ServerPinState::Accepted, now, decision.by],
+                sql_values![id, ServerPinState::Accepted, now, decision.by],
             )?;
             // The person has seen all of it: what was accepted without a person is now accepted by this one.
             change.execute(
                 "UPDATE pinned_items SET decided_at = ?3, decided_by = ?4
                  WHERE server = ?1 AND current AND state = ?2 AND decided_by IN (?5, ?6)",
-                params![id, ItemPinState::Accepted, now, decision.by, FIRST_USE, SMALL_CHANGE],
+                sql_values![id, ItemPinState::Accepted, now, decision.by, FIRST_USE, SMALL_CHANGE],
             )?;
             // Only waiting items, because an item that was rejected separately stays rejected.
             change.execute(
                 "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
                  WHERE server = ?1 AND current AND state = ?5",
-                params![id, ItemPinState::Accepted, now, decision.by, ItemPinState::Waiting],
+                sql_values![id, ItemPinState::Accepted, now, decision.by, ItemPinState::Waiting],
             )?;
         }
         (None, None) => {
             change.execute(
                 "UPDATE pinned_servers SET state = ?2, decided_at = ?3, decided_by = ?4 WHERE id = ?1",
-                params![id, ServerPinState::Rejected, now, decision.by],
+                sql_values![id, ServerPinState::Rejected, now, decision.by],
             )?;
         }
         (Some((kind, name)), accepts) => {
@@ -114,7 +114,7 @@ pub(super) fn decide(
             change.execute(
                 "UPDATE pinned_items SET state = ?5, decided_at = ?6, decided_by = ?7
                  WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4",
-                params![id, kind, name, current.hash, state, now, decision.by],
+                sql_values![id, kind, name, current.hash, state, now, decision.by],
             )?;
         }
     }

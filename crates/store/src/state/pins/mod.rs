@@ -11,7 +11,7 @@ mod sightings;
 mod tests;
 mod types;
 
-use super::store::StateStore;
+use super::store::StatePart;
 use crate::error::StoreError;
 pub use decide::{TrustDecision, TrustDecisionError, TrustDecisionOutcome};
 pub use sightings::{MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT};
@@ -25,7 +25,7 @@ pub use types::{
 ///
 /// Of servers with one name, the one that was started last is `current`. An item is `current` if the server offered it
 /// last; `sight` is the audience to which it was first offered.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &["
     CREATE TABLE pinned_servers (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, target BLOB NOT NULL, shown TEXT NOT NULL,
         program TEXT, program_hash BLOB, accepted_program BLOB,
@@ -45,12 +45,36 @@ pub(super) const MIGRATIONS: &[&str] = &["
     ) WITHOUT ROWID;
 "];
 
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+///
+/// Names are compared by their bytes, as SQLite does, so that lists have the same order on all nodes.
+pub(super) const POSTGRES: &[&str] = &["
+    CREATE TABLE pinned_servers (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE \"C\" NOT NULL, target bytea NOT NULL,
+        shown text NOT NULL, program text, program_hash bytea, accepted_program bytea,
+        state text NOT NULL, current boolean NOT NULL, seen_at bigint NOT NULL, decided_at bigint, decided_by text,
+        UNIQUE (name, target)
+    );
+    CREATE TABLE pinned_items (
+        server bigint NOT NULL REFERENCES pinned_servers (id) ON DELETE CASCADE,
+        kind text COLLATE \"C\" NOT NULL, name text COLLATE \"C\" NOT NULL, hash bytea NOT NULL,
+        definition text, state text NOT NULL, current boolean NOT NULL, sight text NOT NULL,
+        seen_at bigint NOT NULL, decided_at bigint, decided_by text,
+        PRIMARY KEY (server, kind, name, hash)
+    );
+    CREATE TABLE pinned_sights (
+        server bigint NOT NULL REFERENCES pinned_servers (id) ON DELETE CASCADE, sight text NOT NULL,
+        PRIMARY KEY (server, sight)
+    );
+"];
+
 /// Pins of servers and of the items they offer.
 #[derive(Clone, Debug)]
-pub struct PinRecords(StateStore);
+pub struct PinRecords(StatePart);
 
 impl PinRecords {
-    pub(super) fn new(state: StateStore) -> Self {
+    pub(super) fn new(state: StatePart) -> Self {
         Self(state)
     }
 
@@ -89,7 +113,7 @@ impl PinRecords {
     /// # Errors
     /// If the state cannot be read.
     pub async fn servers(&self) -> Result<Vec<StoredServer>, StoreError> {
-        self.0.read(rows::servers).await
+        self.0.read(|view| rows::servers(view)).await
     }
 
     /// Accepts or rejects exactly the definitions that a person has seen. If they have changed since, nothing is

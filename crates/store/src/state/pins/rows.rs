@@ -1,13 +1,12 @@
 //! Queries for servers and items.
 
 use aws_lc_rs::digest::{Context, SHA256};
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::{
     ItemKind, ItemPinState, RecordedDefinition, ServerFingerprint, ServerPinState, Sha256Digest, StoredItem,
     StoredServer,
 };
+use crate::sql::{FromSqlValue, SqlResult, SqlRow, SqlTransaction, SqlValue, ToSqlValue, sql_values};
 
 const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, accepted_program, state, current, \
                       seen_at, decided_at, decided_by FROM pinned_servers";
@@ -15,54 +14,54 @@ const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, acc
 const ITEM: &str = "SELECT kind, name, hash, state, current, seen_at, decided_at, decided_by";
 
 pub(super) fn server(
-    view: &Connection,
+    view: &mut dyn SqlTransaction,
     name: &str,
     target: &Sha256Digest,
-) -> rusqlite::Result<Option<StoredServer>> {
+) -> SqlResult<Option<StoredServer>> {
     Ok(with_id(view, name, target)?.map(|(_, server)| server))
 }
 
 /// Returns a server and its row id.
 pub(super) fn with_id(
-    view: &Connection,
+    view: &mut dyn SqlTransaction,
     name: &str,
     target: &Sha256Digest,
-) -> rusqlite::Result<Option<(i64, StoredServer)>> {
-    let mut query = view.prepare_cached(&format!("{SERVER} WHERE name = ?1 AND target = ?2"))?;
-    let found = query.query_row((name, target), read_server).optional()?;
-    found.map(|found| whole(view, found)).transpose()
+) -> SqlResult<Option<(i64, StoredServer)>> {
+    let found =
+        view.query_first(&format!("{SERVER} WHERE name = ?1 AND target = ?2"), sql_values![name, target])?;
+    found.map(|row| whole(view, read_server(&row)?)).transpose()
 }
 
-pub(super) fn servers(view: &rusqlite::Transaction<'_>) -> rusqlite::Result<Vec<StoredServer>> {
-    let mut query =
-        view.prepare_cached(&format!("{SERVER} ORDER BY name, current DESC, seen_at DESC, id DESC"))?;
-    let found = query.query_map([], read_server)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    found.into_iter().map(|found| whole(view, found).map(|(_, server)| server)).collect()
+pub(super) fn servers(view: &mut dyn SqlTransaction) -> SqlResult<Vec<StoredServer>> {
+    let found = view.query(&format!("{SERVER} ORDER BY name, current DESC, seen_at DESC, id DESC"), &[])?;
+    found.iter().map(|row| whole(view, read_server(row)?).map(|(_, server)| server)).collect()
 }
 
 pub(super) fn history(
-    view: &Connection,
+    view: &mut dyn SqlTransaction,
     name: &str,
     target: &Sha256Digest,
     item: Option<&(ItemKind, String)>,
-) -> rusqlite::Result<Vec<RecordedDefinition>> {
-    // Without an item two parameters are NULL, and `ifnull` then selects every row.
-    let mut query = view.prepare_cached(&format!(
+) -> SqlResult<Vec<RecordedDefinition>> {
+    // Without an item two parameters are NULL, and `coalesce` then selects every row.
+    let query = format!(
         "{ITEM}, definition FROM pinned_items
          WHERE server = (SELECT id FROM pinned_servers WHERE name = ?1 AND target = ?2)
-           AND ifnull(kind = ?3 AND name = ?4, 1)
+           AND coalesce(kind = ?3 AND name = ?4, TRUE)
          ORDER BY seen_at DESC, current DESC, kind, name"
-    ))?;
+    );
     let (kind, of) = (item.map(|(kind, _)| kind.as_str()), item.map(|(_, name)| name));
-    let read = |row: &Row<'_>| Ok(RecordedDefinition { item: read_item(row)?, definition: row.get(8)? });
-    query.query_map((name, target, kind, of), read)?.collect()
+    let rows = view.query(&query, sql_values![name, target, kind, of])?;
+    rows.iter().map(|row| Ok(RecordedDefinition { item: read_item(row)?, definition: row.get(8)? })).collect()
 }
 
-fn whole(view: &Connection, (id, mut server): (i64, StoredServer)) -> rusqlite::Result<(i64, StoredServer)> {
-    let mut query = view.prepare_cached(&format!(
-        "{ITEM} FROM pinned_items WHERE server = ?1 ORDER BY kind, name, seen_at"
-    ))?;
-    server.items = query.query_map([id], read_item)?.collect::<rusqlite::Result<_>>()?;
+fn whole(
+    view: &mut dyn SqlTransaction,
+    (id, mut server): (i64, StoredServer),
+) -> SqlResult<(i64, StoredServer)> {
+    let items = format!("{ITEM} FROM pinned_items WHERE server = ?1 ORDER BY kind, name, seen_at");
+    let items = view.query(&items, sql_values![id])?;
+    server.items = items.iter().map(read_item).collect::<SqlResult<_>>()?;
     server.hash = hash(&server);
     Ok((id, server))
 }
@@ -88,7 +87,7 @@ fn hash(server: &StoredServer) -> Sha256Digest {
     Sha256Digest::new(bytes)
 }
 
-fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, StoredServer)> {
+fn read_server(row: &SqlRow) -> SqlResult<(i64, StoredServer)> {
     let fingerprint = ServerFingerprint {
         target: row.get(2)?,
         shown: row.get(3)?,
@@ -110,7 +109,7 @@ fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, StoredServer)> {
     Ok((row.get(0)?, server))
 }
 
-fn read_item(row: &Row<'_>) -> rusqlite::Result<StoredItem> {
+fn read_item(row: &SqlRow) -> SqlResult<StoredItem> {
     Ok(StoredItem {
         kind: row.get(0)?,
         name: row.get(1)?,
@@ -123,32 +122,37 @@ fn read_item(row: &Row<'_>) -> rusqlite::Result<StoredItem> {
     })
 }
 
-impl ToSql for Sha256Digest {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_bytes().as_slice().into())
+impl ToSqlValue for Sha256Digest {
+    fn to_sql_value(&self) -> SqlValue<'_> {
+        SqlValue::Bytes(self.as_bytes().into())
     }
 }
 
-impl FromSql for Sha256Digest {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        <[u8; 32]>::column_result(value).map(Self::new)
+impl FromSqlValue for Sha256Digest {
+    const EXPECTED: &'static str = "32 bytes";
+
+    fn from_sql_value(value: &SqlValue<'static>) -> Option<Self> {
+        if let SqlValue::Bytes(bytes) = value { bytes[..].try_into().ok().map(Self::new) } else { None }
     }
 }
 
 /// Implements conversion from and to stored words. An unknown word was not written by this program and is an error.
 macro_rules! by_word {
     ($type:ty, $($variant:ident = $word:literal),+) => {
-        impl ToSql for $type {
-            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-                Ok(match self { $(Self::$variant => $word.into()),+ })
+        impl ToSqlValue for $type {
+            fn to_sql_value(&self) -> SqlValue<'_> {
+                match self { $(Self::$variant => $word.to_sql_value()),+ }
             }
         }
 
-        impl FromSql for $type {
-            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-                match value.as_str()? {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err(FromSqlError::InvalidType),
+        impl FromSqlValue for $type {
+            const EXPECTED: &'static str = "a known word";
+
+            fn from_sql_value(value: &SqlValue<'static>) -> Option<Self> {
+                let SqlValue::Text(word) = value else { return None };
+                match &**word {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
                 }
             }
         }

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::with_id;
 use super::types::FIRST_USE;
@@ -11,6 +10,7 @@ use super::{
     ItemDefinition, ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, ServerSighting, Sha256Digest,
     SightingReport, TrustMode,
 };
+use crate::sql::{SqlError, SqlResult, SqlTransaction, sql_values};
 
 /// Maximum number of definitions kept of one item, besides the accepted ones.
 pub const MAX_HISTORY: usize = 16;
@@ -36,10 +36,10 @@ const MAX_STORED_TEXT_BYTES: i64 = 32 * 1024 * 1024;
 
 /// Returns the state of the server if everything in the sighting is known.
 pub(super) fn report_if_known(
-    view: &Connection,
+    view: &mut dyn SqlTransaction,
     sighting: &ServerSighting,
     trust: TrustMode,
-) -> rusqlite::Result<Option<SightingReport>> {
+) -> SqlResult<Option<SightingReport>> {
     let Some((id, server)) = with_id(view, &sighting.server, &sighting.fingerprint.target)? else {
         return Ok(None);
     };
@@ -63,20 +63,20 @@ pub(super) fn report_if_known(
 }
 
 /// Removes the rows of a server about which nobody has decided.
-pub(super) fn forget_undecided(change: &Connection, name: &str) -> rusqlite::Result<()> {
+pub(super) fn forget_undecided(change: &mut dyn SqlTransaction, name: &str) -> SqlResult<()> {
     change.execute(
         "DELETE FROM pinned_servers WHERE name = ?1 AND state = ?2 AND decided_at IS NULL",
-        params![name, ServerPinState::New],
+        sql_values![name, ServerPinState::New],
     )?;
     Ok(())
 }
 
 /// Records everything in the sighting.
 pub(super) fn record_sighting(
-    change: &Connection,
+    change: &mut dyn SqlTransaction,
     sighting: &ServerSighting,
     trust: TrustMode,
-) -> rusqlite::Result<SightingReport> {
+) -> SqlResult<SightingReport> {
     let now = Timestamp::now().as_microsecond();
     let trusts = trust == TrustMode::FirstUse;
     let fingerprint = &sighting.fingerprint;
@@ -89,12 +89,12 @@ pub(super) fn record_sighting(
     let (id, is_replaced, trusts_all) = match &before {
         None => {
             make_room(change)?;
-            change.execute(
+            let id = change.query_value(
                 "INSERT INTO pinned_servers (name, target, shown, state, current, seen_at)
-                 VALUES (?1, ?2, ?3, ?4, 1, ?5)",
-                params![sighting.server, fingerprint.target, fingerprint.shown, ServerPinState::New, now],
+                 VALUES (?1, ?2, ?3, ?4, TRUE, ?5) RETURNING id",
+                sql_values![sighting.server, fingerprint.target, fingerprint.shown, ServerPinState::New, now],
             )?;
-            (change.last_insert_rowid(), false, trusts)
+            (id.ok_or(SqlError::Missing)?, false, trusts)
         }
         Some((id, server)) => {
             let is_replaced = server.fingerprint.program_hash != fingerprint.program_hash;
@@ -103,18 +103,18 @@ pub(super) fn record_sighting(
     };
     change.execute(
         "UPDATE pinned_servers SET shown = ?2, program = ?3, program_hash = ?4 WHERE id = ?1",
-        params![id, fingerprint.shown, fingerprint.program, fingerprint.program_hash],
+        sql_values![id, fingerprint.shown, fingerprint.program, fingerprint.program_hash],
     )?;
     change.execute(
         "UPDATE pinned_servers SET current = (id = ?1) WHERE name = ?2 AND current != (id = ?1)",
-        params![id, sighting.server],
+        sql_values![id, sighting.server],
     )?;
     if trusts {
         // A person has rejected it, which stays in force.
         change.execute(
             "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
-             WHERE id = ?1 AND (state = ?5 OR state = ?2 AND accepted_program IS NOT program_hash)",
-            params![id, ServerPinState::Accepted, now, FIRST_USE, ServerPinState::New],
+             WHERE id = ?1 AND (state = ?5 OR state = ?2 AND accepted_program IS DISTINCT FROM program_hash)",
+            sql_values![id, ServerPinState::Accepted, now, FIRST_USE, ServerPinState::New],
         )?;
     }
     // Items of an unreadable list will be seen for the first time later; but only if no one of the same audience has
@@ -130,11 +130,8 @@ pub(super) fn record_sighting(
     let known = before.iter().flat_map(|(_, server)| &server.items);
     let mut names: HashMap<(ItemKind, &str), Vec<Sha256Digest>> = HashMap::new();
     known.for_each(|item| names.entry((item.kind, &item.name)).or_default().push(item.hash));
-    let mut texts: i64 = change.query_row(
-        "SELECT ifnull(sum(length(definition)), 0) FROM pinned_items WHERE server = ?1",
-        [id],
-        |row| row.get(0),
-    )?;
+    let texts = "SELECT CAST(coalesce(sum(octet_length(definition)), 0) AS bigint) FROM pinned_items WHERE server = ?1";
+    let mut texts: i64 = change.query_value(texts, sql_values![id])?.unwrap_or_default();
     let mut news = Vec::new();
     for one in &sighting.definitions {
         let hashes = names.get(&(one.kind, &*one.name));
@@ -150,59 +147,52 @@ pub(super) fn record_sighting(
         }
     }
     // After all are inserted: an item offered with another definition is no longer offered with the old one.
-    let mut set = change.prepare_cached(
-        "UPDATE pinned_items SET current = (hash = ?4), sight = iif(hash = ?4, ?5, sight)
-         WHERE server = ?1 AND kind = ?2 AND name = ?3 AND current != (hash = ?4)",
-    )?;
+    let set = "UPDATE pinned_items
+        SET current = (hash = ?4), sight = CASE WHEN hash = ?4 THEN ?5 ELSE sight END
+        WHERE server = ?1 AND kind = ?2 AND name = ?3 AND current != (hash = ?4)";
     for one in &sighting.definitions {
-        set.execute(params![id, one.kind, one.name, one.hash, sighting.sight])?;
+        change.execute(set, sql_values![id, one.kind, one.name, one.hash, sighting.sight])?;
     }
-    let mut unset = change.prepare_cached(
-        "UPDATE pinned_items SET current = 0 WHERE server = ?1 AND kind = ?2 AND name = ?3",
-    )?;
+    let unset = "UPDATE pinned_items SET current = FALSE WHERE server = ?1 AND kind = ?2 AND name = ?3";
     for (kind, name) in removed_items(change, id, sighting)? {
-        unset.execute(params![id, kind, name])?;
+        change.execute(unset, sql_values![id, kind, name])?;
     }
     if trusts_all {
         change.execute(
             "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
              WHERE server = ?1 AND current AND state = ?5",
-            params![id, ItemPinState::Accepted, now, FIRST_USE, ItemPinState::Waiting],
+            sql_values![id, ItemPinState::Accepted, now, FIRST_USE, ItemPinState::Waiting],
         )?;
-        let mut withhold = change.prepare_cached(
-            "UPDATE pinned_items SET state = ?5, decided_at = NULL, decided_by = NULL
-             WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4 AND decided_by = ?6",
-        )?;
+        let withhold = "UPDATE pinned_items SET state = ?5, decided_at = NULL, decided_by = NULL
+            WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4 AND decided_by = ?6";
         for one in sighting.definitions.iter().filter(|one| one.needs_review) {
-            withhold.execute(params![id, one.kind, one.name, one.hash, ItemPinState::Waiting, FIRST_USE])?;
+            let item = sql_values![id, one.kind, one.name, one.hash, ItemPinState::Waiting, FIRST_USE];
+            change.execute(withhold, item)?;
         }
     }
     prune(change, id)?;
-    let (_, server) = with_id(change, &sighting.server, &fingerprint.target)?
-        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let (_, server) = with_id(change, &sighting.server, &fingerprint.target)?.ok_or(SqlError::Missing)?;
     Ok(SightingReport { server, is_first: before.is_none(), is_replaced, news })
 }
 
 /// Replaces definitions that an earlier version hashed differently. Returns true if there were any.
 fn upgrade(
-    change: &Connection,
+    change: &mut dyn SqlTransaction,
     id: i64,
     server: &super::StoredServer,
     sighting: &ServerSighting,
-) -> rusqlite::Result<bool> {
+) -> SqlResult<bool> {
     let known: HashSet<_> =
         server.items.iter().map(|item| (item.kind, item.name.as_str(), item.hash)).collect();
-    let mut put = change.prepare_cached(
-        "UPDATE pinned_items SET hash = ?5, definition = ?6
-         WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4",
-    )?;
+    let put = "UPDATE pinned_items SET hash = ?5, definition = ?6
+               WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4";
     let mut upgraded = false;
     for one in &sighting.definitions {
         let Some(earlier) = one.earlier else { continue };
         let is_known = |hash| known.contains(&(one.kind, one.name.as_str(), hash));
         if is_known(earlier) && !is_known(one.hash) {
             let text = (one.text.len() <= MAX_TEXT).then_some(&one.text);
-            put.execute(params![id, one.kind, one.name, earlier, one.hash, text])?;
+            change.execute(put, sql_values![id, one.kind, one.name, earlier, one.hash, text])?;
             upgraded = true;
         }
     }
@@ -215,14 +205,14 @@ fn in_part(sight: &str) -> String {
 }
 
 fn insert(
-    change: &Connection,
+    change: &mut dyn SqlTransaction,
     id: i64,
     sighting: &ServerSighting,
     one: &ItemDefinition,
     is_trusted: bool,
     now: i64,
     texts: &mut i64,
-) -> rusqlite::Result<()> {
+) -> SqlResult<()> {
     let length = i64::try_from(one.text.len()).unwrap_or(i64::MAX);
     let text = (one.text.len() <= MAX_TEXT && texts.saturating_add(length) <= MAX_STORED_TEXT_BYTES)
         .then_some(&one.text);
@@ -234,81 +224,81 @@ fn insert(
         true => (ItemPinState::Accepted, Some(now), Some(FIRST_USE)),
         false => (ItemPinState::Waiting, None, None),
     };
-    let mut insert = change.prepare_cached(
-        "INSERT OR IGNORE INTO pinned_items (server, kind, name, hash, definition, state, current, sight, seen_at,
+    let insert =
+        "INSERT INTO pinned_items (server, kind, name, hash, definition, state, current, sight, seen_at,
             decided_at, decided_by)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10)",
-    )?;
-    let row = params![id, one.kind, one.name, one.hash, text, state, sighting.sight, now, decided_at, by];
-    insert.execute(row).map(drop)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, FALSE, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
+    let row = sql_values![id, one.kind, one.name, one.hash, text, state, sighting.sight, now, decided_at, by];
+    change.execute(insert, row).map(drop)
 }
 
 /// Returns the items that the same user and application were offered before and are not offered now.
 fn removed_items(
-    view: &Connection,
+    view: &mut dyn SqlTransaction,
     id: i64,
     sighting: &ServerSighting,
-) -> rusqlite::Result<Vec<(ItemKind, String)>> {
+) -> SqlResult<Vec<(ItemKind, String)>> {
     if !sighting.is_whole {
         return Ok(Vec::new());
     }
     let offered: HashSet<_> = sighting.definitions.iter().map(|one| (one.kind, one.name.as_str())).collect();
-    let mut query = view
-        .prepare_cached("SELECT kind, name FROM pinned_items WHERE server = ?1 AND current AND sight = ?2")?;
-    let rows = query.query_map(params![id, sighting.sight], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let rows = rows.collect::<rusqlite::Result<Vec<(ItemKind, String)>>>()?;
+    let rows = "SELECT kind, name FROM pinned_items WHERE server = ?1 AND current AND sight = ?2";
+    let rows = view.query(rows, sql_values![id, sighting.sight])?;
+    let rows = rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?)));
+    let rows = rows.collect::<SqlResult<Vec<(ItemKind, String)>>>()?;
     Ok(rows.into_iter().filter(|(kind, name)| !offered.contains(&(*kind, name.as_str()))).collect())
 }
 
-fn is_sight(view: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
+fn is_sight(view: &mut dyn SqlTransaction, id: i64, sight: &str) -> SqlResult<bool> {
     let sql = "SELECT 1 FROM pinned_sights WHERE server = ?1 AND sight = ?2";
-    view.query_row(sql, params![id, sight], |_| Ok(())).optional().map(|found| found.is_some())
+    Ok(view.query_first(sql, sql_values![id, sight])?.is_some())
 }
 
 /// Records the kind of user and application; returns true if it is new. If there is no room for another kind, it counts
 /// as known.
-fn add_sight(change: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
+fn add_sight(change: &mut dyn SqlTransaction, id: i64, sight: &str) -> SqlResult<bool> {
     let added = change.execute(
-        "INSERT OR IGNORE INTO pinned_sights (server, sight)
-         SELECT ?1, ?2 WHERE (SELECT count(*) FROM pinned_sights WHERE server = ?1) < ?3",
-        params![id, sight, MAX_AUDIENCES],
+        "INSERT INTO pinned_sights (server, sight)
+         SELECT CAST(?1 AS bigint), CAST(?2 AS text)
+         WHERE (SELECT count(*) FROM pinned_sights WHERE server = CAST(?1 AS bigint)) < ?3
+         ON CONFLICT DO NOTHING",
+        sql_values![id, sight, MAX_AUDIENCES],
     )?;
     Ok(added > 0)
 }
 
 /// Removes servers that were never accepted, the oldest first, until there is room for one more.
-fn make_room(change: &Connection) -> rusqlite::Result<()> {
-    let over = "SELECT id FROM pinned_servers WHERE state = 'new' ORDER BY seen_at, id
-        LIMIT max(0, (SELECT count(*) FROM pinned_servers) - ?1)";
-    let most = i64::try_from(MAX_SERVERS - 1).unwrap_or(i64::MAX);
-    let mut query = change.prepare_cached(over)?;
-    // Collected first, because the loop deletes from the table that the rows are read from.
-    let over = query.query_map([most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
-    for id in over {
-        change.execute("DELETE FROM pinned_items WHERE server = ?1", [id])?;
-        change.execute("DELETE FROM pinned_sights WHERE server = ?1", [id])?;
-        change.execute("DELETE FROM pinned_servers WHERE id = ?1", [id])?;
+fn make_room(change: &mut dyn SqlTransaction) -> SqlResult<()> {
+    let count: i64 = change.query_value("SELECT count(*) FROM pinned_servers", &[])?.unwrap_or_default();
+    let over = count.saturating_sub(i64::try_from(MAX_SERVERS - 1).unwrap_or(i64::MAX)).max(0);
+    let oldest = "SELECT id FROM pinned_servers WHERE state = 'new' ORDER BY seen_at, id LIMIT ?1";
+    for row in change.query(oldest, sql_values![over])? {
+        let id: i64 = row.get(0)?;
+        change.execute("DELETE FROM pinned_items WHERE server = ?1", sql_values![id])?;
+        change.execute("DELETE FROM pinned_sights WHERE server = ?1", sql_values![id])?;
+        change.execute("DELETE FROM pinned_servers WHERE id = ?1", sql_values![id])?;
     }
     Ok(())
 }
 
 /// Deletes old definitions: of one item those that were not accepted, of the whole server any, which makes them wait
 /// again.
-fn prune(change: &Connection, id: i64) -> rusqlite::Result<()> {
+fn prune(change: &mut dyn SqlTransaction, id: i64) -> SqlResult<()> {
     let bound = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     change.execute(
         "DELETE FROM pinned_items WHERE server = ?1 AND (kind, name, hash) IN (
             SELECT kind, name, hash FROM (
                 SELECT kind, name, hash, row_number() OVER (PARTITION BY kind, name ORDER BY seen_at DESC) AS place
-                FROM pinned_items WHERE server = ?1 AND NOT current AND state != ?3)
+                FROM pinned_items WHERE server = ?1 AND NOT current AND state != ?3) AS placed
             WHERE place > ?2)",
-        params![id, bound(MAX_HISTORY), ItemPinState::Accepted],
+        sql_values![id, bound(MAX_HISTORY), ItemPinState::Accepted],
     )?;
+    let count = "SELECT count(*) FROM pinned_items WHERE server = ?1";
+    let count: i64 = change.query_value(count, sql_values![id])?.unwrap_or_default();
     change.execute(
         "DELETE FROM pinned_items WHERE server = ?1 AND (kind, name, hash) IN (
-            SELECT kind, name, hash FROM pinned_items WHERE server = ?1 AND NOT current ORDER BY seen_at
-            LIMIT max(0, (SELECT count(*) FROM pinned_items WHERE server = ?1) - ?2))",
-        params![id, bound(MAX_DEFINITIONS)],
+            SELECT kind, name, hash FROM pinned_items WHERE server = ?1 AND NOT current ORDER BY seen_at LIMIT ?2)",
+        sql_values![id, count.saturating_sub(bound(MAX_DEFINITIONS)).max(0)],
     )?;
     Ok(())
 }

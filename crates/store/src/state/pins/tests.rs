@@ -1,4 +1,5 @@
 use super::*;
+use crate::state::StateStore;
 
 struct Place {
     _folder: tempfile::TempDir,

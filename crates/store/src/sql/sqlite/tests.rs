@@ -1,8 +1,16 @@
 use std::time::Duration;
 
-use super::*;
+use std::path::PathBuf;
 
-const ONE: &[SchemaPart] = &[("notes", &["CREATE TABLE notes (text TEXT NOT NULL)"])];
+use rusqlite::Connection;
+
+use super::engine::{BASE_MIGRATIONS, prepare};
+use super::*;
+use crate::error::StoreError;
+use crate::file;
+use crate::sql::sql_values;
+
+const ONE: &[SqlitePart] = &[("notes", &["CREATE TABLE notes (text TEXT NOT NULL)"])];
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -16,25 +24,23 @@ fn place() -> Place {
 
 impl Place {
     /// The state with a part of these tests in it.
-    fn open(&self) -> StateStore {
-        let state = StateStore::open(&self.file).unwrap();
+    fn open(&self) -> SqliteEngine {
+        let state = SqliteEngine::open(self.file.clone(), ONE).unwrap();
         let mut connection = Connection::open(&self.file).unwrap();
         assert!(prepare(&mut connection, ONE).unwrap());
         state
     }
 }
 
-async fn note(state: &StateStore, text: &'static str) -> Result<(), StoreError> {
-    state.write(move |change| change.execute("INSERT INTO notes VALUES (?1)", [text]).map(drop)).await
+async fn note(state: &SqliteEngine, text: &'static str) -> Result<(), StoreError> {
+    state
+        .write(move |change| change.execute("INSERT INTO notes VALUES (?1)", sql_values![text]).map(drop))
+        .await
 }
 
-async fn notes(state: &StateStore) -> Vec<String> {
-    let all = |view: &Transaction<'_>| {
-        let mut query = view.prepare("SELECT text FROM notes ORDER BY rowid")?;
-        let rows = query.query_map([], |row| row.get(0))?;
-        rows.collect()
-    };
-    state.read(all).await.unwrap()
+async fn notes(state: &SqliteEngine) -> Vec<String> {
+    let all = "SELECT text FROM notes ORDER BY rowid";
+    state.read(|view| view.query(all, &[])?.iter().map(|row| row.get(0)).collect()).await.unwrap()
 }
 
 #[tokio::test]
@@ -54,8 +60,8 @@ async fn what_fails_half_way_is_not_written_at_all() {
     let state = place.open();
     let failed = state
         .write(|change| {
-            change.execute("INSERT INTO notes VALUES ('half')", [])?;
-            change.execute("INSERT INTO nothing VALUES (1)", []).map(drop)
+            change.execute("INSERT INTO notes VALUES ('half')", &[])?;
+            change.execute("INSERT INTO nothing VALUES (1)", &[]).map(drop)
         })
         .await;
     assert!(matches!(failed, Err(StoreError::Database { .. })), "{failed:?}");
@@ -84,8 +90,8 @@ async fn changes_are_noticed_whoever_makes_them() {
 fn each_part_has_its_own_version() {
     let place = place();
     let mut connection = file::open(&place.file, BASE_MIGRATIONS).unwrap();
-    const OLDER: &[SchemaPart] = &[("a", &["CREATE TABLE a (x INTEGER)"])];
-    const NEWER: &[SchemaPart] =
+    const OLDER: &[SqlitePart] = &[("a", &["CREATE TABLE a (x INTEGER)"])];
+    const NEWER: &[SqlitePart] =
         &[("a", &["CREATE TABLE a (x INTEGER)", "ALTER TABLE a ADD COLUMN y INTEGER"]), ONE[0]];
     assert!(prepare(&mut connection, OLDER).unwrap());
     assert!(prepare(&mut connection, NEWER).unwrap());
@@ -108,7 +114,7 @@ async fn the_file_is_its_owners_alone() {
     }
     drop(state);
     std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o660)).unwrap();
-    assert!(matches!(StateStore::open(&place.file), Err(StoreError::Exposed(_))));
+    assert!(matches!(SqliteEngine::open(place.file.clone(), ONE), Err(StoreError::Exposed(_))));
 }
 
 #[test]
@@ -116,5 +122,5 @@ fn what_is_no_database_is_refused() {
     let place = place();
     let mut made = hospes_fs::create_private(&place.file).unwrap();
     std::io::Write::write_all(&mut made, b"this is no database, however long it is made to be").unwrap();
-    assert!(matches!(StateStore::open(&place.file), Err(StoreError::Database { .. })));
+    assert!(matches!(SqliteEngine::open(place.file.clone(), ONE), Err(StoreError::Database { .. })));
 }
