@@ -5,6 +5,7 @@
 
 mod archive;
 mod container;
+mod crates;
 mod debian;
 mod npm;
 mod python;
@@ -40,8 +41,9 @@ pub(crate) struct InstallsOptions {
 type Group = (&'static str, fn(&Bench, &mut CheckList) -> Result<()>);
 
 /// The groups of checks.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("archive", archive::examine),
+    ("crates", crates::examine),
     ("npm", npm::examine),
     ("python", python::examine),
     ("debian", debian::examine),
