@@ -1,11 +1,13 @@
 //! `cargo xtask crates`: the crates that are published, as they would be.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
-use crate::cargo;
 use crate::report::say;
+use crate::{cargo, paths};
 
 /// Options of `cargo xtask crates`.
 #[derive(Debug, Args)]
@@ -15,9 +17,22 @@ pub(crate) struct CratesOptions {
     no_verify: bool,
 }
 
+/// A crate of the workspace.
+#[derive(Debug)]
+pub(crate) struct WorkspaceCrate {
+    pub(crate) name: String,
+    pub(crate) manifest: PathBuf,
+    /// True if it may be published.
+    pub(crate) is_published: bool,
+    /// Crates of the workspace that it is built of. Those of its tests do not count.
+    pub(crate) dependencies: Vec<String>,
+}
+
 /// Packages the crates. cargo orders them, and each builds against the packages of the others, not against the workspace.
 pub(crate) fn run(options: &CratesOptions) -> Result<()> {
-    let packages = published()?;
+    let crates = workspace_crates()?;
+    let packages: Vec<&str> =
+        crates.iter().filter(|one| one.is_published).map(|one| one.name.as_str()).collect();
     say!("packages: {}", packages.join(", "));
     let mut arguments = vec!["package", "--locked"];
     for package in &packages {
@@ -26,20 +41,34 @@ pub(crate) fn run(options: &CratesOptions) -> Result<()> {
     if options.no_verify {
         arguments.push("--no-verify");
     }
-    cargo::run(&arguments).into_result()
+    // One folder for all builds. By default each package builds all that it needs anew.
+    let target = paths::target()?.join("crates");
+    cargo::run_with(&arguments, &[("CARGO_TARGET_DIR", target.display().to_string())]).into_result()
 }
 
-/// Names of the workspace's packages that may be published.
-fn published() -> Result<Vec<String>> {
+/// Returns the crates of the workspace.
+pub(crate) fn workspace_crates() -> Result<Vec<WorkspaceCrate>> {
     let mut command = cargo::command(&["metadata", "--no-deps", "--format-version", "1"]);
     let output = command.stderr(std::process::Stdio::inherit()).output().context("starting cargo")?;
     ensure!(output.status.success(), "cargo metadata: {}", output.status);
     let metadata: Value =
         serde_json::from_slice(&output.stdout).context("reading the workspace's metadata")?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    // A list of registries: empty for `publish = false`, absent for every registry.
-    let packages = packages.filter(|package| package["publish"].is_null());
-    Ok(packages.filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
+    metadata["packages"].as_array().into_iter().flatten().map(WorkspaceCrate::read).collect()
+}
+
+impl WorkspaceCrate {
+    fn read(package: &Value) -> Result<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned).context("the metadata of a package");
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let dependencies = dependencies.filter(|one| one["path"].is_string() && one["kind"] != "dev");
+        Ok(Self {
+            name: text(&package["name"])?,
+            manifest: text(&package["manifest_path"])?.into(),
+            // A list of registries: empty for `publish = false`, absent for every registry.
+            is_published: package["publish"].is_null(),
+            dependencies: dependencies.map(|one| text(&one["name"])).collect::<Result<_>>()?,
+        })
+    }
 }
 
 #[cfg(test)]

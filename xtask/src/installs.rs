@@ -5,6 +5,7 @@
 
 mod archive;
 mod container;
+mod crates;
 mod debian;
 mod npm;
 mod python;
@@ -40,8 +41,9 @@ pub(crate) struct InstallsOptions {
 type Group = (&'static str, fn(&Bench, &mut CheckList) -> Result<()>);
 
 /// The groups of checks.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("archive", archive::examine),
+    ("crates", crates::examine),
     ("npm", npm::examine),
     ("python", python::examine),
     ("debian", debian::examine),
@@ -193,9 +195,16 @@ impl Bench {
         checks.add(&format!("{label}: --version"), version);
         let called = run(&["call", "time", "now"]).and_then(|said| contains(&said, "\"timezone\""));
         checks.add(&format!("{label}: a tool called"), called);
-        let upgraded = run(&["--quiet", "upgrade"]).and_then(|said| equals(said.trim(), upgrade));
+        let upgraded = run(&["--json", "upgrade"]).and_then(|said| upgrades_by(&said, upgrade));
         checks.add(&format!("{label}: upgrade"), upgraded);
     }
+}
+
+/// Checks how a program says that its channel upgrades it. The programs here are no releases, so that only the JSON says it.
+fn upgrades_by(said: &str, expected: &str) -> Result<String> {
+    let said: serde_json::Value = serde_json::from_str(said).with_context(|| said.to_owned())?;
+    ensure!(said["command"].is_null(), "a program that is no release is upgraded by {}", said["command"]);
+    equals(said["afterRelease"].as_str().unwrap_or_default(), expected)
 }
 
 fn equals(said: &str, expected: &str) -> Result<String> {

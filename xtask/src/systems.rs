@@ -28,12 +28,15 @@ pub(crate) struct SystemsOptions {
     /// Also runs the unit tests for Windows under Wine. They are built first, which takes minutes.
     #[arg(long)]
     run: bool,
+    /// Crate whose tests run; may be repeated. Without it, those of all crates run.
+    #[arg(long, value_name = "CRATE", requires = "run")]
+    package: Vec<String>,
 }
 
 /// Runs `cargo xtask systems`.
 pub(crate) fn run(options: &SystemsOptions) -> Result<()> {
     part().into_result()?;
-    if options.run { windows_tests::part().into_result() } else { Ok(()) }
+    if options.run { windows_tests::part(&options.package).into_result() } else { Ok(()) }
 }
 
 /// Checks the program for each target that is installed.

@@ -39,7 +39,6 @@ pub(crate) use self::serve::{BuiltinCommand, ServeArgs};
 pub(crate) use self::system::{
     CompletionShell, CompletionsArgs, LogsArgs, ManArgs, ServiceCommand, ServiceInstallArgs,
 };
-#[cfg(unix)]
 pub(crate) use self::values::application_name;
 pub(crate) use self::values::is_server_name;
 

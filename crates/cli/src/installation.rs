@@ -11,6 +11,12 @@ pub(crate) const MARKER: &str = "INSTALLED_BY";
 /// Maximum size of the marker that is read, in bytes.
 const MAX_MARKER_BYTES: u64 = 256;
 
+/// True if this program is a release: the workflow of releases sets the variable, and cargo builds what a registry has
+/// published in a folder of this name. Only releases can be upgraded by a package manager.
+pub(crate) const IS_RELEASE: bool = option_env!("HOSPES_RELEASE").is_some()
+    || contains(env!("CARGO_MANIFEST_DIR"), "/registry/src/")
+    || contains(env!("CARGO_MANIFEST_DIR"), "\\registry\\src\\");
+
 /// Channel by which the program was installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstallChannel {
@@ -122,6 +128,23 @@ impl InstallEvidence {
     }
 }
 
+/// Returns true if a text contains another one. Evaluated by the compiler, so that no path of the build is in the program.
+const fn contains(text: &str, part: &str) -> bool {
+    let (text, part) = (text.as_bytes(), part.as_bytes());
+    let mut start = 0;
+    while start + part.len() <= text.len() {
+        let mut at = 0;
+        while at < part.len() && text[start + at] == part[at] {
+            at += 1;
+        }
+        if at == part.len() {
+            return true;
+        }
+        start += 1;
+    }
+    false
+}
+
 /// Returns the path of this program for files that outlast it, such as those of services and applications. A link in
 /// `PATH` comes first, because the file behind it may change its name when a package manager upgrades it.
 ///
@@ -146,9 +169,12 @@ fn link_in_path(program: &Path, folders: &OsStr) -> Option<PathBuf> {
 /// Returns a warning if the program is in a cache, from which it may disappear, and cannot be named in files.
 pub(crate) fn cache_warning() -> Option<String> {
     let channel = InstallEvidence::gather().ok()?.channel();
-    let lasting = match channel {
-        InstallChannel::Npx => "npm install --global hospes",
-        InstallChannel::Uvx => "uv tool install hospes",
+    // Before the first release, the packages are files.
+    let lasting = match (channel, IS_RELEASE) {
+        (InstallChannel::Npx, true) => "npm install --global hospes",
+        (InstallChannel::Npx, false) => "npm install --global FILES",
+        (InstallChannel::Uvx, true) => "uv tool install hospes",
+        (InstallChannel::Uvx, false) => "uv tool install FILE",
         _ => return None,
     };
     Some(format!(
@@ -394,6 +420,14 @@ mod tests {
         ] {
             assert!(channel.command().is_some() != channel.advice().is_some(), "{channel:?}");
         }
+    }
+
+    #[test]
+    fn a_build_of_the_workspace_is_no_release() {
+        assert_eq!(IS_RELEASE, option_env!("HOSPES_RELEASE").is_some());
+        assert!(contains("/home/me/.cargo/registry/src/index/hospes-cli-0.1.0", "/registry/src/"));
+        assert!(contains("ab", "b") && contains("ab", "ab") && contains("", ""));
+        assert!(!contains("a", "ab") && !contains("/registry/sr", "/registry/src/") && !contains("", "a"));
     }
 
     #[test]

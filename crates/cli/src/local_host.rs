@@ -3,6 +3,7 @@
 use hospes_console::{ClientError, LocalConsole};
 
 use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::is_interactive;
 use crate::{deciders, paths};
 
 /// Sends a request to the most recently started host that answers. `what` describes the request at the start of an
@@ -14,7 +15,8 @@ pub(crate) async fn ask_running_host<T>(
     let token = deciders::token();
     let mut without = false;
     for (file, note) in paths::list_host_notes() {
-        let console = LocalConsole::at(paths::socket_beside(&file)).with_token(token.as_deref());
+        let console = LocalConsole::at(paths::socket_beside(&file));
+        let console = console.with_token(token.as_deref()).at_terminal(is_interactive());
         match asked(&console).await {
             Ok(answer) => return Ok((console, answer)),
             // This host has refused, so no older one is asked instead.

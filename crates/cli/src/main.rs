@@ -3,6 +3,7 @@
 mod approve;
 mod args;
 mod arguments;
+mod attach;
 mod authorization;
 mod builtins;
 mod callers;

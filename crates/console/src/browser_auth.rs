@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use hospes_host::callers::local_socket::LocalPeer;
 use hospes_host::callers::{CallerLookupError, LocalCaller as Known};
 use hospes_host::deciders::{Decider, DecisionAuthor};
 use hospes_proto::http::AllowedHosts;
@@ -18,7 +19,6 @@ use http::{HeaderMap, Method};
 
 use crate::api_error::ApiError;
 use crate::console::Console;
-use crate::platform::LocalPeer;
 
 /// Header in which the console's pages send the key of their session.
 pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";
@@ -104,12 +104,20 @@ pub(crate) async fn authenticate_browser(
     Ok(next.run(request).await)
 }
 
-/// Marks requests over the Unix socket as those of a program, unless the connection has already identified it.
+/// Header with which this program says that a person uses it at a terminal. It counts where the system does not report that
+/// (see [`Decider::OwnProgram`]).
+pub(crate) const TERMINAL_HEADER: &str = "x-hospes-terminal";
+
+/// Marks requests over the local socket as those of a program: the one that the connection has identified.
 pub(crate) async fn attach_program(mut request: Request, next: Next) -> Response {
+    let says_terminal = request.headers().get(TERMINAL_HEADER).is_some_and(|value| value == "yes");
     let extensions = request.extensions_mut();
-    if extensions.get::<ConsoleCaller>().is_none() {
-        extensions.insert(ConsoleCaller::Program(Arc::new(Decider::Unidentified)));
-    }
+    let decider = match extensions.get::<ConsoleCaller>() {
+        Some(ConsoleCaller::Program(decider)) if !says_terminal => Arc::clone(decider),
+        Some(ConsoleCaller::Program(decider)) => Arc::new(Decider::clone(decider).with_terminal_claim()),
+        Some(ConsoleCaller::Browser(_)) | None => Arc::new(Decider::Unidentified),
+    };
+    extensions.insert(ConsoleCaller::Program(decider));
     next.run(request).await
 }
 
@@ -160,7 +168,7 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
 /// Identifies the client of a connection over the local socket. Returns `None` for clients that are not served: servers
 /// that a host has started, and processes that cannot be inspected.
 pub(crate) fn identify_peer(peer: LocalPeer) -> Option<ConsoleCaller> {
-    let LocalPeer { pid, uid } = peer;
+    let LocalPeer { pid, uid, .. } = peer;
     let known = pid.ok_or(CallerLookupError::System).and_then(|pid| Known::of_process(pid, uid));
     let decider = match known {
         Ok(known) if known.is_server => {
@@ -201,4 +209,39 @@ fn session_cookie(headers: &HeaderMap, console: &Console) -> Option<String> {
     let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let (_, value) = cookies.find(|(name, _)| *name == wanted)?;
     Some(value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use axum::{Extension, Router, middleware};
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn description(decider: Decider, header: Option<&str>) -> String {
+        let describe = async |Extension(caller): Extension<ConsoleCaller>| caller.describe();
+        let routes = Router::new()
+            .route("/", get(describe))
+            .layer(middleware::from_fn(attach_program))
+            .layer(Extension(ConsoleCaller::Program(Arc::new(decider))));
+        let mut request = axum::http::Request::get("/");
+        if let Some(value) = header {
+            request = request.header(TERMINAL_HEADER, value);
+        }
+        let response = routes.oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_this_program_is_believed_to_be_at_a_terminal() {
+        let own = || Decider::OwnProgram { program: "hospes".to_owned() };
+        let other = Decider::Program { program: "python3".to_owned() };
+        assert!(description(own(), Some("yes")).await.starts_with("the person at the terminal"));
+        for (decider, header) in [(own(), None), (own(), Some("no")), (other, Some("yes"))] {
+            let said = description(decider, header).await;
+            assert!(said.starts_with("a program without a terminal"), "{said}");
+        }
+    }
 }

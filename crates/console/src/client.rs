@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hospes_host::callers::local_socket;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -15,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::AbortHandle;
 
-use crate::platform;
+use crate::browser_auth::TERMINAL_HEADER;
 
 /// Maximum time to wait for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,13 +52,21 @@ pub struct LocalConsole {
     socket: PathBuf,
     /// Value of the `Authorization` header with the decision token, marked as sensitive.
     token: Option<HeaderValue>,
+    is_at_terminal: bool,
 }
 
 impl LocalConsole {
     /// Creates a client for the console at this socket.
     #[must_use]
     pub fn at(socket: impl AsRef<Path>) -> Self {
-        Self { socket: socket.as_ref().to_owned(), token: None }
+        Self { socket: socket.as_ref().to_owned(), token: None, is_at_terminal: false }
+    }
+
+    /// Sets whether a person uses this program at a terminal. It matters on systems that do not report that.
+    #[must_use]
+    pub fn at_terminal(mut self, is_at_terminal: bool) -> Self {
+        self.is_at_terminal = is_at_terminal;
+        self
     }
 
     /// Sets the token of a program that decides for the person. A token that cannot be part of a header is ignored.
@@ -125,7 +134,7 @@ impl LocalConsole {
         body: Bytes,
     ) -> Result<(Incoming, AbortHandle), ClientError> {
         let wrong = |error: hyper::Error| self.unreachable(io::Error::other(error));
-        let stream = platform::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
+        let stream = local_socket::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
         let (mut sender, connection) =
             http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(wrong)?;
         // hyper needs the connection to be polled beside the request.
@@ -133,6 +142,10 @@ impl LocalConsole {
         let request = match &self.token {
             Some(token) => request.header(AUTHORIZATION, token),
             None => request,
+        };
+        let request = match self.is_at_terminal {
+            true => request.header(TERMINAL_HEADER, "yes"),
+            false => request,
         };
         // HTTP/1.1 requires a `Host` (RFC 9112 §3.2), but a socket has no name.
         let request = request.header(HOST, "localhost").body(Full::new(body));

@@ -11,6 +11,9 @@ use axum::serve::Listener;
 use axum::{Extension, Router};
 use hospes_host::ApprovalQueue;
 use hospes_host::approvals::ConsoleRegistration;
+use hospes_host::callers::local_socket::{
+    LocalListener, LocalStream, check_peer, remove_socket, remove_stale_sockets,
+};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -21,7 +24,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::api;
 use crate::browser_auth::{self, ConsoleCaller};
 use crate::console::Console;
-use crate::platform::{LocalListener, LocalStream, check_peer, remove_socket, remove_stale_sockets};
 use crate::sessions::ConsoleLink;
 
 /// Maximum number of connections to each socket; further ones wait.
@@ -83,7 +85,7 @@ impl ConsoleServer {
             remove_stale_sockets(folder).await;
         }
         let listener = match LocalListener::bind(path).await {
-            Ok(listener) => listener,
+            Ok(listener) => SocketListener(listener),
             Err(error) => return Err((Box::new(self), error)),
         };
         let routes = api::for_programs(self.console.clone());
@@ -150,6 +152,22 @@ async fn report_attendance(console: Console, url: String) {
         }
         // Sessions expire without an event.
         let _ = tokio::time::timeout(SESSION_POLL_INTERVAL, sessions.changed()).await;
+    }
+}
+
+/// The socket for programs, as axum wants a listener.
+struct SocketListener(LocalListener);
+
+impl Listener for SocketListener {
+    type Io = LocalStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (LocalStream, ()) {
+        (self.0.accept().await, ())
+    }
+
+    fn local_addr(&self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Bench, LIMIT, command, contains};
+use super::{Bench, LIMIT, command, contains, upgrades_by};
 use crate::checks::CheckList;
 use crate::process::BackgroundServer;
 
@@ -38,9 +38,9 @@ pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
         let expected =
             if scoop.starts_with("scoop") { "scoop update hospes" } else { "winget upgrade hospes" };
         let mut upgrade = Command::new(place.join("hospes"));
-        upgrade.args(["--quiet", "upgrade"]);
-        let said = bench.run(upgrade, &home, scoop).and_then(|done| contains(&done.stdout, expected));
-        checks.add(&format!("archive in {scoop}: upgrade"), said.map(|_| expected.to_owned()));
+        upgrade.args(["--json", "upgrade"]);
+        let said = bench.run(upgrade, &home, scoop).and_then(|done| upgrades_by(&done.stdout, expected));
+        checks.add(&format!("archive in {scoop}: upgrade"), said);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{Bench, LIMIT, command, contains, equals};
+use super::{Bench, LIMIT, command, contains, equals, upgrades_by};
 use crate::checks::CheckList;
 use crate::process;
 
@@ -71,7 +71,7 @@ pub(super) fn examine(bench: &Bench, checks: &mut CheckList) -> Result<()> {
     let advice = "pull the newest image and create the container again; its volume keeps the state";
     checks.add(
         "container: upgrade",
-        inside(&["--quiet", "upgrade"]).and_then(|said| equals(said.trim(), advice)),
+        inside(&["--json", "upgrade"]).and_then(|said| upgrades_by(&said, advice)),
     );
     Ok(())
 }

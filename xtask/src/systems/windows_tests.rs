@@ -41,23 +41,39 @@ const PACKAGES: [&str; 21] = [
 /// Time for the tests of one crate.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Builds the unit tests for Windows and runs them.
-pub(super) fn part() -> PartOutcome {
+/// Builds the unit tests of these crates for Windows, or of all if none is named, and runs them.
+pub(super) fn part(only: &[String]) -> PartOutcome {
+    let packages = match chosen(only) {
+        Ok(packages) => packages,
+        Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
+    };
     let wine = match wine::prepare() {
         Ok(wine) => wine,
         Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
-    match run(&wine) {
+    match run(&wine, &packages) {
         Ok(summary) => PartOutcome::Passed(summary),
         Err(error) => PartOutcome::Failed(format!("unit tests under Wine: {error:#}")),
     }
 }
 
-/// Runs the tests of all crates, prints a table, and returns a summary.
-fn run(wine: &Wine) -> Result<String> {
-    let packages: Vec<&str> = PACKAGES.iter().flat_map(|package| ["--package", package]).collect();
+/// Returns the crates whose tests run.
+fn chosen(only: &[String]) -> Result<Vec<&'static str>> {
+    let unknown = only.iter().find(|name| !PACKAGES.contains(&name.as_str()));
+    ensure!(
+        unknown.is_none(),
+        "no unit tests for Windows in {unknown:?}; there are: {}",
+        PACKAGES.join(", ")
+    );
+    let is_chosen = |package: &&str| only.is_empty() || only.iter().any(|name| name == package);
+    Ok(PACKAGES.into_iter().filter(is_chosen).collect())
+}
+
+/// Runs the tests of the crates, prints a table, and returns a summary.
+fn run(wine: &Wine, packages: &[&'static str]) -> Result<String> {
+    let arguments: Vec<&str> = packages.iter().flat_map(|package| ["--package", package]).collect();
     let mut runs: BTreeMap<String, TestRun> = BTreeMap::new();
-    for program in test_programs::build_for_windows(&packages)? {
+    for program in test_programs::build_for_windows(&arguments)? {
         runs.entry(program.package.clone()).or_default().add(wine, &program)?;
     }
     for (package, run) in &mut runs {
@@ -67,13 +83,13 @@ fn run(wine: &Wine) -> Result<String> {
     if let Some(broken) = runs.values().find_map(|run| run.broken.first()) {
         bail!("{broken}");
     }
-    let missing = PACKAGES.iter().find(|package| !runs.contains_key(**package));
+    let missing = packages.iter().find(|package| !runs.contains_key(**package));
     ensure!(missing.is_none(), "no tests of {missing:?} were built");
     let sum = |count: fn(&TestRun) -> usize| runs.values().map(count).sum::<usize>();
     let failed = sum(|run| run.failed.len());
     ensure!(failed == 0, "{failed} tests failed");
     let (passed, left_out) = (sum(|run| run.passed.len()), sum(|run| run.left_out.len()));
-    Ok(format!("{passed} tests of {} crates passed under Wine; {left_out} were left out", PACKAGES.len()))
+    Ok(format!("{passed} tests of {} crates passed under Wine; {left_out} were left out", packages.len()))
 }
 
 /// Returns the listed tests of a crate that are left out, with their reasons.

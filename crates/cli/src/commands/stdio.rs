@@ -7,9 +7,9 @@ use hospes_host::config::{HostConfig, ServerConfig};
 use super::InterruptListener;
 use super::up::{request_state, require, start, stop};
 use crate::args::{HostOptions, StdioArgs};
+use crate::attach;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, explain_stdio};
-use crate::platform::attach;
 use crate::settings::{default_servers, load};
 use crate::{credentials, missing_programs, profiles};
 

@@ -26,6 +26,7 @@ pub(crate) use self::startup_text::{NO_POLICY, preset_line};
 use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, new_servers, policy, waiting};
 use crate::args::{HostOptions, UpArgs};
+use crate::attach::{self, AttachSocket};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
@@ -35,7 +36,6 @@ use crate::missing_programs;
 use crate::notifications::{self, NotificationSettings};
 use crate::output::{CliOutput, DIM, paint, printable};
 use crate::paths;
-use crate::platform::attach::{self, AttachSocket};
 use crate::readiness;
 use crate::screen_log;
 use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
@@ -135,9 +135,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let noted =
         paths::write_host_note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
     // Without it, `hospes stdio` runs a host of its own, so a failure is not an error.
-    let attaching = may_attach.then(AttachSocket::bind).and_then(|bound| {
-        bound.inspect_err(|error| tracing::warn!(%error, "programs cannot attach to this host")).ok()
-    });
+    let attaching = if may_attach { bind_attach_socket().await } else { None };
     let mut by = None;
     let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
     let server = match (authorization, own) {
@@ -243,6 +241,12 @@ async fn close_screen(
         let time = line.at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
         output.say(format_args!("  {} {}", paint(DIM, time), printable(line.text.trim())));
     }
+}
+
+/// Binds the socket at which programs attach. `None` if that fails, which is logged.
+async fn bind_attach_socket() -> Option<AttachSocket> {
+    let bound = AttachSocket::bind().await;
+    bound.inspect_err(|error| tracing::warn!(%error, "programs cannot attach to this host")).ok()
 }
 
 /// Serves attached programs, if there is a socket. Never returns.

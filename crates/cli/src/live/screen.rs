@@ -18,6 +18,7 @@ use super::screen_focus::ScreenFocus;
 use super::state::{LiveEffect, LiveState};
 use crate::commands::console::open_in_browser;
 use crate::commands::request_end;
+use crate::output::is_interactive;
 use crate::platform::{FOREGROUND_INTERVAL, JobSignals, is_in_foreground, poll_input, suspend_process};
 use crate::terminal_screen::{self, TerminalScreen};
 use crate::{approve, paths, screen_log};
@@ -159,10 +160,13 @@ impl LiveScreen {
                 });
             }
             LiveEffect::Approve => {
-                let socket = paths::socket(std::process::id()).filter(|socket| socket.exists());
+                let socket = paths::socket(std::process::id());
+                // A pipe of Windows is no file.
+                let socket = socket.filter(|socket| cfg!(windows) || socket.exists());
                 let shown = match socket {
                     Some(socket) => {
-                        approve::show_own(LocalConsole::at(socket)).await.map_err(|why| why.message)
+                        let console = LocalConsole::at(socket).at_terminal(is_interactive());
+                        approve::show_own(console).await.map_err(|why| why.message)
                     }
                     None => Err("approvals are decided through the console, which is off".to_owned()),
                 };

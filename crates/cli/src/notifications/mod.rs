@@ -4,10 +4,6 @@
 //! target, but no other argument and no text of a server.
 
 mod channels;
-#[cfg(target_os = "linux")]
-mod desktop;
-#[cfg(not(target_os = "linux"))]
-#[path = "no_desktop.rs"]
 mod desktop;
 mod notification_plan;
 mod notification_text;

@@ -24,13 +24,28 @@ fn run_at(house: &House, place: &str, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_command_of_the_channel_is_the_only_result() {
+fn a_program_that_is_no_release_is_not_upgraded_from_a_registry() {
     let house = House::new();
     let npm = run_at(&house, "lib/node_modules/@hospes/linux-x64/bin/hospes", &["upgrade"]);
-    assert_eq!((npm.code, npm.stdout.as_str()), (Some(0), "npm install --global hospes@latest\n"), "{npm:?}");
-    assert!(npm.stderr.contains("installed by: npm"), "{npm:?}");
-    let uv = run_at(&house, "share/uv/tools/hospes/bin/hospes", &["upgrade", "--quiet"]);
-    assert_eq!((uv.stdout.as_str(), uv.stderr.as_str()), ("uv tool upgrade hospes\n", ""));
+    assert!(
+        npm.code == Some(0) && npm.stdout.starts_with("build the new version from a checkout"),
+        "{npm:?}"
+    );
+    assert!(
+        npm.stderr.contains("installed by: npm") && npm.stderr.contains("no published release"),
+        "{npm:?}"
+    );
+    let uv = run_at(&house, "share/uv/tools/hospes/bin/hospes", &["--json", "upgrade"]);
+    let known: Value = serde_json::from_str(&uv.stdout).unwrap_or_else(|_| panic!("{uv:?}"));
+    assert_eq!((&known["isRelease"], &known["command"]), (&false.into(), &Value::Null), "{known}");
+    assert_eq!(known["afterRelease"], "uv tool upgrade hospes");
+}
+
+#[test]
+fn a_build_is_upgraded_by_a_build() {
+    let house = House::new();
+    let build = run_at(&house, "src/target/release/hospes", &["upgrade", "--quiet"]);
+    assert_eq!((build.stdout.as_str(), build.stderr.as_str()), ("git pull && cargo build --release\n", ""));
 }
 
 #[test]
@@ -41,5 +56,5 @@ fn a_marker_beside_the_program_names_the_archive() {
     let ran = run_at(&house, "opt/hospes", &["--json", "upgrade"]);
     let known: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
     assert_eq!((&known["installedBy"], &known["command"]), (&"archive".into(), &Value::Null), "{known}");
-    assert!(known["advice"].as_str().unwrap().contains("archive"), "{known}");
+    assert!(known["afterRelease"].as_str().unwrap().contains("archive"), "{known}");
 }

@@ -16,11 +16,6 @@ const MAX_ANCESTORS: usize = 1024;
 /// Maximum number of times that a line of ancestors is read until it is the same twice: one may end meanwhile.
 const MAX_READ_ATTEMPTS: usize = 4;
 
-pub(super) fn own_user() -> u32 {
-    // -1 is never the id of a user, so a failure makes everybody a stranger.
-    fs::metadata("/proc/self").map_or(u32::MAX, |data| data.uid())
-}
-
 pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<LocalCaller, CallerLookupError> {
     let (uid, inode) = find_socket(local, remote).ok_or(CallerLookupError::Elsewhere)?;
     let hidden = CallerLookupError::Hidden { uid };
@@ -48,7 +43,7 @@ pub(super) fn of_process(pid: u32, uid: u32) -> Result<LocalCaller, CallerLookup
         terminal: TerminalName::from_device(first.terminal),
         parents: parents.collect(),
     };
-    Ok(LocalCaller { uid, is_server: is_server(&line, &own), process })
+    Ok(LocalCaller { uid, is_server: is_server(&line, &own), process, vouches_for_terminal: false })
 }
 
 /// Device number of `/dev/tty`, which every process resolves to its own controlling terminal.
@@ -235,6 +230,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
+    use super::super::own_user;
     use super::*;
 
     fn pair(at: &str) -> (TcpListener, TcpStream, TcpStream) {

@@ -1,17 +1,23 @@
 //! Identification of the program that connects: the process at the other end of a local connection. It also reports
 //! whether that process is a server that a host started.
 //!
-//! Supported on Linux alone, from `/proc`. For a TCP connection over loopback, the table of sockets gives the owner and
+//! On Linux it is read from `/proc`. For a TCP connection over loopback, the table of sockets gives the owner and
 //! inode of the other end. The file descriptors of processes show which of them hold that socket. The helper that
 //! starts servers is the subreaper of all processes they start, so that these keep it among their ancestors.
+//!
+//! On macOS and Windows only the process at the other end of a [`local_socket`] is known, and its ancestors as far as they
+//! still run. The terminal of a process is not.
 //!
 //! [`CallerLookupError`] is the result for a process that cannot be read: it has ended, belongs to another user, forbids
 //! inspection (as `sshd` does), or is in a namespace that is not visible here.
 
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod local_socket;
 mod middleware;
 mod process;
+#[cfg(any(not(target_os = "linux"), test))]
+mod process_table;
 mod tokens;
 
 use std::fmt;
@@ -56,11 +62,19 @@ pub struct LocalCaller {
     pub process: ProcessDescription,
     /// True if it is a server that a host has started, this one or another.
     pub is_server: bool,
+    /// True if it is this program, on a system that does not report terminals: what it says about its terminal counts.
+    /// Never on Linux.
+    pub vouches_for_terminal: bool,
 }
 
 impl fmt::Display for LocalCaller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, process {} of user {}", self.process.program, self.process.pid, self.uid)
+        let Self { uid, process, .. } = self;
+        match cfg!(windows) {
+            // Users have no numbers there, and only programs of this user get here.
+            true => write!(f, "{}, process {} of this user", process.program, process.pid),
+            false => write!(f, "{}, process {} of user {uid}", process.program, process.pid),
+        }
     }
 }
 
@@ -81,7 +95,7 @@ impl LocalCaller {
         }
     }
 
-    /// Returns the process with this id and user, which the system reports for a connection over a Unix socket.
+    /// Returns the process with this id and user, which the system reports for a connection over a [`local_socket`].
     ///
     /// # Errors
     /// [`CallerLookupError`] if the process does not exist or cannot be read.
@@ -89,10 +103,7 @@ impl LocalCaller {
         #[cfg(target_os = "linux")]
         return linux::of_process(pid, uid);
         #[cfg(not(target_os = "linux"))]
-        {
-            let _ = (pid, uid);
-            Err(CallerLookupError::System)
-        }
+        process_table::of_process(pid, uid)
     }
 
     /// Returns this process.
@@ -123,27 +134,22 @@ impl LocalCaller {
     }
 }
 
-/// Returns true if this is the user of this program, or root.
+/// Returns true if this is the user of this program, or root. On Windows, where users have no numbers, local sockets admit
+/// no other user.
 #[must_use]
 pub fn is_same_user(uid: u32) -> bool {
-    #[cfg(target_os = "linux")]
-    return uid == own_user() || uid == 0;
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = uid;
-        false
-    }
+    cfg!(windows) || uid == own_user() || uid == 0
 }
 
-#[cfg(target_os = "linux")]
+/// Returns the id of this program's user. 0 on Windows.
 fn own_user() -> u32 {
-    linux::own_user()
+    #[cfg(unix)]
+    return rustix::process::geteuid().as_raw();
+    #[cfg(windows)]
+    0
 }
 
 /// Returns true if this program runs as the administrator.
 fn is_administrator() -> bool {
-    #[cfg(target_os = "linux")]
-    return own_user() == 0;
-    #[cfg(not(target_os = "linux"))]
-    false
+    cfg!(unix) && own_user() == 0
 }

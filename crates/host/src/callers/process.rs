@@ -3,10 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of ancestors that are named.
-#[cfg(target_os = "linux")]
 pub(super) const MAX_PARENTS: usize = 3;
 /// Maximum length of a program's name, in characters.
-#[cfg(target_os = "linux")]
 const MAX_NAME: usize = 48;
 
 /// Description of a process at the time it was read.
@@ -64,7 +62,6 @@ impl ProcessDescription {
 }
 
 /// Makes a program's name safe to print in one line. The program's author or user chooses the name.
-#[cfg(target_os = "linux")]
 pub(super) fn sanitize_name(name: &str) -> String {
     // The kernel adds this where the file was replaced while the program runs, as by an update.
     let name = name.strip_suffix(" (deleted)").unwrap_or(name);

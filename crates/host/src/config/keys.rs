@@ -229,7 +229,7 @@ pub(super) const NOTIFY: KeyTable = KeyTable {
             "desktop",
             Boolean,
             "true",
-            "`hospes up` shows a notification on the desktop (Linux). If several files set it, `false` applies.",
+            "`hospes up` shows a notification on the desktop. If several files set it, `false` applies.",
         ),
         Key::new(
             "command",

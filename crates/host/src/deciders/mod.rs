@@ -3,6 +3,9 @@
 //! The system does not isolate processes of one user from each other. A program that opens a pseudo-terminal, or writes
 //! into the state folder, is indistinguishable from the person. These checks keep out programs that only run a command.
 //! They also let the audit log name the source of each decision.
+//!
+//! Linux reports the terminal of a process. On macOS and Windows the program `hospes` looks at its own standard streams and
+//! tells the host, which believes the file that it runs from itself and no other program.
 
 mod author;
 
@@ -26,6 +29,11 @@ pub enum Decider {
         /// The program: `python3, process 5, started by node`.
         program: String,
     },
+    /// This program, on a system that does not report terminals. It may say that a person uses it at one.
+    OwnProgram {
+        /// The program: `hospes, process 5, started by zsh`.
+        program: String,
+    },
     /// A program on a system that cannot identify it.
     Unidentified,
 }
@@ -37,7 +45,19 @@ impl Decider {
         let program = caller.process.describe();
         match caller.terminal_in_use() {
             Some(terminal) => Self::Terminal { terminal: terminal.name().to_owned(), program },
+            None if caller.vouches_for_terminal => Self::OwnProgram { program },
             None => Self::Program { program },
+        }
+    }
+
+    /// Applies what a program has said: that a person uses it at a terminal. Only the word of this program counts.
+    #[must_use]
+    pub fn with_terminal_claim(self) -> Self {
+        match self {
+            Self::OwnProgram { program } => {
+                Self::Terminal { terminal: "of this process".to_owned(), program }
+            }
+            other => other,
         }
     }
 
@@ -84,7 +104,9 @@ impl Decider {
         let by = self.describe(token);
         match self {
             Self::Terminal { .. } => DecisionAuthor::person(by),
-            Self::Program { .. } | Self::Unidentified => DecisionAuthor::program(by),
+            Self::Program { .. } | Self::OwnProgram { .. } | Self::Unidentified => {
+                DecisionAuthor::program(by)
+            }
         }
     }
 
@@ -96,8 +118,10 @@ impl Decider {
             (Self::Terminal { terminal, program }, _) => {
                 format!("the person at the terminal {terminal}: {program}")
             }
-            (Self::Program { program }, None) => format!("a program without a terminal: {program}"),
-            (Self::Program { program }, Some(token)) => {
+            (Self::Program { program } | Self::OwnProgram { program }, None) => {
+                format!("a program without a terminal: {program}")
+            }
+            (Self::Program { program } | Self::OwnProgram { program }, Some(token)) => {
                 format!("a program with the token {token}: {program}")
             }
             (Self::Unidentified, None) => "a program of the same user, over the socket".to_owned(),
@@ -145,6 +169,17 @@ mod tests {
         ] {
             assert_eq!(who.check(from, token).is_ok(), may, "{from} {who:?} {token:?}");
             assert_eq!(who.check_link(from).is_ok(), may_link, "{from} {who:?}");
+        }
+        let own = Decider::OwnProgram { program: "hospes".to_owned() };
+        assert!(own.check(DecisionSource::Terminal, None).is_err());
+        assert!(own.check(DecisionSource::Terminal, Some("ci")).is_ok());
+        let own = own.with_terminal_claim();
+        assert!(
+            own.check(DecisionSource::Terminal, None).is_ok()
+                && own.check_link(DecisionSource::Terminal).is_ok()
+        );
+        for other in [program, Decider::Unidentified] {
+            assert!(other.with_terminal_claim().check(DecisionSource::Terminal, None).is_err());
         }
         for why in [CheckDeciderError::BrowserOnly, CheckDeciderError::NoTerminal] {
             assert!(!why.to_string().contains("hospes "), "{why}");

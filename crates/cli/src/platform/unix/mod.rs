@@ -1,6 +1,5 @@
 //! Unix: modes of files, signals, job control, and sockets.
 
-pub(crate) mod attach;
 mod signals;
 
 use std::ffi::OsStr;

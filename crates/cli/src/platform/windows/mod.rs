@@ -1,7 +1,5 @@
 //! Windows: console events, and no job control.
 
-pub(crate) mod attach;
-
 use std::fs;
 use std::io;
 use std::path::Path;

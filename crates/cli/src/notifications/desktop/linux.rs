@@ -9,7 +9,8 @@ use zbus::names::OwnedUniqueName;
 use zbus::zvariant::Value;
 use zbus::{Connection, MatchRule, MessageStream};
 
-use super::notification_plan::Notification;
+use super::{FailureReport, with_advice};
+use crate::notifications::notification_plan::Notification;
 
 const SERVICE: &str = "org.freedesktop.Notifications";
 const PATH: &str = "/org/freedesktop/Notifications";
@@ -23,11 +24,11 @@ const CLICK: &str = "default";
 
 /// The desktop of the user, connected when it is first needed.
 #[derive(Debug, Default)]
-pub(super) struct Desktop {
+pub(in crate::notifications) struct Desktop {
     session: Option<DesktopSession>,
     /// Id of the notification that is shown, or 0.
     shown: u32,
-    has_reported_failure: bool,
+    failures: FailureReport,
 }
 
 #[derive(Debug)]
@@ -42,7 +43,7 @@ struct DesktopSession {
 
 impl Desktop {
     /// Shows a notification, in place of an earlier one. `can_look` adds the button that opens the console.
-    pub(super) async fn show(&mut self, notification: &Notification, can_look: bool) {
+    pub(in crate::notifications) async fn show(&mut self, notification: &Notification, can_look: bool) {
         let shown = tokio::time::timeout(CALL_TIMEOUT, self.try_show(notification, can_look)).await;
         let problem = match shown {
             Ok(Ok(())) => return,
@@ -52,12 +53,7 @@ impl Desktop {
         // Connected anew next time: the desktop may have been restarted.
         self.session = None;
         self.shown = 0;
-        if !std::mem::replace(&mut self.has_reported_failure, true) {
-            tracing::warn!(
-                problem,
-                "desktop notifications cannot be shown; `notify.desktop = false` disables them"
-            );
-        }
+        self.failures.report(&problem);
     }
 
     async fn try_show(&mut self, notification: &Notification, can_look: bool) -> zbus::Result<()> {
@@ -67,10 +63,7 @@ impl Desktop {
         let Some(session) = &mut self.session else { return Ok(()) };
         let actions: &[&str] =
             if can_look && session.has_actions { &[CLICK, "Look", LOOK, "Look"] } else { &[] };
-        let mut body = notification.body.clone();
-        if actions.is_empty() {
-            body.push_str("\nDecide with `hospes approve` or `hospes console`.");
-        }
+        let mut body = if actions.is_empty() { with_advice(notification) } else { notification.body.clone() };
         if session.has_markup {
             body = body.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         }
@@ -95,7 +88,7 @@ impl Desktop {
     }
 
     /// Closes the notification that is shown.
-    pub(super) async fn close(&mut self) {
+    pub(in crate::notifications) async fn close(&mut self) {
         let shown = std::mem::take(&mut self.shown);
         let Some(session) = self.session.as_ref().filter(|_| shown != 0) else { return };
         let arguments = (shown,);
@@ -112,7 +105,7 @@ impl Desktop {
 
     /// Waits until the person wants to look at what waits. Signals that are read are no longer queued, so it loses
     /// nothing only if it is not cancelled between reading and returning: there is no wait in between.
-    pub(super) async fn look_requested(&mut self) {
+    pub(in crate::notifications) async fn look_requested(&mut self) {
         let Some(session) = &mut self.session else { return std::future::pending().await };
         while let Some(message) = session.signals.next().await {
             let Ok(message) = message else { continue };

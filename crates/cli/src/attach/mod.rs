@@ -1,32 +1,35 @@
-//! HostAttachment of `hospes stdio` to the running host, over a Unix socket beside the host's note. After one line in each
-//! direction, the socket carries what standard input and output carry.
+//! Attachment of `hospes stdio` to the running host, over a local socket beside the host's note. After one line in each
+//! direction, the socket carries what standard input and output carry. A pipe of Windows cannot be closed in one direction,
+//! so that a byte marks the end of the input.
 //!
 //! Only programs of the same user are served, and not the servers that a host has started: the rule of the endpoint. Where
-//! the endpoint requires more (sign-in, or a token), there is no socket.
+//! the endpoint requires more (sign-in, or a token by configuration), there is no socket.
+
+mod end_mark;
 
 use std::convert::Infallible;
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hospes::transport::stdio_server::StdioServer;
+use hospes_host::callers::local_socket::{LocalListener, LocalStream, check_peer, connect, remove_socket};
 use hospes_host::callers::{CallerLookupError, LocalCaller};
 use hospes_host::config::AllowedCallers;
 use hospes_host::{Host, HostGateways, RequestStateConfig};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf, split,
+};
 use tokio::task::JoinSet;
 
+use self::end_mark::{END_MARK, UntilEndMark};
 use crate::args;
 use crate::exit::CliResult;
 use crate::paths;
 use crate::profiles::unknown_profile;
 
 /// First line of a client, before the name of the application and that of a profile.
-const GREETING: &str = "hospes-attach 1";
+const GREETING: &str = "hospes-attach 2";
 /// First line of the host.
 const ACCEPTED: &str = "accepted";
 /// Begin of the first line of a host that has no such profile. The names of its profiles follow.
@@ -35,12 +38,10 @@ const UNKNOWN_PROFILE: &str = "unknown profile";
 const MAX_GREETING: u64 = 4096;
 /// Time for the first lines.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after a failed accept, which would otherwise be repeated at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of attached programs.
 const MAX_ATTACHED: usize = 256;
 
-/// Returns the path of the Unix socket at which the host with this process serves attached programs. It does not end in
+/// Returns the path of the socket at which the host with this process serves attached programs. It does not end in
 /// `.sock`, because programs look for the console by that.
 fn attach_socket(pid: u32) -> Option<PathBuf> {
     Some(paths::runtime()?.join(format!("{pid}.attach")))
@@ -48,26 +49,20 @@ fn attach_socket(pid: u32) -> Option<PathBuf> {
 
 /// Returns true if programs of the user may attach without a token.
 pub(crate) fn is_allowed(has_sign_in: bool, callers: Option<AllowedCallers>) -> bool {
-    // Other systems do not tell which program calls.
-    cfg!(target_os = "linux") && !has_sign_in && callers != Some(AllowedCallers::Token)
+    !has_sign_in && callers != Some(AllowedCallers::Token)
 }
 
 /// Socket at which programs attach. Dropping it removes the socket.
 pub(crate) struct AttachSocket {
-    listener: UnixListener,
+    listener: LocalListener,
     path: PathBuf,
 }
 
 impl AttachSocket {
-    pub(crate) fn bind() -> io::Result<Self> {
+    pub(crate) async fn bind() -> io::Result<Self> {
         paths::create_runtime_folder()?;
         let path = attach_socket(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
-        // A killed process may have had the same id.
-        let _none = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
-        // The folder is private already, and each caller is checked.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path })
+        Ok(Self { listener: LocalListener::bind(&path).await?, path })
     }
 
     /// Serves attached programs. Dropping the future closes their connections.
@@ -75,17 +70,9 @@ impl AttachSocket {
         let mut attached = JoinSet::new();
         loop {
             // Ended ones are collected while waiting, so that they do not pile up.
-            let accepted = tokio::select! {
-                accepted = self.listener.accept(), if attached.len() < MAX_ATTACHED => accepted,
+            let stream = tokio::select! {
+                stream = self.listener.accept(), if attached.len() < MAX_ATTACHED => stream,
                 Some(_ended) = attached.join_next() => continue,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a program that attaches");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
             };
             let (gateways, rounds) = (host.gateways(), rounds.cloned());
             attached.spawn(async move {
@@ -99,29 +86,29 @@ impl AttachSocket {
 
 impl Drop for AttachSocket {
     fn drop(&mut self) {
-        let _gone = fs::remove_file(&self.path);
+        remove_socket(&self.path);
     }
 }
 
 async fn serve_one(
-    stream: UnixStream,
+    stream: LocalStream,
     gateways: &HostGateways,
     rounds: Option<RequestStateConfig>,
 ) -> io::Result<()> {
     let denied = |reason: &str| io::Error::new(io::ErrorKind::PermissionDenied, reason.to_owned());
-    let peer = stream.peer_cred()?;
-    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-    let uid = peer.uid();
-    // It reads many files of `/proc`, which blocks.
-    let look_up =
-        move || pid.ok_or(CallerLookupError::System).and_then(|pid| LocalCaller::of_process(pid, uid));
+    let peer = check_peer(&stream).ok_or_else(|| denied("another user"))?;
+    // It reads many files of `/proc`, or the table of processes, which blocks.
+    let look_up = move || {
+        let pid = peer.pid.ok_or(CallerLookupError::System)?;
+        LocalCaller::of_process(pid, peer.uid)
+    };
     let caller = tokio::task::spawn_blocking(look_up).await.map_err(io::Error::other)?;
     let caller = caller.map_err(|error| denied(&error.to_string()))?;
     if !caller.is_same_user() || caller.is_server {
         tracing::warn!(%caller, "refused a program that attaches");
         return Err(denied("another user, or a server that a host has started"));
     }
-    let (input, mut output) = stream.into_split();
+    let (input, mut output) = split(stream);
     let mut input = BufReader::new(input);
     let line = first_line(&mut input).await?;
     let names = line.strip_prefix(GREETING).and_then(|rest| rest.strip_prefix(' '));
@@ -139,9 +126,11 @@ async fn serve_one(
         let profiles = gateways.profiles();
         let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
         output.write_all(format!("{UNKNOWN_PROFILE} {}\n", known.join(" ")).as_bytes()).await?;
+        output.flush().await?;
         return Err(denied("unknown profile"));
     };
     output.write_all(format!("{ACCEPTED}\n").as_bytes()).await?;
+    output.flush().await?;
     tracing::info!(application = %name, profile, %caller, "application attached");
     let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
     let mut server = StdioServer::new(gateway);
@@ -149,7 +138,7 @@ async fn serve_one(
         server = server.state_keys(keys).state_lifetime(lifetime);
     }
     // The name is what the program says of itself; the process is what the system says.
-    let served = server.caller(format!("{name}: {caller}")).serve_io(input, output);
+    let served = server.caller(format!("{name}: {caller}")).serve_io(UntilEndMark::new(input), output);
     // A profile that is removed has no more to say: the application sees its server end, and learns why when it
     // starts the server again.
     tokio::select! {
@@ -159,7 +148,7 @@ async fn serve_one(
 }
 
 /// Reads the first line, without its end.
-async fn first_line(input: &mut BufReader<OwnedReadHalf>) -> io::Result<String> {
+async fn first_line(input: &mut BufReader<ReadHalf<LocalStream>>) -> io::Result<String> {
     let mut line = String::new();
     let mut limited = input.take(MAX_GREETING);
     let read = limited.read_line(&mut line);
@@ -170,8 +159,8 @@ async fn first_line(input: &mut BufReader<OwnedReadHalf>) -> io::Result<String> 
 
 /// Connection to the running host.
 pub(crate) struct HostAttachment {
-    input: BufReader<OwnedReadHalf>,
-    output: OwnedWriteHalf,
+    input: BufReader<ReadHalf<LocalStream>>,
+    output: WriteHalf<LocalStream>,
     pub(crate) pid: u32,
 }
 
@@ -203,13 +192,14 @@ pub(crate) async fn attach(application: &str, profile: Option<&str>) -> CliResul
 
 /// Sends the first line, and returns that of the host.
 async fn greet(
-    path: &std::path::Path,
+    path: &Path,
     application: &str,
     profile: Option<&str>,
-) -> io::Result<(String, BufReader<OwnedReadHalf>, OwnedWriteHalf)> {
-    let (input, mut output) = UnixStream::connect(path).await?.into_split();
+) -> io::Result<(String, BufReader<ReadHalf<LocalStream>>, WriteHalf<LocalStream>)> {
+    let (input, mut output) = split(connect(path).await?);
     let profile = profile.map(|profile| format!(" {profile}")).unwrap_or_default();
     output.write_all(format!("{GREETING} {application}{profile}\n").as_bytes()).await?;
+    output.flush().await?;
     let mut input = BufReader::new(input);
     Ok((first_line(&mut input).await?, input, output))
 }
@@ -226,7 +216,8 @@ impl HostAttachment {
         });
         let sent = async {
             tokio::io::copy(&mut tokio::io::stdin(), &mut output).await?;
-            output.shutdown().await
+            output.write_all(&[END_MARK]).await?;
+            output.flush().await
         };
         // The host ends first if it ends altogether, or if the profile is removed; nothing that is sent later would be
         // answered.
