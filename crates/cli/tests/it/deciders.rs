@@ -193,3 +193,57 @@ fn where_it_is_said_every_program_of_the_user_decides() {
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     up.recorded("a program without a terminal: hospes, process ");
 }
+
+/// A program sets the variables of a command that it runs. Neither a file that one of them names nor a host lets it decide.
+#[test]
+fn no_variable_loosens_who_decides_without_a_host() {
+    let house = House::new();
+    let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
+    let mut host = Running::start(house.command(&["stdio", "--config", &config, "--pins", "ask"]));
+    host.initialize(&serde_json::json!({}));
+    let listed = || house.run(&["--json", "pins", "list"]).stdout;
+    eventually("it waits to be accepted", || listed().contains("\"new\""));
+    let setting = |value: &str| format!("[console]\ndecisions_from = \"{value}\"\n");
+    let programs = house.write("programs.toml", &setting("programs"));
+    let empty = house.write("empty.toml", "");
+    std::fs::create_dir_all(house.path("home/.config/hospes")).unwrap();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    let accept = |variables: &[(&str, &std::path::Path)]| {
+        let mut command = house.command(&["pins", "accept", "one", "--yes"]);
+        command.envs(variables.iter().copied());
+        command
+    };
+    let run = |variables| support::Ran::of(accept(variables).output().unwrap());
+
+    // Without a terminal, whatever a file says.
+    for place in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {
+        for variables in [&[("HOSPES_CONFIG", &*programs)][..], &[]] {
+            let refused = run(variables);
+            assert!(
+                refused.code == Some(1) && refused.stderr.contains("only a person can decide this"),
+                "{place}: {refused:?}"
+            );
+        }
+        house.write(place, &setting("programs"));
+    }
+
+    // At a terminal, the strictest file counts, also one that no variable leads to.
+    let elsewhere = house.path("nowhere");
+    for place in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {
+        for file in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {
+            house.write(file, if file == place { "[console]\ndecisions_from = \"browser\"\n" } else { "" });
+        }
+        let mut variables = vec![("HOSPES_CONFIG", &*empty)];
+        if place.starts_with("home") {
+            variables.push(("XDG_CONFIG_HOME", &*elsewhere));
+        }
+        let mut terminal = Terminal::start(&accept(&variables), 160, 24);
+        assert_eq!(terminal.wait(), 1, "{place}: {}", terminal.text());
+        assert!(terminal.text().contains("only in the browser"), "{place}: {}", terminal.text());
+    }
+    assert!(!listed().contains("\"accepted\""), "{}", listed());
+
+    house.write("home/.config/hospes/config.toml", "");
+    let mut terminal = Terminal::start(&accept(&[("HOSPES_CONFIG", &*programs)]), 160, 24);
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+}

@@ -216,7 +216,7 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
             "decisions_from",
             OneOf(&["browser", "terminal", "programs"]),
             "terminal",
-            "Who decides besides the pages of the console: nobody, programs at a terminal, or all programs of the user.",
+            "Who decides at a running host besides the pages of the console: nobody, programs at a terminal, or all programs of the user.",
         ),
     ],
 };
