@@ -12,9 +12,10 @@ mod rollback;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
+use hospes_host::config::{ConfigLoader, Secret, SecretValues, ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
 use hospes_registry::{ServerEntry, is_local_registry};
+use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -220,11 +221,15 @@ impl Update {
                 .with_cause(&error)
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
-        let server = self.resolve(&target, &merged.server, &planned)?;
+        let (server, secrets) = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
         let tried = (server, by.is_some(), &accounts);
         let reviewed =
             self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
+        // The server, and where a person signs in to it, may repeat what they were given.
+        let reviewed = reviewed
+            .map(|(trial, outcome)| (trial, outcome.map_err(|error| error.masked(&secrets))))
+            .map_err(|error| error.masked(&secrets));
         let (trial, outcome) = match reviewed {
             Ok(reviewed) => reviewed,
             Err(error) => {
@@ -301,13 +306,13 @@ impl Update {
         Ok(planned)
     }
 
-    /// Returns the merged server as it is started for the trial, with its secrets.
+    /// Returns the merged server as it is started for the trial, and the secrets in it.
     fn resolve(
         &self,
         target: &ConfigTarget,
         merged: &ServerConfig,
         planned: &PlannedServer,
-    ) -> CliResult<ServerConfig> {
+    ) -> CliResult<(ServerConfig, SecretValues)> {
         let mut merged = merged.clone();
         // Secrets of a server that is switched off are not looked up.
         merged.disabled = false;
@@ -315,18 +320,27 @@ impl Update {
             .map_err(|error| CliError::usage("the new entry cannot be read").with_cause(&error))?;
         let given = planned.draft.secrets.clone();
         let stored = crate::secrets::look_up();
-        let loader = ConfigLoader::new().keep_going(true).secrets(move |name| match given.get(name) {
-            Some(value) => Ok(Some(value.expose_secret().to_owned())),
-            None => stored(name),
+        let used = Mutex::new(Vec::new());
+        let loader = ConfigLoader::new().keep_going(true).secrets(|name| {
+            let value = match given.get(name) {
+                Some(value) => Some(value.expose_secret().to_owned()),
+                None => stored(name)?,
+            };
+            used.lock().extend(value.clone().map(Secret::new));
+            Ok(value)
         });
         let config =
             loader.parse(&target.file, &text).map_err(|errors| CliError::usage(errors.to_string()))?;
+        drop(loader);
         let rejected = config.rejected.iter().find(|rejected| rejected.name == merged.name);
         if let Some(rejected) = rejected {
             return Err(CliError::usage(rejected.errors.to_string()).hint(UNCHANGED));
         }
         let found = config.servers.into_iter().find(|server| server.name == merged.name);
-        found.ok_or_else(|| CliError::usage("the new entry cannot be read"))
+        let server = found.ok_or_else(|| CliError::usage("the new entry cannot be read"))?;
+        let mut secrets = planned.draft.secret_values(&server);
+        secrets.extend(used.into_inner());
+        Ok((server, secrets))
     }
 
     /// Starts the new version, and asks whether it is kept. Returns the trial with the answer. The outer error is that of a start

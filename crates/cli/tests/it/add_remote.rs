@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::auth;
 use crate::sign_in::agree;
-use crate::support::site::{Site, signed_in};
+use crate::support::site::{Site, browse, signed_in};
 use crate::support::terminal::Terminal;
 use crate::support::{House, Ran, eventually};
 
@@ -39,10 +39,14 @@ fn add_at_terminal(house: &House, url: &str) -> Terminal {
 /// Goes to the page of the authorization server, which is another host, and signs in there.
 fn sign_in(terminal: &mut Terminal) {
     terminal.type_keys("\r");
-    let text = terminal.until("a page", |screen| screen.contents().contains("/authorize?"));
-    let page = text.lines().map(str::trim).find(|line| line.starts_with("http")).unwrap().to_owned();
-    assert!(agree(&page).contains("Sign-in response received"));
+    assert!(agree(&page_of(terminal)).contains("Sign-in response received"));
     terminal.sees("keep the server?");
+}
+
+/// Waits for the page of the authorization server.
+fn page_of(terminal: &Terminal) -> String {
+    let text = terminal.until("a page", |screen| screen.contents().contains("/authorize?"));
+    text.lines().map(str::trim).find(|line| line.starts_with("http")).unwrap().to_owned()
 }
 
 /// A server that requires a sign-in is added with one, and a running host uses it without a restart.
@@ -125,6 +129,43 @@ fn an_addition_and_an_update_use_the_tokens_of_an_earlier_sign_in() {
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.stderr.contains("hospes auth login greeter"), "{refused:?}");
     assert_eq!(house.read("config/hospes/config.toml"), config);
+}
+
+/// What an authorization server repeats of the secrets of a server is not shown, also if the command did not ask for them.
+#[test]
+fn a_sign_in_that_fails_during_an_update_shows_no_secret() {
+    let (house, site, registry) = (House::new().with_token(), Site::open(), RegistryServer::start());
+    let entry = |version: &str| {
+        json!({
+            "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+            "name": NAME, "description": "Greets.", "version": version,
+            "remotes": [{
+                "type": "streamable-http", "url": site.mcp(),
+                "headers": [{ "name": "X-Key", "isRequired": true, "isSecret": true }],
+            }],
+        })
+    };
+    registry.publish(entry("1.0.0"));
+    let file = house.write("key", "hidden-key-1\n").display().to_string();
+    assert_eq!(signed_in(&house, &["auth", "login", &site.mcp()], &[]).code, Some(0));
+    let add = ["add", "--yes", NAME, "--secret", &format!("X-Key=@{file}")];
+    let added = Ran::of(house.command_at(&registry, &add).stdin(Stdio::null()).output().unwrap());
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert_eq!(house.run(&["auth", "logout", &site.mcp()]).code, Some(0));
+
+    registry.publish(entry("1.1.0"));
+    let refusal = json!({ "error": "invalid_grant", "error_description": "no hidden-key-1 here" });
+    site.script().token = Some(("400 Bad Request", refusal.to_string()));
+    let mut command = house.command_at(&registry, &["update", "greeter"]);
+    command.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let mut terminal = Terminal::start(&command, 1200, 60);
+    terminal.sees("asks you to sign in");
+    terminal.type_keys("\r");
+    browse(&page_of(&terminal));
+    terminal.sees("not signed in to");
+    assert_eq!(terminal.wait(), 3, "{}", terminal.text());
+    let text = terminal.text();
+    assert!(text.contains("no ••• here") && !text.contains("hidden-key-1"), "{text}");
 }
 
 /// A header of a server at a URL is sealed, and sent.
