@@ -90,45 +90,67 @@ fn a_server_that_requires_a_sign_in_is_added_with_it_or_leaves_nothing() {
     assert!(called.code == Some(0) && called.stdout.contains("+09:00"), "{called:?}");
 }
 
+/// Requests that a server answers before a sign-in if only its lists and calls require one.
+const OPEN_METHODS: &[&str] = &["server/discover", "subscriptions/listen"];
+
 /// The tokens of an earlier sign-in are used by an addition and by an update, and an update without them changes nothing.
 #[test]
 fn an_addition_and_an_update_use_the_tokens_of_an_earlier_sign_in() {
-    let (house, site, registry) = (House::new(), Site::open(), RegistryServer::start());
-    let entry = |version: &str| {
-        json!({
-            "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
-            "name": NAME, "description": "Greets.", "version": version,
-            "remotes": [{ "type": "streamable-http", "url": site.mcp() }],
-        })
-    };
-    registry.publish(entry("1.0.0"));
-    let run = |args: &[&str]| {
-        let mut command: Command = house.command_at(&registry, args);
-        Ran::of(command.stdin(Stdio::null()).output().unwrap())
-    };
-    let refused = run(&["add", "--yes", NAME]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
-    assert_clean(&house);
+    // The server refuses the first request, or only the one for its tools.
+    for open_methods in [&[], OPEN_METHODS] {
+        let (house, site, registry) = (House::new(), Site::open(), RegistryServer::start());
+        site.script().open_methods = open_methods;
+        let entry = |version: &str| {
+            json!({
+                "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+                "name": NAME, "description": "Greets.", "version": version,
+                "remotes": [{ "type": "streamable-http", "url": site.mcp() }],
+            })
+        };
+        registry.publish(entry("1.0.0"));
+        let run = |args: &[&str]| {
+            let mut command: Command = house.command_at(&registry, args);
+            Ran::of(command.stdin(Stdio::null()).output().unwrap())
+        };
+        let refused = run(&["add", "--yes", NAME]);
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        assert_clean(&house);
 
-    let login = signed_in(&house, &["auth", "login", &site.mcp()], &[]);
-    assert_eq!(login.code, Some(0), "{login:?}");
-    let added = run(&["add", "--yes", NAME]);
-    assert_eq!(added.code, Some(0), "{added:?}");
-    let called = house.run(&["call", "greeter", "greet"]);
+        let login = signed_in(&house, &["auth", "login", &site.mcp()], &[]);
+        assert_eq!(login.code, Some(0), "{login:?}");
+        let added = run(&["add", "--yes", NAME]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        let called = house.run(&["call", "greeter", "greet"]);
+        assert_eq!(called.stdout, "let in\n", "{called:?}");
+
+        registry.publish(entry("1.1.0"));
+        let updated = run(&["update", "greeter", "--yes"]);
+        assert_eq!(updated.code, Some(0), "{updated:?}");
+        let config = house.read("config/hospes/config.toml");
+        assert!(config.contains("1.1.0"), "{config}");
+
+        assert_eq!(house.run(&["auth", "logout", &site.mcp()]).code, Some(0));
+        registry.publish(entry("1.2.0"));
+        let refused = run(&["update", "greeter", "--yes"]);
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        assert!(refused.stderr.contains("hospes auth login greeter"), "{refused:?}");
+        assert_eq!(house.read("config/hospes/config.toml"), config);
+    }
+}
+
+/// A server that lets everybody connect and refuses only the list of its tools is signed in to like any other.
+#[test]
+fn a_server_that_refuses_only_its_list_is_added_with_a_sign_in() {
+    let (house, site) = (House::new(), Site::open());
+    site.script().open_methods = OPEN_METHODS;
+    let mut terminal = add_at_terminal(&house, &site.mcp());
+    terminal.type_keys("\r");
+    browse(&page_of(&terminal));
+    terminal.sees("keep the server?");
+    terminal.type_keys("\r");
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+    let called = house.run(&["call", "there", "greet"]);
     assert_eq!(called.stdout, "let in\n", "{called:?}");
-
-    registry.publish(entry("1.1.0"));
-    let updated = run(&["update", "greeter", "--yes"]);
-    assert_eq!(updated.code, Some(0), "{updated:?}");
-    let config = house.read("config/hospes/config.toml");
-    assert!(config.contains("1.1.0"), "{config}");
-
-    assert_eq!(house.run(&["auth", "logout", &site.mcp()]).code, Some(0));
-    registry.publish(entry("1.2.0"));
-    let refused = run(&["update", "greeter", "--yes"]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
-    assert!(refused.stderr.contains("hospes auth login greeter"), "{refused:?}");
-    assert_eq!(house.read("config/hospes/config.toml"), config);
 }
 
 /// What an authorization server repeats of the secrets of a server is not shown, also if the command did not ask for them.

@@ -17,8 +17,8 @@ use super::roots::RootsPolicy;
 use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
 use crate::config::{HostSettings, SecretValues, is_exposed};
 use crate::server::{
-    AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, ServerProcess,
-    SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+    AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, MissingSignIn,
+    ServerProcess, SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
 };
 
 /// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
@@ -275,6 +275,8 @@ struct NamedClientService {
     client: Client,
     /// Values that are masked in errors.
     secrets: Arc<SecretValues>,
+    /// Refusal of the last request that lacked a sign-in.
+    missing_sign_in: Arc<Mutex<Option<MissingSignIn>>>,
     /// Number of calls in progress.
     calls: Arc<watch::Sender<usize>>,
 }
@@ -311,6 +313,12 @@ impl Service for NamedClientService {
                 sign_in_required_error(&self.name, why.sign_in.as_deref().unwrap_or_default())
             }
             Err(error) => {
+                if let CallError::NotAuthorized(why) = &error
+                    && why.needs_sign_in
+                {
+                    let hint = why.hint.as_deref().map(|hint| self.secrets.mask(hint).into());
+                    *self.missing_sign_in.lock() = Some(MissingSignIn { hint });
+                }
                 let mut said = error.to_rpc();
                 // Here it is set by another name.
                 let why = said.message.replace("(setting timeout)", "(setting request_timeout)");
@@ -337,11 +345,12 @@ pub(crate) fn in_memory(name: &Arc<str>, client: Client) -> UpstreamConnection {
 
 /// Wraps a client as a connection to the server of this name.
 fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> UpstreamConnection {
-    let calls = Arc::new(watch::Sender::new(0));
+    let (calls, missing_sign_in) = (Arc::new(watch::Sender::new(0)), Arc::default());
     let named = NamedClientService {
         name: Arc::clone(name),
         client: client.clone(),
         secrets: Arc::clone(secrets),
+        missing_sign_in: Arc::clone(&missing_sign_in),
         calls: Arc::clone(&calls),
     };
     let service = BoxService::new(named);
@@ -359,6 +368,7 @@ fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> U
             let _ = calls.wait_for(|calls| *calls == 0).await;
         })
     });
+    connection.missing_sign_in = Box::new(move || missing_sign_in.lock().clone());
     let watched = client.clone();
     connection.is_closed = Box::new(move || watched.closed().is_some());
     let watched = client.clone();

@@ -25,6 +25,8 @@ pub(crate) struct Script {
     pub(crate) token: Option<(&'static str, String)>,
     /// Answer of the MCP endpoint, whatever token it receives.
     pub(crate) mcp: Option<&'static str>,
+    /// Requests of these methods need no token.
+    pub(crate) open_methods: &'static [&'static str],
     /// Clients are given a secret.
     pub(crate) gives_secrets: bool,
     /// Tokens can be renewed.
@@ -98,7 +100,9 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
     let none = String::new;
     let (status, header, text) = match path {
         "/mcp" if script.mcp.is_some() => (script.mcp?, none(), json!({}).to_string()),
-        "/mcp" if is_known => ("200 OK", none(), mcp(&body).to_string()),
+        "/mcp" if is_known || is_open(&body, script.open_methods) => {
+            ("200 OK", none(), mcp(&body).to_string())
+        }
         "/mcp" => (
             "401 Unauthorized",
             "www-authenticate: Bearer scope=\"read\"\r\n".to_owned(),
@@ -157,6 +161,12 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
     drop(script);
     let kind = "content-type: application/json\r\nconnection: close\r\n";
     write!(stream, "HTTP/1.1 {status}\r\n{kind}{header}content-length: {}\r\n\r\n{text}", text.len()).ok()
+}
+
+/// Returns true if a request needs no token.
+fn is_open(body: &[u8], open_methods: &[&str]) -> bool {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    open_methods.iter().any(|method| message["method"] == *method)
 }
 
 fn mcp(body: &[u8]) -> Value {
