@@ -153,6 +153,27 @@ fn a_server_that_refuses_only_its_list_is_added_with_a_sign_in() {
     assert_eq!(called.stdout, "let in\n", "{called:?}");
 }
 
+/// The tokens of a sign-in for a server that is not added are revoked, whether its trial fails or the person refuses it.
+#[test]
+fn the_tokens_of_a_server_that_is_not_added_are_revoked() {
+    // The sign-in needs two requests with the token: the discovery, and the list of the tools.
+    for (admits, seen, code) in [(None, "keep the server?", 1), (Some(2), "did not start", 4)] {
+        let (house, site) = (House::new(), Site::open());
+        site.script().admits = admits;
+        let mut terminal = add_at_terminal(&house, &site.mcp());
+        terminal.type_keys("\r");
+        browse(&page_of(&terminal));
+        terminal.sees(seen);
+        if admits.is_none() {
+            assert!(site.script().revoked.is_empty(), "the person may still keep it");
+            terminal.type_keys("r\r");
+        }
+        assert_eq!(terminal.wait(), code, "{}", terminal.text());
+        assert_clean(&house);
+        assert_eq!(site.script().revoked, ["s3cret-token"], "{seen}");
+    }
+}
+
 /// What an authorization server repeats of the secrets of a server is not shown, also if the command did not ask for them.
 #[test]
 fn a_sign_in_that_fails_during_an_update_shows_no_secret() {
