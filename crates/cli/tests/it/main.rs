@@ -19,6 +19,7 @@ mod deciders;
 mod doctor;
 mod doctor_applications;
 mod doctor_faults;
+mod doctor_projects;
 mod doctor_report;
 mod doctor_system;
 mod documented;
