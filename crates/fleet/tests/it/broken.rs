@@ -11,7 +11,7 @@ use hospes_fleet::session::{
     NewSession, RelaySession, SessionChange, SessionEntry, SessionKey, SessionOwner,
 };
 use hospes_fleet::stream::{
-    Appended, EventKind, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
+    AppendResult, EventKind, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
 };
 use hospes_fleet::{Relay, RelayError};
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 
 /// Ways in which an engine is broken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mutation {
+pub(crate) enum RelayMutation {
     /// Adoption compares the node alone.
     AdoptWithoutEpoch,
     /// Adoption reads the owner in one step and writes it in another.
@@ -41,14 +41,14 @@ pub(crate) enum Mutation {
 }
 
 /// Case that has to fail for each mutation.
-const FOUND_BY: [(Mutation, &str); 7] = [
-    (Mutation::AdoptWithoutEpoch, "adoption_compares_the_epoch"),
-    (Mutation::AdoptInTwoSteps, "one_of_several_adopters_wins"),
-    (Mutation::AppendWithoutPending, "each_request_is_answered_once"),
-    (Mutation::AppendWithoutFence, "a_former_owner_is_fenced"),
-    (Mutation::LeaseFromReply, "a_lease_is_measured_from_before_its_request"),
-    (Mutation::HintAsTruth, "a_change_is_found_without_a_hint"),
-    (Mutation::OnceForEachAttempt, "a_key_is_used_once"),
+const FOUND_BY: [(RelayMutation, &str); 7] = [
+    (RelayMutation::AdoptWithoutEpoch, "adoption_compares_the_epoch"),
+    (RelayMutation::AdoptInTwoSteps, "one_of_several_adopters_wins"),
+    (RelayMutation::AppendWithoutPending, "each_request_is_answered_once"),
+    (RelayMutation::AppendWithoutFence, "a_former_owner_is_fenced"),
+    (RelayMutation::LeaseFromReply, "a_lease_is_measured_from_before_its_request"),
+    (RelayMutation::HintAsTruth, "a_change_is_found_without_a_hint"),
+    (RelayMutation::OnceForEachAttempt, "a_key_is_used_once"),
 ];
 
 #[tokio::test(start_paused = true)]
@@ -73,20 +73,20 @@ async fn the_contract_finds_each_mutation_on_redis() {
 #[derive(Debug)]
 pub(crate) struct MutatedRelay {
     inner: Arc<dyn Relay>,
-    mutation: Mutation,
-    /// Sessions that were looked up, for [`Mutation::HintAsTruth`].
+    mutation: RelayMutation,
+    /// Sessions that were looked up, for [`RelayMutation::HintAsTruth`].
     known: Mutex<HashMap<SessionKey, RelaySession>>,
 }
 
 impl MutatedRelay {
-    pub(crate) fn new(inner: Arc<dyn Relay>, mutation: Mutation) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Relay>, mutation: RelayMutation) -> Self {
         Self { inner, mutation, known: Mutex::default() }
     }
 
     /// Lease as this mutation measures it.
     fn measured(&self, lease: NodeLease) -> NodeLease {
         match self.mutation {
-            Mutation::LeaseFromReply => {
+            RelayMutation::LeaseFromReply => {
                 NodeLease::measured(lease.node, Instant::now(), LONG_LEASE, Duration::ZERO)
             }
             _ => lease,
@@ -221,7 +221,7 @@ impl Relay for MutatedRelay {
 
     fn find<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Option<RelaySession>> {
         Box::pin(async move {
-            if !matches!(self.mutation, Mutation::HintAsTruth) {
+            if !matches!(self.mutation, RelayMutation::HintAsTruth) {
                 return self.inner.find(session).await;
             }
             let known = self.known.lock().get(session).cloned();
@@ -243,10 +243,10 @@ impl Relay for MutatedRelay {
         Box::pin(async move {
             let owner = self.inner.find(session).await?.ok_or(RelayError::Gone)?.owner;
             match self.mutation {
-                Mutation::AdoptWithoutEpoch if owner.node == dead.node => {
+                RelayMutation::AdoptWithoutEpoch if owner.node == dead.node => {
                     self.inner.adopt(session, &owner, me).await
                 }
-                Mutation::AdoptInTwoSteps if owner == *dead => {
+                RelayMutation::AdoptInTwoSteps if owner == *dead => {
                     sleep(Duration::from_millis(20)).await;
                     let adopted = self.inner.adopt(session, dead, me).await;
                     let Err(RelayError::Fenced { now: Some(now) }) = adopted else { return adopted };
@@ -265,14 +265,14 @@ impl Relay for MutatedRelay {
         me: &'a SessionOwner,
         stream: StreamNumber,
         event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended> {
+    ) -> RelayFuture<'a, AppendResult> {
         Box::pin(async move {
             match (self.mutation, event.kind) {
-                (Mutation::AppendWithoutPending, EventKind::Answer(_)) => {
+                (RelayMutation::AppendWithoutPending, EventKind::Answer(_)) => {
                     let event = NewEvent::new(event.sequence, EventKind::Message, event.payload);
                     self.inner.append(session, me, stream, &event).await
                 }
-                (Mutation::AppendWithoutFence, _) => {
+                (RelayMutation::AppendWithoutFence, _) => {
                     let owner = self.inner.find(session).await?.ok_or(RelayError::Gone)?.owner;
                     self.inner.append(session, &owner, stream, event).await
                 }
@@ -289,7 +289,7 @@ impl Relay for MutatedRelay {
     ) -> RelayFuture<'a, bool> {
         Box::pin(async move {
             let used = self.inner.once(key, attempt, lifetime).await?;
-            Ok(used || matches!(self.mutation, Mutation::OnceForEachAttempt))
+            Ok(used || matches!(self.mutation, RelayMutation::OnceForEachAttempt))
         })
     }
 }
@@ -332,7 +332,7 @@ impl Relay for SlowRelay {
         me: &'a SessionOwner,
         stream: StreamNumber,
         event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended> {
+    ) -> RelayFuture<'a, AppendResult> {
         self.inner.append(session, me, stream, event)
     }
 
