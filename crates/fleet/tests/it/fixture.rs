@@ -16,7 +16,7 @@ use hospes_fleet_testkit::eventually;
 use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::redis_server::RedisServer;
 
-use crate::broken::{MutatedRelay, RelayMutation, SlowRelay};
+use crate::broken::{AlteredRelay, RelayMutation};
 
 /// Lease that does not end within a test.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
@@ -109,7 +109,7 @@ impl TestFleet {
     pub(crate) async fn slow_relay(&mut self, delay: Duration) -> Arc<dyn Relay> {
         let relay: Arc<dyn Relay> = match &self.engine {
             TestEngine::Memory(store) => {
-                Arc::new(SlowRelay::new(Arc::new(MemoryRelay::new(Arc::clone(store))), delay))
+                Arc::new(AlteredRelay::late(Arc::new(MemoryRelay::new(Arc::clone(store))), delay))
             }
             TestEngine::Redis { port, prefix, .. } => {
                 let proxy = NetProxy::to_port(*port).await;
@@ -128,7 +128,7 @@ impl TestFleet {
     fn mutated(&self, relay: Arc<dyn Relay>) -> Arc<dyn Relay> {
         match self.mutation {
             None => relay,
-            Some(mutation) => Arc::new(MutatedRelay::new(relay, mutation)),
+            Some(mutation) => Arc::new(AlteredRelay::broken(relay, mutation)),
         }
     }
 

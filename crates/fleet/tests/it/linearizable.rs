@@ -13,7 +13,7 @@ use hospes_fleet_testkit::history::{InvocationTime, OperationHistory, Sequential
 use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 
-use crate::broken::{MutatedRelay, RelayMutation};
+use crate::broken::{AlteredRelay, RelayMutation};
 use crate::fixture::{TestNode, fleet_keys, redis_settings, test_settings};
 
 /// Number of operations of a node in one history.
@@ -223,7 +223,7 @@ async fn an_adoption_in_two_steps_is_not_linearizable() {
     let store = MemoryStore::new(test_settings());
     let relays = [(); 3].map(|()| -> Arc<dyn Relay> {
         let relay = Arc::new(MemoryRelay::new(Arc::clone(&store)));
-        Arc::new(MutatedRelay::new(relay, RelayMutation::AdoptInTwoSteps))
+        Arc::new(AlteredRelay::broken(relay, RelayMutation::AdoptInTwoSteps))
     });
     for seed in 1..100 {
         if run(&relays, seed).await.is_err() {

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use self::sequential::{REQUESTS, SessionModel, SessionWrite, WriteAnswer, payload};
-use crate::broken::{MutatedRelay, RelayMutation};
+use crate::broken::{AlteredRelay, RelayMutation};
 use crate::fixture::{TestNode, fleet_keys, redis_settings, test_settings};
 
 const STREAM: StreamNumber = StreamNumber { epoch: 1, counter: 1 };
@@ -320,7 +320,7 @@ impl ModelEngine for MemoryEngine {
         let relay = MemoryRelay::new(Arc::clone(&self.store)).with_lease(Duration::from_secs(60));
         match self.mutation {
             None => Arc::new(relay),
-            Some(mutation) => Arc::new(MutatedRelay::new(Arc::new(relay), mutation)),
+            Some(mutation) => Arc::new(AlteredRelay::broken(Arc::new(relay), mutation)),
         }
     }
 
