@@ -197,8 +197,9 @@ async fn the_directory_on_redis_is_linearizable() {
     proxies[1].set(LinkDirection::ToClient, LinkRules::delayed(Duration::from_millis(3)));
     let is_done = AtomicBool::new(false);
     let cut = async {
+        let mut times = tokio::time::interval(Duration::from_millis(40));
         while !is_done.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(40)).await;
+            times.tick().await;
             proxies[2].reset_connections();
         }
     };
