@@ -11,7 +11,7 @@ use hospes_registry::{LaunchQuestion, QuestionKind, QuestionTarget};
 use hospes_console::{AdditionPerson, AdditionQuestion, AdditionQuestions};
 
 use super::plan::PlanRequest;
-use super::view::Screen;
+use super::screen::Screen;
 use crate::exit::{CliError, CliResult};
 use crate::output::{
     BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, one_line, paint, printable,

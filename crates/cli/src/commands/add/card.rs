@@ -10,7 +10,7 @@ use super::answers::{self, AskedValue, Asker};
 use super::draft::{self, ServerDraft};
 use super::headers::{self, MAX_HEADERS};
 use super::plan::{PlanRequest, PlannedServer};
-use super::view::Screen;
+use super::screen::Screen;
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::progress::StepBar;

@@ -13,8 +13,10 @@ use super::answers::{self, AnswerMap, AskedValue, Asker};
 use super::bundle::{self, BundleFolder};
 use super::denied::DeniedAccess;
 use super::draft::{self, ServerDraft};
+use super::entry_origin;
 use super::sandbox::ProposedSandbox;
-use super::view::{self, Screen, TextAuthor};
+use super::screen::Screen;
+use super::view::{self, TextAuthor};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, one_line, printable};
 use crate::packages::name::PackageName;
@@ -260,12 +262,12 @@ pub(in crate::commands) async fn plan(
     let signs = signs.unwrap_or_default();
     let head = |screen: &mut Screen| {
         if let Some(host) = registry {
-            view::origin(screen, entry, &signs, host);
+            entry_origin::origin(screen, entry, &signs, host);
         }
     };
     let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
     let other_packages: Vec<String> = usable.map(|other| other.kind.clone()).collect();
-    let warnings = view::trust_warnings(&signs);
+    let warnings = entry_origin::trust_warnings(&signs);
     let is_other = |sign: &TrustSign| {
         matches!(sign, TrustSign::OwnerChanged { .. } | TrustSign::RepositoryChanged { .. })
     };
