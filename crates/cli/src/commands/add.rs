@@ -10,6 +10,7 @@ pub(super) mod draft;
 pub(super) mod entry_origin;
 mod find;
 mod headers;
+mod package_artifact;
 pub(super) mod page;
 mod pending_try;
 pub(super) mod plan;
