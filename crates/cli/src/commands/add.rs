@@ -2,6 +2,7 @@
 
 mod addition;
 pub(super) mod answers;
+mod asked_value;
 mod bundle;
 mod card;
 mod definitions;

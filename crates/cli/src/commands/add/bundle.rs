@@ -11,7 +11,8 @@ use hospes_registry::ServerEntry;
 
 use tempfile::TempDir;
 
-use super::answers::{self, AskedValue};
+use super::answers;
+use super::asked_value::AskedValue;
 use super::draft::{self, ServerDraft};
 use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;

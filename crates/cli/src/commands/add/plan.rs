@@ -8,7 +8,8 @@ use hospes_registry::{
     TrustContext, TrustSign, install_obstacle, launch_options, questions, trust_signs,
 };
 
-use super::answers::{self, AnswerMap, AskedValue, Asker};
+use super::answers::{self, AnswerMap, Asker};
+use super::asked_value::AskedValue;
 use super::bundle::{self, BundleFolder};
 use super::denied::DeniedAccess;
 use super::draft::{self, ServerDraft};
