@@ -21,6 +21,7 @@ mod doctor_applications;
 mod doctor_faults;
 mod doctor_projects;
 mod doctor_report;
+mod doctor_servers;
 mod doctor_system;
 mod documented;
 mod gateway;
