@@ -1,6 +1,8 @@
 //! Identity of the decider on the command line: the person at a terminal, or a program with a token that the person
 //! made.
 
+use std::path::PathBuf;
+
 use hospes_auth::Seed;
 use hospes_console::LocalConsole;
 use hospes_host::callers::{ProgramToken, ProgramTokenError, ProgramTokenStore};
@@ -54,13 +56,21 @@ fn current_process() -> Decider {
     }
 }
 
-/// Returns the stricter of the settings of the configuration and of the running host.
+/// Returns the setting for a decision that this process makes itself: the strictest of the configuration files and of the
+/// running host, and never that all programs decide.
+///
+/// A program chooses the environment of a command that it runs, and with it the file that is read and the host that
+/// answers. So neither can let it decide. What a running host is asked, that host decides by its own file.
 async fn decisions_from() -> CliResult<DecisionSource> {
-    let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
-    // An error in a server's entry must not loosen who may decide.
-    let said = settings::load_without_secrets(&ConfigFileArgs { config, allow_unset: true, strict: false })?
-        .config
-        .decisions_from;
+    let named = std::env::var_os("HOSPES_CONFIG").map(PathBuf::from);
+    let mut strictest = DecisionSource::Terminal;
+    // The files of the person count beside one that a variable names, which may be empty.
+    for file in named.into_iter().chain(paths::own_configs()) {
+        let files = ConfigFileArgs { config: vec![file], allow_unset: true, strict: false };
+        // An error in a server's entry must not loosen who may decide.
+        let said = settings::load_without_secrets(&files)?.config.decisions_from;
+        strictest = strictest.min(said.unwrap_or_default());
+    }
     let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
     let running = local_host::ask_running_host("cannot read the decision settings of the console", asked)
         .await
@@ -69,7 +79,7 @@ async fn decisions_from() -> CliResult<DecisionSource> {
             DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
         });
     // The smallest value is the strictest, by the order in which they are declared.
-    Ok(said.into_iter().chain(running).min().unwrap_or_default())
+    Ok(strictest.min(running.unwrap_or_default()))
 }
 
 /// Creates a token and prints it once.

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use hospes::client::{CallError, ConnectError};
+use hospes_host::config::SecretValues;
 
 /// Kind of failure; the number is the exit code. The codes are those of the Inspector's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,18 @@ impl CliError {
         self
     }
 
+    /// Masks the secrets of a server in what it has said.
+    pub(crate) fn masked(self, secrets: &SecretValues) -> Self {
+        let mask = |text: String| secrets.mask(&text);
+        Self {
+            message: mask(self.message),
+            hint: self.hint.map(mask),
+            url: self.url.map(mask),
+            cause: self.cause.map(mask),
+            ..self
+        }
+    }
+
     /// Formats the error as one line of JSON.
     pub(crate) fn to_json_line(&self) -> String {
         let mut error = serde_json::Map::new();
@@ -165,5 +178,21 @@ impl From<CallError> for CliError {
             failure.status = http.status;
         }
         failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_an_error_shows_a_masked_value() {
+        let mut secrets = SecretValues::default();
+        secrets.add("Bearer s3cret-token");
+        let mut error = CliError::usage("no s3cret-token").hint("not s3cret-token");
+        error.cause = Some("it is s3cret-token".to_owned());
+        error.url = Some("https://a.example/s3cret-token".to_owned());
+        let line = error.masked(&secrets).to_json_line();
+        assert!(!line.contains("s3cret") && line.matches("•••").count() == 4, "{line}");
     }
 }

@@ -22,6 +22,18 @@ pub(crate) fn new_config_path() -> Option<PathBuf> {
     Some(folder(FolderKind::Config)?.join("config.toml"))
 }
 
+/// Returns the default configuration files that exist: the one that is used, and the one that would be without variables of
+/// the environment.
+pub(crate) fn own_configs() -> Vec<PathBuf> {
+    let is_folder = |path: &Path| path.is_dir();
+    let unset = |_: &str| None;
+    let usual = UserFolders::new(SystemKind::current(), std::env::home_dir(), &unset, &is_folder);
+    let usual = usual.folder(FolderKind::Config).map(|folder| folder.join("config.toml"));
+    let mut files: Vec<PathBuf> = default_config().into_iter().collect();
+    files.extend(usual.filter(|file| file.is_file() && !files.contains(file)));
+    files
+}
+
 /// Returns the folder of systemd's units of the user.
 pub(crate) fn systemd_units() -> Option<PathBuf> {
     let base =

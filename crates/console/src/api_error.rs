@@ -12,6 +12,7 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::additions::BeginAdditionError;
+use crate::client_quota::QuotaExceeded;
 
 /// Result of an API request with a JSON response.
 pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
@@ -37,8 +38,8 @@ pub(crate) enum ApiError {
     Misread(String),
     #[error("auditing is disabled (--no-audit), so there is nothing to show")]
     NotRecorded,
-    #[error("too many open console windows (at most {0})")]
-    TooManyStreams(usize),
+    #[error("too many open event streams: {0}")]
+    TooManyStreams(QuotaExceeded),
     #[error("too many running calls of the console (at most {0}); wait for one of them, or end it")]
     TooManyCalls(usize),
     #[error("`{}` may destroy something: send `confirmed` once the person has confirmed the call", visible_line(.0))]
@@ -156,6 +157,12 @@ impl IntoResponse for ApiError {
         }
         let body = serde_json::json!({ "error": ApiErrorBody { code, message: self.to_string() } });
         (status, Json(body)).into_response()
+    }
+}
+
+impl From<QuotaExceeded> for ApiError {
+    fn from(exceeded: QuotaExceeded) -> Self {
+        Self::TooManyStreams(exceeded)
     }
 }
 

@@ -18,6 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 
 use crate::api_error::ApiError;
+use crate::client_quota::ConsoleClient;
 use crate::console::Console;
 
 /// Header in which the console's pages send the key of their session.
@@ -29,7 +30,15 @@ pub(crate) enum ConsoleCaller {
     /// A browser, identified by its session.
     Browser(String),
     /// A program of the same user, over the Unix socket. The system reports its identity, not the program.
-    Program(Arc<Decider>),
+    Program(Arc<LocalProgram>),
+}
+
+/// A program at the other end of the local socket.
+#[derive(Debug)]
+pub(crate) struct LocalProgram {
+    pub(crate) decider: Decider,
+    /// Id of its process, where the system reports it.
+    process: Option<u32>,
 }
 
 impl ConsoleCaller {
@@ -37,7 +46,18 @@ impl ConsoleCaller {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Browser(id) => format!("the person at the console, browser session {id}"),
-            Self::Program(decider) => decider.describe(None),
+            Self::Program(program) => program.decider.describe(None),
+        }
+    }
+
+    /// Returns the client whose use of limited places is counted.
+    pub(crate) fn client(&self) -> ConsoleClient {
+        match self {
+            Self::Browser(id) => ConsoleClient::Browser(id.clone()),
+            Self::Program(program) => match program.decider {
+                Decider::Terminal { .. } => ConsoleClient::Terminal(program.process),
+                _ => ConsoleClient::Program(program.process),
+            },
         }
     }
 
@@ -112,12 +132,17 @@ pub(crate) const TERMINAL_HEADER: &str = "x-hospes-terminal";
 pub(crate) async fn attach_program(mut request: Request, next: Next) -> Response {
     let says_terminal = request.headers().get(TERMINAL_HEADER).is_some_and(|value| value == "yes");
     let extensions = request.extensions_mut();
-    let decider = match extensions.get::<ConsoleCaller>() {
-        Some(ConsoleCaller::Program(decider)) if !says_terminal => Arc::clone(decider),
-        Some(ConsoleCaller::Program(decider)) => Arc::new(Decider::clone(decider).with_terminal_claim()),
-        Some(ConsoleCaller::Browser(_)) | None => Arc::new(Decider::Unidentified),
+    let program = match extensions.get::<ConsoleCaller>() {
+        Some(ConsoleCaller::Program(program)) if !says_terminal => Arc::clone(program),
+        Some(ConsoleCaller::Program(program)) => Arc::new(LocalProgram {
+            decider: program.decider.clone().with_terminal_claim(),
+            process: program.process,
+        }),
+        Some(ConsoleCaller::Browser(_)) | None => {
+            Arc::new(LocalProgram { decider: Decider::Unidentified, process: None })
+        }
     };
-    extensions.insert(ConsoleCaller::Program(decider));
+    extensions.insert(ConsoleCaller::Program(program));
     next.run(request).await
 }
 
@@ -141,9 +166,10 @@ impl FromRequestParts<Console> for AuthorizedAuthor {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<ConsoleCaller>().ok_or(ApiError::NoSession)?;
-        let ConsoleCaller::Program(decider) = caller else {
+        let ConsoleCaller::Program(program) = caller else {
             return Ok(Self(DecisionAuthor::person(caller.describe())));
         };
+        let decider = &program.decider;
         let deciders = console.deciders();
         // An invalid token is refused even if the caller could decide without one.
         let token = match (bearer_token(&parts.headers)?, &deciders.tokens) {
@@ -181,7 +207,7 @@ pub(crate) fn identify_peer(peer: LocalPeer) -> Option<ConsoleCaller> {
         // The process has ended or is hidden.
         Err(_) => return None,
     };
-    Some(ConsoleCaller::Program(Arc::new(decider)))
+    Some(ConsoleCaller::Program(Arc::new(LocalProgram { decider, process: pid })))
 }
 
 /// Returns a header that may appear at most once and must be text.

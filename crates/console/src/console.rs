@@ -11,6 +11,7 @@ use hospes_store::AuditLog;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use crate::additions::RunningAdditions;
+use crate::client_quota::ClientQuota;
 use crate::environment::ConsoleEnvironment;
 use crate::events::ConsoleEvents;
 use crate::rule_undo::RuleUndo;
@@ -60,6 +61,7 @@ struct ConsoleInner {
     sampler: Option<Arc<Sampler>>,
     sessions: BrowserSessions,
     news: ConsoleEvents,
+    streams: ClientQuota,
     deciders: DeciderSettings,
     environment: ConsoleEnvironment,
     person_calls: Arc<Semaphore>,
@@ -100,6 +102,7 @@ impl Console {
             sampler: host.sampler().cloned(),
             sessions,
             news,
+            streams: ClientQuota::new(environment.max_streams()),
             deciders,
             environment,
             person_calls: Arc::new(Semaphore::new(MAX_PERSON_CALLS)),
@@ -175,6 +178,11 @@ impl Console {
     /// Returns the servers that are being added.
     pub(crate) fn additions(&self) -> &RunningAdditions {
         &self.0.additions
+    }
+
+    /// Returns the places for event streams.
+    pub(crate) fn streams(&self) -> &ClientQuota {
+        &self.0.streams
     }
 
     /// Reserves a place for one tool call of a person. Returns `None` if all of them are in use.

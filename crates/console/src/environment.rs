@@ -32,6 +32,12 @@ pub struct ConnectedApplication {
     pub problem: Option<String>,
 }
 
+/// Default number of event streams of each kind of client.
+const DEFAULT_STREAMS: usize = 64;
+
+/// Largest number of event streams of each kind of client. Each holds a connection and reads the audit log once a second.
+const MAX_STREAMS: usize = 4096;
+
 /// Maximum size of a policy file that the console changes, in bytes.
 const MAX_POLICY: u64 = 1 << 20;
 
@@ -80,6 +86,7 @@ pub struct ConsoleEnvironment {
     pub(crate) setup: Option<Arc<dyn SetupCommands>>,
     pub(crate) adder: Option<Arc<dyn ServerAdder>>,
     pub(crate) onboarding: Option<OnboardingFile>,
+    max_streams: Option<usize>,
 }
 
 impl ConsoleEnvironment {
@@ -137,6 +144,19 @@ impl ConsoleEnvironment {
     pub fn onboarding(mut self, file: impl Into<PathBuf>) -> Self {
         self.onboarding = Some(OnboardingFile(file.into()));
         self
+    }
+
+    /// Sets the maximum number of event streams of the browsers, of the programs at terminals and of the other programs,
+    /// each. One client has a quarter of it. The default is 64, and 4096 is the largest.
+    #[must_use]
+    pub fn streams(mut self, max: Option<usize>) -> Self {
+        self.max_streams = max;
+        self
+    }
+
+    /// Returns the maximum number of event streams of each kind of client.
+    pub(crate) fn max_streams(&self) -> usize {
+        self.max_streams.unwrap_or(DEFAULT_STREAMS).clamp(1, MAX_STREAMS)
     }
 
     /// Sets how the applications of this user are found.

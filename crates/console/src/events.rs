@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -48,7 +47,6 @@ impl EventTopic {
 #[derive(Debug)]
 pub(crate) struct ConsoleEvents {
     sessions: watch::Sender<u64>,
-    streams: Arc<AtomicUsize>,
     focus: Arc<PageFocus>,
 }
 
@@ -123,7 +121,7 @@ impl Drop for PageStream {
 
 impl Default for ConsoleEvents {
     fn default() -> Self {
-        Self { sessions: watch::Sender::new(0), streams: Arc::default(), focus: Arc::default() }
+        Self { sessions: watch::Sender::new(0), focus: Arc::default() }
     }
 }
 
@@ -144,23 +142,6 @@ impl ConsoleEvents {
     /// Returns whether a page has the focus, as it changes.
     pub(crate) fn is_focused(&self) -> watch::Receiver<bool> {
         self.focus.is_any.subscribe()
-    }
-
-    /// Reserves one of at most `most` open streams. Returns `None` if all of them are in use.
-    pub(crate) fn open_stream(&self, most: usize) -> Option<StreamPermit> {
-        // Counted first and released by dropping `place`, so that two requests cannot both take the last one.
-        let open = self.streams.fetch_add(1, Ordering::AcqRel);
-        let place = StreamPermit(Arc::clone(&self.streams));
-        (open < most).then_some(place)
-    }
-}
-
-/// Permit for one open stream, released on drop.
-pub(crate) struct StreamPermit(Arc<AtomicUsize>);
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -40,6 +40,7 @@ mod api;
 mod api_error;
 mod browser_auth;
 mod client;
+mod client_quota;
 mod console;
 mod edited_file;
 mod environment;

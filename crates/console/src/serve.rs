@@ -23,11 +23,12 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::api;
 use crate::browser_auth::{self, ConsoleCaller};
+use crate::client_quota::{ClientQuota, QuotaPermit};
 use crate::console::Console;
 use crate::sessions::ConsoleLink;
 
-/// Maximum number of connections to each socket; further ones wait.
-const MAX_CONNECTIONS: usize = 128;
+/// Maximum number of connections of each kind of client, besides those of event streams.
+const MAX_CONNECTIONS: usize = 64;
 /// Maximum time to receive the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval at which expired sessions are removed.
@@ -67,8 +68,11 @@ impl ConsoleServer {
         }
         let routes = api::for_browsers(console.clone());
         // An event is one small write; Nagle's algorithm would delay it by up to 40 ms.
-        let admits = |stream: &TcpStream| stream.set_nodelay(true).is_ok().then_some(None);
-        let serving = tokio::spawn(serve(routes, listener, admits));
+        let admits = |stream: &TcpStream| {
+            stream.set_nodelay(true).is_ok().then_some(AdmittedConnection { caller: None, permit: None })
+        };
+        let max_connections = max_connections(&console);
+        let serving = tokio::spawn(serve(routes, listener, max_connections, admits));
         let attending = tokio::spawn(report_attendance(console.clone(), format!("http://{address}")));
         let serving = [serving.abort_handle(), attending.abort_handle()];
         let registration = console.queue().map(ApprovalQueue::register_console);
@@ -89,10 +93,23 @@ impl ConsoleServer {
             Err(error) => return Err((Box::new(self), error)),
         };
         let routes = api::for_programs(self.console.clone());
+        let max_connections = max_connections(&self.console);
+        let quota = ClientQuota::new(max_connections);
         // The socket restricts access too, on systems that check it.
-        let admits =
-            |stream: &LocalStream| check_peer(stream).and_then(browser_auth::identify_peer).map(Some);
-        let serving = tokio::spawn(serve(routes, listener, admits));
+        let admits = move |stream: &LocalStream| {
+            let caller = check_peer(stream).and_then(browser_auth::identify_peer)?;
+            match quota.take(caller.client()) {
+                Ok(permit) => Some(AdmittedConnection { caller: Some(caller), permit: Some(permit) }),
+                // Closed instead of kept waiting: it would take the place of another client in the queue.
+                Err(_) => {
+                    let caller = caller.describe();
+                    tracing::debug!(caller, max_connections, "too many console connections of this client");
+                    None
+                }
+            }
+        };
+        // For the programs at terminals, and for the others.
+        let serving = tokio::spawn(serve(routes, listener, 2 * max_connections, admits));
         self.socket = Some((path.to_owned(), serving.abort_handle()));
         Ok(self)
     }
@@ -171,20 +188,37 @@ impl Listener for SocketListener {
     }
 }
 
-/// Serves the connections that `admits` accepts, with the caller if that is already known, until the future is dropped.
-/// Dropping it closes all connections.
-async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> Option<Option<ConsoleCaller>>)
-where
+/// Returns the maximum number of connections of each kind of client.
+fn max_connections(console: &Console) -> usize {
+    MAX_CONNECTIONS + console.environment().max_streams()
+}
+
+/// A connection that is served.
+struct AdmittedConnection {
+    /// The caller, if that is already known.
+    caller: Option<ConsoleCaller>,
+    /// Place of the caller among the clients, held until the connection ends.
+    permit: Option<QuotaPermit>,
+}
+
+/// Serves the connections that `admits` accepts, at most so many at once, until the future is dropped. Dropping it closes
+/// all connections.
+async fn serve<L>(
+    routes: Router,
+    mut listener: L,
+    max_connections: usize,
+    admits: impl Fn(&L::Io) -> Option<AdmittedConnection>,
+) where
     L: Listener,
 {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(max_connections));
     let mut connections = JoinSet::new();
     loop {
         // Before the connection is accepted, so that further ones wait in the system's queue.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         // `accept` waits by itself when no descriptors are left.
         let (stream, _) = listener.accept().await;
-        let Some(caller) = admits(&stream) else { continue };
+        let Some(AdmittedConnection { caller, permit }) = admits(&stream) else { continue };
         // Finished tasks stay in the set until they are joined.
         while connections.try_join_next().is_some() {}
         let service = TowerToHyperService::new(match caller {
@@ -202,8 +236,8 @@ where
             if let Err(error) = served {
                 tracing::debug!(%error, "console connection failed");
             }
-            // Named here to be moved into the task, which holds it until the connection ends.
-            drop(place);
+            // Named here to be moved into the task, which holds them until the connection ends.
+            drop((place, permit));
         });
     }
 }

@@ -9,7 +9,9 @@ use tokio::sync::broadcast;
 use crate::keys::{AttemptId, FlowKey, OnceKey, RateKey, RateLimit, RateVerdict};
 use crate::node::{NodeId, NodeLease, NodeRecord, NodeStatus};
 use crate::session::{NewSession, RelaySession, SessionChange, SessionEntry, SessionKey, SessionOwner};
-use crate::stream::{Appended, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary};
+use crate::stream::{
+    AppendResult, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
+};
 
 /// Result of an operation of a [`Relay`], later.
 pub type RelayFuture<'a, T> = BoxFuture<'a, Result<T, RelayError>>;
@@ -144,7 +146,7 @@ pub trait Relay: fmt::Debug + Send + Sync {
         me: &'a SessionOwner,
         stream: StreamNumber,
         event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended>;
+    ) -> RelayFuture<'a, AppendResult>;
 
     /// Reads at most `max` events after a position; `None` if the session has no such stream.
     ///

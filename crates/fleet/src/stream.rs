@@ -171,7 +171,7 @@ pub enum EventKind<'a> {
 /// Result of [`Relay::append`](crate::Relay::append).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Appended {
+pub enum AppendResult {
     /// The event stands at this position.
     At(EventPosition),
     /// The request is not pending on this stream. Nothing was appended, and the sequence is free.

@@ -27,7 +27,7 @@ pub trait SequentialModel {
 
 /// Operation of a history.
 #[derive(Debug)]
-struct Recorded<O> {
+struct RecordedOperation<O> {
     operation: O,
     invoked: u64,
     /// `None` for an operation whose answer is not known: it takes effect at any time after its invocation, or never.
@@ -36,36 +36,36 @@ struct Recorded<O> {
 
 /// Recorder of concurrent operations.
 #[derive(Debug)]
-pub struct History<O> {
+pub struct OperationHistory<O> {
     clock: AtomicU64,
-    operations: Mutex<Vec<Recorded<O>>>,
+    operations: Mutex<Vec<RecordedOperation<O>>>,
 }
 
 /// Moment at which an operation was invoked.
 #[derive(Clone, Copy, Debug)]
-pub struct Invocation(u64);
+pub struct InvocationTime(u64);
 
-impl<O> Default for History<O> {
+impl<O> Default for OperationHistory<O> {
     fn default() -> Self {
         Self { clock: AtomicU64::new(0), operations: Mutex::default() }
     }
 }
 
-impl<O: Debug> History<O> {
+impl<O: Debug> OperationHistory<O> {
     /// Records the invocation of an operation, before it is sent.
-    pub fn invoke(&self) -> Invocation {
-        Invocation(self.clock.fetch_add(1, Ordering::SeqCst))
+    pub fn invoke(&self) -> InvocationTime {
+        InvocationTime(self.clock.fetch_add(1, Ordering::SeqCst))
     }
 
     /// Records the answer of an operation, after it has arrived.
-    pub fn finish(&self, invocation: Invocation, operation: O) {
+    pub fn finish(&self, invocation: InvocationTime, operation: O) {
         let returned = Some(self.clock.fetch_add(1, Ordering::SeqCst));
-        self.operations.lock().push(Recorded { operation, invoked: invocation.0, returned });
+        self.operations.lock().push(RecordedOperation { operation, invoked: invocation.0, returned });
     }
 
     /// Records an operation whose answer is not known.
-    pub fn lose(&self, invocation: Invocation, operation: O) {
-        self.operations.lock().push(Recorded { operation, invoked: invocation.0, returned: None });
+    pub fn lose(&self, invocation: InvocationTime, operation: O) {
+        self.operations.lock().push(RecordedOperation { operation, invoked: invocation.0, returned: None });
     }
 
     /// Number of operations, and of those without an answer.
@@ -119,66 +119,66 @@ mod tests {
     use super::*;
 
     /// Register of a number.
-    struct Register;
+    struct NumberRegister;
 
     #[derive(Debug)]
-    enum Access {
+    enum RegisterAccess {
         Write(u8),
         Read(u8),
     }
 
-    impl SequentialModel for Register {
+    impl SequentialModel for NumberRegister {
         type State = u8;
-        type Operation = Access;
+        type Operation = RegisterAccess;
 
-        fn apply(&self, state: &u8, operation: &Access) -> Option<u8> {
+        fn apply(&self, state: &u8, operation: &RegisterAccess) -> Option<u8> {
             match operation {
-                Access::Write(value) => Some(*value),
-                Access::Read(value) => (value == state).then_some(*state),
+                RegisterAccess::Write(value) => Some(*value),
+                RegisterAccess::Read(value) => (value == state).then_some(*state),
             }
         }
     }
 
     #[test]
     fn overlapping_operations_may_take_effect_in_either_order() {
-        let history = History::default();
+        let history = OperationHistory::default();
         let (write, read) = (history.invoke(), history.invoke());
-        history.finish(read, Access::Read(1));
-        history.finish(write, Access::Write(1));
+        history.finish(read, RegisterAccess::Read(1));
+        history.finish(write, RegisterAccess::Write(1));
         let read = history.invoke();
-        history.finish(read, Access::Read(1));
-        assert_eq!(history.check(&Register, &0), Ok(()));
+        history.finish(read, RegisterAccess::Read(1));
+        assert_eq!(history.check(&NumberRegister, &0), Ok(()));
     }
 
     #[test]
     fn a_read_of_the_past_is_found() {
-        let history = History::default();
+        let history = OperationHistory::default();
         let write = history.invoke();
-        history.finish(write, Access::Write(1));
+        history.finish(write, RegisterAccess::Write(1));
         let read = history.invoke();
-        history.finish(read, Access::Read(0));
-        assert!(history.check(&Register, &0).is_err());
+        history.finish(read, RegisterAccess::Read(0));
+        assert!(history.check(&NumberRegister, &0).is_err());
     }
 
     #[test]
     fn a_lost_operation_takes_effect_late_or_never() {
         for seen in [[0, 0], [0, 1], [1, 1]] {
-            let history = History::default();
+            let history = OperationHistory::default();
             let write = history.invoke();
-            history.lose(write, Access::Write(1));
+            history.lose(write, RegisterAccess::Write(1));
             for value in seen {
                 let read = history.invoke();
-                history.finish(read, Access::Read(value));
+                history.finish(read, RegisterAccess::Read(value));
             }
-            assert_eq!(history.check(&Register, &0), Ok(()), "{seen:?}");
+            assert_eq!(history.check(&NumberRegister, &0), Ok(()), "{seen:?}");
         }
-        let history = History::default();
+        let history = OperationHistory::default();
         let write = history.invoke();
-        history.lose(write, Access::Write(1));
+        history.lose(write, RegisterAccess::Write(1));
         for value in [1, 0] {
             let read = history.invoke();
-            history.finish(read, Access::Read(value));
+            history.finish(read, RegisterAccess::Read(value));
         }
-        assert!(history.check(&Register, &0).is_err());
+        assert!(history.check(&NumberRegister, &0).is_err());
     }
 }

@@ -25,7 +25,7 @@ const WAITING_CHUNKS: usize = 1024;
 /// Direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there are two")]
-pub enum Direction {
+pub enum LinkDirection {
     /// From the client to the server.
     ToServer,
     /// From the server to the client.
@@ -159,7 +159,7 @@ impl NetProxy {
     }
 
     /// Sets the rules of a direction.
-    pub fn set(&self, direction: Direction, rules: LinkRules) {
+    pub fn set(&self, direction: LinkDirection, rules: LinkRules) {
         *self.shared.rules[direction as usize].lock() = rules;
     }
 
@@ -170,8 +170,8 @@ impl NetProxy {
 
     /// Removes all rules for new bytes and connections.
     pub fn heal(&self) {
-        self.set(Direction::ToServer, LinkRules::default());
-        self.set(Direction::ToClient, LinkRules::default());
+        self.set(LinkDirection::ToServer, LinkRules::default());
+        self.set(LinkDirection::ToClient, LinkRules::default());
         self.set_accept(AcceptMode::Forward);
     }
 
@@ -194,7 +194,7 @@ impl NetProxy {
 
     /// Number of bytes that were passed on in a direction.
     #[must_use]
-    pub fn passed(&self, direction: Direction) -> u64 {
+    pub fn passed(&self, direction: LinkDirection) -> u64 {
         self.shared.passed[direction as usize].load(Ordering::SeqCst)
     }
 
@@ -237,8 +237,8 @@ async fn forward(client: TcpStream, server: SocketAddr, shared: Arc<ProxyState>)
     // Chunks leave when their time has come, not when more follow.
     let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), upstream.into_split());
-    let mut request = Pump::new(Direction::ToServer, from_client, to_server, &shared);
-    let mut response = Pump::new(Direction::ToClient, from_server, to_client, &shared);
+    let mut request = LinkPump::new(LinkDirection::ToServer, from_client, to_server, &shared);
+    let mut response = LinkPump::new(LinkDirection::ToClient, from_server, to_client, &shared);
     let fate = {
         // Whichever ends first decides: the order of the test, the cut of a direction, or both ends.
         tokio::select! {
@@ -275,7 +275,7 @@ async fn next_fate(fates: &mut watch::Receiver<(u64, ConnectionFate)>) -> Connec
 }
 
 /// Runs both directions until both have ended, or one of them cuts the connection.
-async fn run_both(request: &mut Pump, response: &mut Pump) {
+async fn run_both(request: &mut LinkPump, response: &mut LinkPump) {
     let cut = tokio::sync::Notify::new();
     // A direction may end while the other one still carries an answer.
     tokio::select! {
@@ -285,8 +285,8 @@ async fn run_both(request: &mut Pump, response: &mut Pump) {
 }
 
 /// One direction of a connection.
-struct Pump {
-    direction: Direction,
+struct LinkPump {
+    direction: LinkDirection,
     reader: OwnedReadHalf,
     writer: OwnedWriteHalf,
     shared: Arc<ProxyState>,
@@ -296,9 +296,9 @@ struct Pump {
     has_gap: bool,
 }
 
-impl Pump {
+impl LinkPump {
     fn new(
-        direction: Direction,
+        direction: LinkDirection,
         reader: OwnedReadHalf,
         writer: OwnedWriteHalf,
         shared: &Arc<ProxyState>,

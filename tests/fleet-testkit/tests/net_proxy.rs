@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use hospes_fleet_testkit::eventually;
-use hospes_fleet_testkit::net_proxy::{AcceptMode, Direction, LinkRules, NetProxy};
+use hospes_fleet_testkit::net_proxy::{AcceptMode, LinkDirection, LinkRules, NetProxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -48,7 +48,7 @@ async fn bytes_pass_and_are_counted() {
     let (proxy, _server) = echo().await;
     let mut stream = connect(&proxy).await;
     assert_eq!(exchange(&mut stream, b"hello").await.unwrap(), b"hello");
-    assert_eq!((proxy.passed(Direction::ToServer), proxy.passed(Direction::ToClient)), (5, 5));
+    assert_eq!((proxy.passed(LinkDirection::ToServer), proxy.passed(LinkDirection::ToClient)), (5, 5));
     // The end of one direction leaves the other open until its answers have arrived.
     stream.write_all(b"last").await.unwrap();
     stream.shutdown().await.unwrap();
@@ -62,8 +62,8 @@ async fn a_delay_holds_for_each_direction_and_keeps_the_order() {
     let (proxy, _server) = echo().await;
     let mut stream = connect(&proxy).await;
     let delay = Duration::from_millis(60);
-    proxy.set(Direction::ToServer, LinkRules::delayed(delay));
-    proxy.set(Direction::ToClient, LinkRules::delayed(delay));
+    proxy.set(LinkDirection::ToServer, LinkRules::delayed(delay));
+    proxy.set(LinkDirection::ToClient, LinkRules::delayed(delay));
     let start = Instant::now();
     let text: Vec<u8> = (0..200_000_u32).map(|number| (number % 251) as u8).collect();
     let (mut reader, mut writer) = stream.split();
@@ -81,7 +81,7 @@ async fn a_delay_holds_for_each_direction_and_keeps_the_order() {
 async fn a_rate_is_kept() {
     let (proxy, _server) = echo().await;
     let mut stream = connect(&proxy).await;
-    proxy.set(Direction::ToServer, LinkRules::limited(10_000));
+    proxy.set(LinkDirection::ToServer, LinkRules::limited(10_000));
     let start = Instant::now();
     exchange(&mut stream, &[1; 2_000]).await.unwrap();
     assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
@@ -91,11 +91,11 @@ async fn a_rate_is_kept() {
 async fn silence_lasts_for_the_connections_that_it_met() {
     let (proxy, _server) = echo().await;
     let mut stream = connect(&proxy).await;
-    proxy.set(Direction::ToServer, LinkRules::silent());
+    proxy.set(LinkDirection::ToServer, LinkRules::silent());
     assert!(timeout(SILENCE, exchange(&mut stream, b"lost")).await.is_err());
     proxy.heal();
     assert!(timeout(SILENCE, exchange(&mut stream, b"more")).await.is_err());
-    assert_eq!(proxy.passed(Direction::ToServer), 0);
+    assert_eq!(proxy.passed(LinkDirection::ToServer), 0);
     assert_eq!(exchange(&mut connect(&proxy).await, b"new").await.unwrap(), b"new");
 }
 
@@ -158,12 +158,13 @@ async fn new_connections_can_meet_silence_or_a_reset() {
 #[tokio::test]
 async fn a_connection_is_cut_after_some_bytes() {
     let (proxy, _server) = echo().await;
-    proxy.set(Direction::ToClient, LinkRules::cut_after(3));
+    proxy.set(LinkDirection::ToClient, LinkRules::cut_after(3));
     let mut stream = connect(&proxy).await;
     stream.write_all(b"hello").await.unwrap();
     let mut read = Vec::new();
     // The end may come as a reset, because bytes were not read.
     let _ = stream.read_to_end(&mut read).await;
     assert_eq!(read, b"hel");
-    eventually("the count of bytes", async || (proxy.passed(Direction::ToClient) == 3).then_some(())).await;
+    eventually("the count of bytes", async || (proxy.passed(LinkDirection::ToClient) == 3).then_some(()))
+        .await;
 }

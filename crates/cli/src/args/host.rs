@@ -58,8 +58,8 @@ pub(crate) struct HostOptions {
     #[arg(long, value_name = "PRESET", env = "HOSPES_PRESET", value_parser = preset)]
     pub(crate) preset: Option<PresetChoice>,
     /// Treatment of a call that needs a decision while nobody can be asked: refuse, queue (it waits for
-    /// --approval-timeout) or allow-clean (the guard's question is dropped if no text of others was read before)
-    /// [default: refuse]
+    /// --approval-timeout) or allow-clean (the guard's question is dropped if no text of others was read before, unless
+    /// it is about a secret, a local address or shell characters) [default: refuse]
     #[arg(long, value_name = "MODE", value_parser = unattended)]
     pub(crate) unattended: Option<UnattendedMode>,
     /// Approval mode of newly seen servers: ask (you accept what they offer) or first-use (it is accepted

@@ -2,18 +2,22 @@
 
 mod addition;
 pub(super) mod answers;
+mod asked_value;
 mod bundle;
 mod card;
 mod definitions;
 mod denied;
 pub(super) mod draft;
+pub(super) mod entry_origin;
 mod find;
 mod headers;
+mod package_artifact;
 pub(super) mod page;
 mod pending_try;
 pub(super) mod plan;
 mod reviewer;
 pub(super) mod sandbox;
+mod screen;
 mod source;
 pub(super) mod trial;
 pub(super) mod trial_accounts;

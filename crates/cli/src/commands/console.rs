@@ -96,7 +96,7 @@ pub(crate) async fn open_in_browser(url: &str) -> bool {
 /// if another program uses that.
 pub(super) async fn serve(
     host: &Host,
-    place: Option<ConsoleConfig>,
+    (place, max_streams): (Option<ConsoleConfig>, Option<usize>),
     from: DecisionSource,
     (endpoint, policy, config): (&str, Option<PathBuf>, Option<PathBuf>),
     output: CliOutput,
@@ -108,6 +108,7 @@ pub(super) async fn serve(
     let deciders = DeciderSettings::new(from).with_tokens(deciders::tokens());
     let mut environment = ConsoleEnvironment::default()
         .endpoint(endpoint)
+        .streams(max_streams)
         .applications(Arc::new(connect::found_applications))
         .private_folders(paths::own_folders())
         .secrets(Arc::new(write_secret))

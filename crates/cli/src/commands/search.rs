@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::add::view;
+use super::add::entry_origin;
 use super::config_target::configured_registry;
 use crate::args::SearchArgs;
 use crate::exit::CliResult;
@@ -186,7 +186,7 @@ pub(super) fn to_json(
             let mut context = TrustContext::new(registry.host(), Timestamp::now());
             context.known_names = known.to_vec();
             let signs = trust_signs(entry, &context);
-            let publisher = view::publisher(&signs);
+            let publisher = entry_origin::publisher(&signs);
             json!({
                 "name": entry.name,
                 "title": entry.title,
@@ -195,7 +195,7 @@ pub(super) fn to_json(
                 "kinds": entry.kinds(),
                 "publisher": publisher.as_ref().map(|(who, _)| who),
                 "isPublisherChecked": publisher.is_some_and(|(_, is_checked)| is_checked),
-                "warnings": view::trust_warnings(&signs),
+                "warnings": entry_origin::trust_warnings(&signs),
                 "status": entry.status().as_str(),
                 "statusMessage": official.and_then(|official| official.status_message.as_deref()),
                 "publishedAt": entry.published_at().map(|at| at.to_string()),

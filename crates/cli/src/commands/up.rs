@@ -70,7 +70,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     }
     missing_programs::restart_with_login_path(&config, output)?;
 
-    let decisions_from = config.decisions_from.unwrap_or_default();
+    let (decisions_from, max_streams) = (config.decisions_from.unwrap_or_default(), config.console_streams);
     // If an application cannot show forms, the console can.
     config.console_questions.get_or_insert(!matches!(place, Some(ConsoleConfig::Off)));
 
@@ -148,7 +148,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         }
     };
     let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host));
-    let console = console::serve(&host, place, decisions_from, told, output).await?;
+    let console = console::serve(&host, (place, max_streams), decisions_from, told, output).await?;
     let startup = StartupText {
         url: &url,
         usable: &usable,

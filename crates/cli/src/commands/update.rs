@@ -6,29 +6,29 @@ mod before;
 mod check;
 mod merge;
 mod page;
+mod planning;
+mod review;
 mod risk;
 mod rollback;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hospes_host::config::{ConfigLoader, ServerConfig, nearest, replace_server};
+use hospes_host::config::{ServerConfig, nearest, replace_server};
 use hospes_host::pins::PinState;
-use hospes_registry::{ServerEntry, is_local_registry};
+use hospes_registry::ServerEntry;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use self::before::{BeforeUpdate, known_answers};
+use self::before::BeforeUpdate;
 use self::check::{UpdateAvailability, UpdateCandidate};
 use self::merge::MergedServer;
-use self::page::UpdatePage;
-use super::add::answers::Asker;
-use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
-use super::add::trial::{DefinitionMap, ServerTrial, TrialReport};
+use super::add::plan::PlannedServer;
+use super::add::trial::{ServerTrial, TrialReport};
 use super::add::trial_accounts::TrialAccounts;
-use super::add::{confirm, not_started, view};
+use super::add::{confirm, view};
 use super::config_target::ConfigTarget;
 use super::{InterruptListener, file_replace, interrupted};
 use crate::args::UpdateArgs;
@@ -220,11 +220,15 @@ impl Update {
                 .with_cause(&error)
                 .hint("nothing was changed; correct the file, or remove the server and add it again")
         })?;
-        let server = self.resolve(&target, &merged.server, &planned)?;
+        let (server, secrets) = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
         let tried = (server, by.is_some(), &accounts);
         let reviewed =
             self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
+        // The server, and where a person signs in to it, may repeat what they were given.
+        let reviewed = reviewed
+            .map(|(trial, outcome)| (trial, outcome.map_err(|error| error.masked(&secrets))))
+            .map_err(|error| error.masked(&secrets));
         let (trial, outcome) = match reviewed {
             Ok(reviewed) => reviewed,
             Err(error) => {
@@ -257,168 +261,6 @@ impl Update {
             self.say(&merged.server, &report, kept.as_deref());
         }
         Ok(UpdateOutcome::Updated { from: self.candidate.version(), to: self.entry.version.clone() })
-    }
-
-    async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
-        let (candidate, args) = (&self.candidate, &*self.args);
-        let name = &candidate.server.name;
-        let others = servers.iter().filter(|server| server.name != *name);
-        let known = others.map(|server| server.origin.registry.as_deref().unwrap_or(&server.name)).collect();
-        let version = candidate.record.as_ref().map(|record| &record.current);
-        let previous = version.and_then(|version| ServerEntry::from_value(version.recipe.entry.clone()).ok());
-        let kind = args.package.as_deref().or_else(|| version.map(|version| version.recipe.kind.as_str()));
-        // A server that was added with its launcher keeps it.
-        let is_launched = version.is_some_and(|version| {
-            version.folder.is_none() && matches!(version.recipe.kind.as_str(), "npm" | "pypi")
-        });
-        let request = PlanRequest {
-            package: kind,
-            set: &args.set,
-            secret: &args.secret,
-            sha256: None,
-            known: known_answers(version)?,
-            installs: !args.no_install && (!is_launched || args.package.is_some()),
-            is_registry_local: candidate.registry().is_some_and(is_local_registry),
-            asker: if may_ask { Asker::Terminal } else { Asker::Nobody },
-            output: self.output,
-        };
-        let host = candidate.host();
-        let chosen =
-            ChosenEntry { entry: &self.entry, registry: host.as_deref(), known, previous: previous.as_ref() };
-        let mut planned = plan::plan(&chosen, &request, &|_: &str| name.clone()).await?;
-        let publishers = (
-            version.and_then(|version| version.recipe.publisher.as_deref()),
-            planned.recipe.as_ref().and_then(|recipe| recipe.publisher.as_deref()),
-        );
-        if let (Some(before), Some(now)) = publishers
-            && before != now
-        {
-            let warning = format!("published by the account {now}; the version before by {before}");
-            planned.screen.warning(&warning);
-            planned.warnings.push(warning);
-            planned.has_other_owner = true;
-        }
-        Ok(planned)
-    }
-
-    /// Returns the merged server as it is started for the trial, with its secrets.
-    fn resolve(
-        &self,
-        target: &ConfigTarget,
-        merged: &ServerConfig,
-        planned: &PlannedServer,
-    ) -> CliResult<ServerConfig> {
-        let mut merged = merged.clone();
-        // Secrets of a server that is switched off are not looked up.
-        merged.disabled = false;
-        let text = replace_server(&target.file, &target.text, &merged)
-            .map_err(|error| CliError::usage("the new entry cannot be read").with_cause(&error))?;
-        let given = planned.draft.secrets.clone();
-        let stored = crate::secrets::look_up();
-        let loader = ConfigLoader::new().keep_going(true).secrets(move |name| match given.get(name) {
-            Some(value) => Ok(Some(value.expose_secret().to_owned())),
-            None => stored(name),
-        });
-        let config =
-            loader.parse(&target.file, &text).map_err(|errors| CliError::usage(errors.to_string()))?;
-        let rejected = config.rejected.iter().find(|rejected| rejected.name == merged.name);
-        if let Some(rejected) = rejected {
-            return Err(CliError::usage(rejected.errors.to_string()).hint(UNCHANGED));
-        }
-        let found = config.servers.into_iter().find(|server| server.name == merged.name);
-        found.ok_or_else(|| CliError::usage("the new entry cannot be read"))
-    }
-
-    /// Starts the new version, and asks whether it is kept. Returns the trial with the answer. The outer error is that of a start
-    /// that was not possible.
-    #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
-    async fn review(
-        &self,
-        (server, is_reviewed, accounts): (ServerConfig, bool, &TrialAccounts),
-        about: (&PlannedServer, &[String]),
-        merged: &MergedServer,
-        before: &BeforeUpdate,
-        notices: &[String],
-        may_ask: bool,
-        ending: &mut InterruptListener,
-    ) -> CliResult<(ServerTrial, CliResult<TrialReport>)> {
-        let name = &self.candidate.server.name;
-        loop {
-            let trial = ServerTrial::start(server.clone(), is_reviewed, accounts)?;
-            let work = async {
-                let bar = StepBar::spinner(&format!("starting {}", printable(name)), self.output);
-                let report = trial.report().await;
-                let offered = trial.definitions().await;
-                drop(bar);
-                (report, offered)
-            };
-            let reported = match ending.unless(work).await {
-                None => Err(interrupted(UNCHANGED)),
-                Some((Err(error), _)) => Err(error),
-                Some((Ok(Err(status)), _)) if status.needs_sign_in && !accounts.is_signed_in() => {
-                    let asked = (may_ask, Some(&mut *ending));
-                    match accounts.sign_in_at_terminal(&server, asked, (name, UNCHANGED), self.output).await {
-                        Ok(()) => {
-                            trial.end().await;
-                            continue;
-                        }
-                        Err(error) => Err(error),
-                    }
-                }
-                Some((Ok(Err(status)), _)) => {
-                    Err(not_started(&merged.server, &status, notices, merged.is_confined(), UNCHANGED))
-                }
-                Some((Ok(Ok(report)), offered)) => Ok((report, offered)),
-            };
-            let outcome = match reported {
-                Ok(reported) => self.ask(about, merged, before, notices, reported, may_ask, ending).await,
-                Err(error) => Err(error),
-            };
-            return Ok((trial, outcome));
-        }
-    }
-
-    /// Shows what changes, and asks whether the new version is kept.
-    #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
-    async fn ask(
-        &self,
-        (planned, risks): (&PlannedServer, &[String]),
-        merged: &MergedServer,
-        before: &BeforeUpdate,
-        notices: &[String],
-        (report, offered): (TrialReport, DefinitionMap),
-        may_ask: bool,
-        ending: &mut InterruptListener,
-    ) -> CliResult<TrialReport> {
-        let output = self.output;
-        if self.args.auto {
-            self.check_definitions(before, &offered)?;
-            return Ok(report);
-        }
-        let page = UpdatePage {
-            candidate: &self.candidate,
-            entry: &self.entry,
-            planned,
-            risks,
-            merged,
-            report: &report,
-            definitions: (&before.definitions, &offered),
-            notices,
-        };
-        if !output.json {
-            output.say(page.text());
-        }
-        if !may_ask {
-            return Ok(report);
-        }
-        // In a thread, so that Ctrl-C ends the question and the server.
-        let ask = move || confirm("  Accept this and update?", output);
-        let answer = async { spawn_blocking(ask).await.unwrap_or(false) };
-        match ending.unless(answer).await {
-            None => Err(interrupted(UNCHANGED)),
-            Some(false) => Err(CliError::usage("not updated; nothing was changed")),
-            Some(true) => Ok(report),
-        }
     }
 
     /// Accepts what the new version offers, stores its secrets, and writes its entry.

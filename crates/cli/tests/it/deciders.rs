@@ -63,13 +63,16 @@ impl Up {
         (code, terminal.text())
     }
 
+    /// Returns the socket of the console.
+    fn socket(&self) -> std::path::PathBuf {
+        let folder = self.house.path("run/hospes");
+        let mut sockets = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        sockets.find(|path| path.extension().is_some_and(|end| end == "sock")).unwrap()
+    }
+
     /// A request at the console's socket by this very process, which has no terminal.
     fn at_socket(&self, path: &str, header: &str, body: &str) -> String {
-        let folder = self.house.path("run/hospes");
-        let sockets = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-        let socket =
-            sockets.into_iter().find(|path| path.extension().is_some_and(|end| end == "sock")).unwrap();
-        let mut stream = UnixStream::connect(socket).unwrap();
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let length = body.len();
         write!(
@@ -192,4 +195,90 @@ fn where_it_is_said_every_program_of_the_user_decides() {
     let allowed = up.house.run(&["approve", "--allow", &id]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     up.recorded("a program without a terminal: hospes, process ");
+}
+
+/// A program opens as many streams and connections as it gets, and the person at a terminal still decides.
+#[test]
+fn a_program_does_not_take_the_console_from_the_person() {
+    let up = Up::new(House::new(), "");
+    let (_call, id) = up.waiting();
+    let connect = || UnixStream::connect(up.socket()).unwrap();
+    let mut held = Vec::new();
+    let refused = loop {
+        let mut stream = connect();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        if !head.ends_with(b"200") {
+            let mut body = String::new();
+            stream.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+            let _until_silent = stream.read_to_string(&mut body);
+            break body;
+        }
+        held.push(stream);
+        assert!(held.len() < 64, "it takes all streams");
+    };
+    assert!(
+        refused.contains("at most 16 of one client") && refused.contains("console.max_streams"),
+        "{refused}"
+    );
+    held.extend((0..200).map(|_| connect()));
+    let (code, seen) = up.in_terminal(&["approve", "--allow", &id]);
+    assert!(code == 0 && seen.contains("allowed: greet of one"), "{seen}");
+    eventually("it goes", || up.is_called());
+}
+
+/// A program sets the variables of a command that it runs. Neither a file that one of them names nor a host lets it decide.
+#[test]
+fn no_variable_loosens_who_decides_without_a_host() {
+    let house = House::new();
+    let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
+    let mut host = Running::start(house.command(&["stdio", "--config", &config, "--pins", "ask"]));
+    host.initialize(&serde_json::json!({}));
+    let listed = || house.run(&["--json", "pins", "list"]).stdout;
+    eventually("it waits to be accepted", || listed().contains("\"new\""));
+    let setting = |value: &str| format!("[console]\ndecisions_from = \"{value}\"\n");
+    let programs = house.write("programs.toml", &setting("programs"));
+    let empty = house.write("empty.toml", "");
+    std::fs::create_dir_all(house.path("home/.config/hospes")).unwrap();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    let accept = |variables: &[(&str, &std::path::Path)]| {
+        let mut command = house.command(&["pins", "accept", "one", "--yes"]);
+        command.envs(variables.iter().copied());
+        command
+    };
+    let run = |variables| support::Ran::of(accept(variables).output().unwrap());
+
+    // Without a terminal, whatever a file says.
+    for place in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {
+        house.write(place, &setting("programs"));
+        for variables in [&[("HOSPES_CONFIG", &*programs)][..], &[]] {
+            let refused = run(variables);
+            assert!(
+                refused.code == Some(1) && refused.stderr.contains("only a person can decide this"),
+                "{place}: {refused:?}"
+            );
+        }
+    }
+
+    // At a terminal, the strictest file counts, also one that no variable leads to.
+    let elsewhere = house.path("nowhere");
+    for place in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {
+        for file in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {
+            house.write(file, if file == place { "[console]\ndecisions_from = \"browser\"\n" } else { "" });
+        }
+        let mut variables = vec![("HOSPES_CONFIG", &*empty)];
+        if place.starts_with("home") {
+            variables.push(("XDG_CONFIG_HOME", &*elsewhere));
+        }
+        let mut terminal = Terminal::start(&accept(&variables), 160, 24);
+        assert_eq!(terminal.wait(), 1, "{place}: {}", terminal.text());
+        assert!(terminal.text().contains("only in the browser"), "{place}: {}", terminal.text());
+    }
+    assert!(!listed().contains("\"accepted\""), "{}", listed());
+
+    house.write("home/.config/hospes/config.toml", "");
+    let mut terminal = Terminal::start(&accept(&[("HOSPES_CONFIG", &*programs)]), 160, 24);
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
 }

@@ -19,13 +19,12 @@ use tokio::time::Instant;
 use super::body::JsonBody;
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::ConsoleCaller;
+use crate::client_quota::QuotaPermit;
 use crate::console::Console;
-use crate::events::{EventTopic, PageStream, StreamPermit};
+use crate::events::{EventTopic, PageStream};
 
 /// Maximum length of the name of a window, in bytes.
 const MAX_WINDOW_NAME: usize = 64;
-/// Maximum number of open streams.
-const MAX_STREAMS: usize = 64;
 /// Interval at which the audit log and the session are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two events about running calls, because there may be thousands of them in a second.
@@ -40,7 +39,7 @@ pub(super) async fn stream(
     Extension(caller): Extension<ConsoleCaller>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     // Each stream holds a connection and reads the audit log once a second.
-    let place = console.news().open_stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
+    let permit = console.streams().take(caller.client())?;
     // Subscribed before `hello` is sent, so that every later change is reported.
     let sessions = console.news().sessions();
     let queue = console.queue().map(ApprovalQueue::subscribe);
@@ -68,7 +67,7 @@ pub(super) async fn stream(
         grants: 0,
         _attendance: attendance,
         _page: page,
-        _place: place,
+        _permit: permit,
     };
     let events = futures::stream::unfold((follower, true), async |(mut follower, is_first)| {
         let name = if is_first { follower.begin().await } else { follower.next().await?.as_str() };
@@ -119,7 +118,7 @@ struct EventFollower {
     grants: usize,
     _attendance: Option<ViewerRegistration>,
     _page: Option<PageStream>,
-    _place: StreamPermit,
+    _permit: QuotaPermit,
 }
 
 impl EventFollower {

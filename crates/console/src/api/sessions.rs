@@ -55,8 +55,8 @@ pub(super) async fn link(
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<LinkResponse> {
     // A browser that opens the link can decide, so a program that may not decide must not get one.
-    if let ConsoleCaller::Program(decider) = &caller {
-        decider.check_link(console.deciders().from)?;
+    if let ConsoleCaller::Program(program) = &caller {
+        program.decider.check_link(console.deciders().from)?;
     }
     let link = console.link();
     record_sign_in(&console, "a link was made", &caller.describe()).await?;

@@ -104,6 +104,21 @@ impl House {
     }
 }
 
+/// Keeps the audit log in this folder from being written until [`Self::mend`].
+struct BrokenAudit(rusqlite::Connection);
+
+impl BrokenAudit {
+    fn new(folder: &TempDir) -> Self {
+        let file = rusqlite::Connection::open(folder.path().join("audit.db")).unwrap();
+        file.execute_batch("ALTER TABLE blocks RENAME TO elsewhere").unwrap();
+        Self(file)
+    }
+
+    fn mend(self) {
+        self.0.execute_batch("ALTER TABLE elsewhere RENAME TO blocks").unwrap();
+    }
+}
+
 /// Lets a browser in.
 async fn let_in(listening: &ConsoleServer) -> Browser {
     let answer = open(listening, &token(listening)).await;

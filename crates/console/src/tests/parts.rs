@@ -4,7 +4,7 @@ use hospes_host::Sampler;
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 
 use super::*;
-use crate::{ClientError, LocalConsole};
+use crate::{ClientError, ConsoleEnvironment, LocalConsole};
 
 #[tokio::test]
 async fn a_server_is_shown_with_what_it_offers_and_started_anew() {
@@ -164,6 +164,94 @@ async fn programs_of_the_same_user_use_the_socket_and_get_links() {
     drop(house.listening);
     assert!(!path.exists());
     assert!(matches!(local.get::<Value>("servers").await, Err(ClientError::Unreachable { .. })));
+}
+
+/// A process and a session have a quarter of the streams of their kind, and leave those of others alone.
+#[tokio::test]
+async fn one_client_cannot_take_all_event_streams() {
+    let config = ConfigLoader::new().parse("h.toml", "").unwrap();
+    let host = Host::builder(config).start().unwrap();
+    let environment = ConsoleEnvironment::default().streams(Some(12));
+    let deciders = DeciderSettings::default();
+    let console = Console::in_environment(&host, SessionLifetimes::default(), deciders, environment);
+    let listening = console.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("console.sock");
+    let listening = listening.with_socket(&path).await.unwrap();
+    let local = LocalConsole::at(&path);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(local.follow().await.unwrap());
+    }
+    let refused = local.follow().await.unwrap_err();
+    assert!(
+        matches!(&refused, ClientError::Refused { code, .. } if code == "too-many-streams"),
+        "{refused:?}"
+    );
+    let said = refused.to_string();
+    assert!(
+        said.contains("at most 3 of one client") && said.contains("`console.max_streams` (12)"),
+        "{said}"
+    );
+
+    let follow = async |browser: &Browser| {
+        let mut stream = TcpStream::connect(browser.address).await.unwrap();
+        let request = format!(
+            "GET /api/events HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
+            browser.address, browser.cookie
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut start = [0; 12];
+        tokio::time::timeout(LIMIT, stream.read_exact(&mut start)).await.expect("an answer").unwrap();
+        (stream, String::from_utf8_lossy(&start).into_owned())
+    };
+    let (one, other) = (let_in(&listening).await, let_in(&listening).await);
+    let mut open = Vec::new();
+    for browser in [&one, &one, &one, &other] {
+        let (stream, status) = follow(browser).await;
+        assert_eq!(status, "HTTP/1.1 200");
+        open.push(stream);
+    }
+    assert_eq!(follow(&one).await.1, "HTTP/1.1 503");
+
+    // The place of a stream that ends is free again.
+    held.clear();
+    let again = async {
+        while local.follow().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, again).await.expect("a place is free");
+    host.stop().await;
+}
+
+/// What a process keeps open at the socket is bounded, too.
+#[cfg(unix)]
+#[tokio::test]
+async fn one_process_cannot_take_all_connections_of_the_socket() {
+    use tokio::net::UnixStream;
+
+    let mut house = House::new().await;
+    let path = house.folder.path().join("console.sock");
+    house.listening = house.listening.with_socket(&path).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..300 {
+        held.push(UnixStream::connect(&path).await.unwrap());
+    }
+    // Those beyond the share of the process are closed, and none of them waits.
+    let mut served = 0;
+    for stream in &mut held {
+        let mut start = [0; 12];
+        let ask = async {
+            stream.write_all(b"GET /api/console HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+            stream.read_exact(&mut start).await
+        };
+        if tokio::time::timeout(LIMIT, ask).await.expect("an answer or an end").is_ok() {
+            assert_eq!(&start, b"HTTP/1.1 200");
+            served += 1;
+        }
+    }
+    assert_eq!(served, 32);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ struct Office {
     audit: AuditLog,
     listening: ConsoleServer,
     file: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: TempDir,
 }
 
 impl Office {
@@ -43,7 +43,7 @@ impl Office {
         let deciders = DeciderSettings::new(DecisionSource::Browser);
         let console = Console::in_environment(&host, SessionLifetimes::default(), deciders, environment);
         let listening = console.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        Self { host, audit, listening, file, _folder: folder }
+        Self { host, audit, listening, file, folder }
     }
 
     fn text(&self) -> String {
@@ -94,6 +94,22 @@ async fn profiles_are_saved_in_the_file_and_deleted_from_it() {
     let recorded = recorded.iter().filter(|one| one.entry.subject.as_deref() == Some("profile play"));
     let decisions: Vec<_> = recorded.filter_map(|one| one.entry.decision.clone()).collect();
     assert_eq!(decisions, ["remove", "save"]);
+}
+
+#[tokio::test]
+async fn a_profile_that_cannot_be_recorded_is_not_saved() {
+    let office = Office::open().await;
+    let browser = let_in(&office.listening).await;
+    let broken = BrokenAudit::new(&office.folder);
+    let body = json!({ "isNew": true, "servers": ["notes"] });
+    for (path, body) in [("/api/profiles/play", body.clone()), ("/api/profiles/work/remove", json!({}))] {
+        let refused = browser.post(path, body).await;
+        assert_eq!((refused.status, refused.code().as_str()), (500, "store"), "{path}: {refused:?}");
+        assert_eq!(office.text(), FILE, "{path}");
+    }
+    broken.mend();
+    assert_eq!(browser.post("/api/profiles/play", body).await.status, 200);
+    assert_ne!(office.text(), FILE);
 }
 
 #[tokio::test]

@@ -38,10 +38,23 @@ async fn rules_of_the_file_are_changed_only_as_they_were_seen() {
     assert_eq!(first["digest"], list["digest"]);
     assert_eq!(browser.get("/api/rules/3").await.status, 404);
 
-    // Changed: only the lines that change.
+    // A change that cannot be recorded is taken back: nothing would say who made it.
     let mut rule = first["rule"].clone();
     rule["decide"] = json!("allow");
     let body = json!({ "rule": rule, "replaces": { "number": 1, "digest": first["digest"] } });
+    let broken = BrokenAudit::new(&folder);
+    for (path, body) in [
+        ("/api/rules", body.clone()),
+        ("/api/rules/1/remove", json!({ "digest": first["digest"] })),
+        ("/api/rules/1/down", json!({ "digest": first["digest"] })),
+    ] {
+        let refused = browser.post(path, body).await;
+        assert_eq!((refused.status, refused.code().as_str()), (500, "store"), "{path}: {refused:?}");
+        assert_eq!(text(), FILE, "{path}");
+    }
+    broken.mend();
+
+    // Changed: only the lines that change.
     let preview = browser.post("/api/rules/preview", body.clone()).await.json();
     let lines = "# of a\n[[rule]]\nname = 'a'\ndecide = \"allow\" # why\nuntil = 2099-01-01";
     assert_eq!((&preview["toml"], &preview["mistakes"]), (&json!(lines), &json!([])), "{preview}");

@@ -189,6 +189,38 @@ async fn a_change_is_made_as_it_was_shown_and_undone() {
     assert!(changed.1.starts_with("the person at the console, browser session "), "{changed:?}");
 }
 
+/// Nothing would say who made a change that is not recorded.
+#[tokio::test]
+async fn a_change_that_cannot_be_recorded_is_taken_back_with_its_secrets() {
+    let office = Office::open().await;
+    let browser = let_in(&office.listening).await;
+    let edit = json!({ "enabled": true, "env": { "B": { "secret": "new-2" }, "C": { "secret": "new-3" } } });
+    let shown = browser.post("/api/servers/one/settings/preview", json!({ "edit": edit })).await.json();
+    let save = json!({ "edit": edit, "digest": shown["digest"] });
+    let state = || (office.text(), office.secret("shared"), office.secret("one.C"));
+    let before = state();
+
+    let broken = BrokenAudit::new(&office.folder);
+    let refused = browser.post("/api/servers/one/settings", save.clone()).await;
+    assert_eq!((refused.status, refused.code().as_str()), (500, "store"), "{refused:?}");
+    assert_eq!(state(), before);
+    let known = browser.get("/api/servers/one/settings").await.json();
+    assert_eq!(known["undo"], json!(null), "{known}");
+    broken.mend();
+
+    // An undo that cannot be recorded leaves the change, and can be repeated.
+    let saved = browser.post("/api/servers/one/settings", save).await;
+    assert_eq!(saved.status, 200, "{saved:?}");
+    let (changed, undo) = (state(), json!({ "id": saved.json()["undo"] }));
+    assert_ne!(changed, before);
+    let broken = BrokenAudit::new(&office.folder);
+    assert_eq!(browser.post("/api/servers/one/settings/undo", undo.clone()).await.code(), "store");
+    assert_eq!(state(), changed);
+    broken.mend();
+    assert_eq!(browser.post("/api/servers/one/settings/undo", undo).await.status, 200);
+    assert_eq!(state(), before);
+}
+
 #[tokio::test]
 async fn only_a_secret_is_replaced_and_the_file_is_read_again() {
     let office = Office::open().await;

@@ -11,7 +11,7 @@ use crate::session::{
 };
 use crate::settings::RelaySettings;
 use crate::stream::{
-    Appended, EventKind, EventPage, EventPosition, NewEvent, NewStream, PendingAnswer, StoredEvent,
+    AppendResult, EventKind, EventPage, EventPosition, NewEvent, NewStream, PendingAnswer, StoredEvent,
     StreamKind, StreamNumber, StreamSummary,
 };
 
@@ -156,13 +156,13 @@ impl MemorySession {
         &mut self,
         number: StreamNumber,
         event: &NewEvent<'_>,
-    ) -> Result<Appended, RelayError> {
+    ) -> Result<AppendResult, RelayError> {
         let limits = &self.settings.limits;
         limits.check_payload(event.payload.len())?;
         let stream = self.streams.get_mut(&number).ok_or(RelayError::Gone)?;
         let position = EventPosition { epoch: self.owner.epoch, sequence: event.sequence };
         if event.sequence <= stream.last.sequence {
-            return Ok(Appended::At(position));
+            return Ok(AppendResult::At(position));
         }
         let expected = stream.last.sequence + 1;
         if event.sequence != expected {
@@ -171,7 +171,7 @@ impl MemorySession {
         let is_answer = match event.kind {
             EventKind::Message => false,
             EventKind::Answer(request) if stream.pending.remove(request).is_none() => {
-                return Ok(Appended::AlreadyAnswered);
+                return Ok(AppendResult::AlreadyAnswered);
             }
             EventKind::Answer(_) => true,
         };
@@ -185,7 +185,7 @@ impl MemorySession {
             stream.bytes -= dropped.payload.len();
             stream.trimmed = dropped.position;
         }
-        Ok(Appended::At(position))
+        Ok(AppendResult::At(position))
     }
 
     pub(super) fn page(&self, number: StreamNumber, after: EventPosition, max: usize) -> Option<EventPage> {

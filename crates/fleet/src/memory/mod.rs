@@ -21,7 +21,9 @@ use crate::own_nodes::OwnNodes;
 use crate::recovery::RecoveryWindow;
 use crate::relay::{Relay, RelayError, RelayFuture, RelayHealth, RelayHint};
 use crate::session::{NewSession, RelaySession, SessionChange, SessionEntry, SessionKey, SessionOwner};
-use crate::stream::{Appended, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary};
+use crate::stream::{
+    AppendResult, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
+};
 
 pub use store::MemoryStore;
 
@@ -183,7 +185,7 @@ impl Relay for MemoryRelay {
         me: &'a SessionOwner,
         stream: StreamNumber,
         event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended> {
+    ) -> RelayFuture<'a, AppendResult> {
         operation(move || self.store.with_owned(session, *me, |found, _| found.append(stream, event)))
     }
 

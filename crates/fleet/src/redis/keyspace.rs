@@ -6,9 +6,9 @@ use crate::session::SessionKey;
 
 /// Names of keys below a prefix. The part in braces is hashed by clusters, so the keys of a session lie together.
 #[derive(Clone, Debug)]
-pub(super) struct Keyspace(String);
+pub(super) struct RedisKeyspace(String);
 
-impl Keyspace {
+impl RedisKeyspace {
     pub(super) fn new(prefix: &str) -> Self {
         Self(prefix.to_owned())
     }

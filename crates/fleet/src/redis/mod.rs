@@ -36,7 +36,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use self::hints::HintChannel;
-use self::keyspace::Keyspace;
+use self::keyspace::RedisKeyspace;
 use self::link::EngineLink;
 use self::reply::{UNEXPECTED, byte_strings};
 use crate::keys::{AttemptId, FlowKey, OnceKey, RateKey, RateLimit, RateVerdict};
@@ -47,7 +47,9 @@ use crate::relay::{Relay, RelayError, RelayFuture, RelayHealth, RelayHint};
 use crate::sealing::FleetKeys;
 use crate::session::{NewSession, RelaySession, SessionChange, SessionEntry, SessionKey, SessionOwner};
 use crate::settings::MAX_DURATION;
-use crate::stream::{Appended, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary};
+use crate::stream::{
+    AppendResult, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
+};
 
 pub use settings::{RedisClientIdentity, RedisSettings, RedisSettingsError};
 
@@ -55,7 +57,7 @@ pub use settings::{RedisClientIdentity, RedisSettings, RedisSettingsError};
 pub struct RedisRelay {
     settings: RedisSettings,
     keys: FleetKeys,
-    keyspace: Keyspace,
+    keyspace: RedisKeyspace,
     window: Arc<RecoveryWindow>,
     /// Own connection, so that a renewal never waits behind data.
     lease_link: EngineLink,
@@ -74,7 +76,7 @@ impl RedisRelay {
     pub fn new(settings: RedisSettings, keys: FleetKeys) -> Result<Self, RedisSettingsError> {
         let client = settings.client()?;
         let window = Arc::new(RecoveryWindow::new(settings.relay.recovery_window));
-        let keyspace = Keyspace::new(&settings.prefix);
+        let keyspace = RedisKeyspace::new(&settings.prefix);
         let mut tasks = JoinSet::new();
         let mut link = |name| {
             let (link, task) = EngineLink::new(name, client.clone(), &settings, Arc::clone(&window));
@@ -274,7 +276,7 @@ impl Relay for RedisRelay {
         me: &'a SessionOwner,
         stream: StreamNumber,
         event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended> {
+    ) -> RelayFuture<'a, AppendResult> {
         Box::pin(self.append_event(session, *me, stream, event))
     }
 

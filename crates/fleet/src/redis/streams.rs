@@ -10,7 +10,7 @@ use super::{RedisRelay, records, scripts};
 use crate::relay::RelayError;
 use crate::session::{SessionKey, SessionOwner};
 use crate::stream::{
-    Appended, EventKind, EventPage, EventPosition, NewEvent, NewStream, PendingAnswer, StoredEvent,
+    AppendResult, EventKind, EventPage, EventPosition, NewEvent, NewStream, PendingAnswer, StoredEvent,
     StreamKind, StreamNumber, StreamSummary,
 };
 
@@ -91,7 +91,7 @@ impl RedisRelay {
         me: SessionOwner,
         stream: StreamNumber,
         event: &NewEvent<'_>,
-    ) -> Result<Appended, RelayError> {
+    ) -> Result<AppendResult, RelayError> {
         let limits = &self.settings.relay.limits;
         limits.check_payload(event.payload.len())?;
         let position = EventPosition { epoch: me.epoch, sequence: event.sequence };
@@ -110,8 +110,8 @@ impl RedisRelay {
         let link = self.data_link(session.as_bytes());
         let reply = link.script(&scripts::APPEND, &[&self.keyspace.session(session)], &arguments).await?;
         match reply.word()? {
-            "answered" => Ok(Appended::AlreadyAnswered),
-            _ => Ok(Appended::At(position)),
+            "answered" => Ok(AppendResult::AlreadyAnswered),
+            _ => Ok(AppendResult::At(position)),
         }
     }
 

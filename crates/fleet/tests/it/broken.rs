@@ -11,7 +11,7 @@ use hospes_fleet::session::{
     NewSession, RelaySession, SessionChange, SessionEntry, SessionKey, SessionOwner,
 };
 use hospes_fleet::stream::{
-    Appended, EventKind, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
+    AppendResult, EventKind, EventPage, EventPosition, NewEvent, NewStream, StreamNumber, StreamSummary,
 };
 use hospes_fleet::{Relay, RelayError};
 use parking_lot::Mutex;
@@ -22,8 +22,8 @@ use crate::fixture::{LONG_LEASE, TestFleet, failed_cases};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 
 /// Ways in which an engine is broken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mutation {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RelayMutation {
     /// Adoption compares the node alone.
     AdoptWithoutEpoch,
     /// Adoption reads the owner in one step and writes it in another.
@@ -41,14 +41,14 @@ pub(crate) enum Mutation {
 }
 
 /// Case that has to fail for each mutation.
-const FOUND_BY: [(Mutation, &str); 7] = [
-    (Mutation::AdoptWithoutEpoch, "adoption_compares_the_epoch"),
-    (Mutation::AdoptInTwoSteps, "one_of_several_adopters_wins"),
-    (Mutation::AppendWithoutPending, "each_request_is_answered_once"),
-    (Mutation::AppendWithoutFence, "a_former_owner_is_fenced"),
-    (Mutation::LeaseFromReply, "a_lease_is_measured_from_before_its_request"),
-    (Mutation::HintAsTruth, "a_change_is_found_without_a_hint"),
-    (Mutation::OnceForEachAttempt, "a_key_is_used_once"),
+const FOUND_BY: [(RelayMutation, &str); 7] = [
+    (RelayMutation::AdoptWithoutEpoch, "adoption_compares_the_epoch"),
+    (RelayMutation::AdoptInTwoSteps, "one_of_several_adopters_wins"),
+    (RelayMutation::AppendWithoutPending, "each_request_is_answered_once"),
+    (RelayMutation::AppendWithoutFence, "a_former_owner_is_fenced"),
+    (RelayMutation::LeaseFromReply, "a_lease_is_measured_from_before_its_request"),
+    (RelayMutation::HintAsTruth, "a_change_is_found_without_a_hint"),
+    (RelayMutation::OnceForEachAttempt, "a_key_is_used_once"),
 ];
 
 #[tokio::test(start_paused = true)]
@@ -69,159 +69,154 @@ async fn the_contract_finds_each_mutation_on_redis() {
     }
 }
 
-/// Relay that passes operations on, except where it is broken.
+/// Relay that passes operations on, except where it is broken or late.
 #[derive(Debug)]
-pub(crate) struct MutatedRelay {
+pub(crate) struct AlteredRelay {
     inner: Arc<dyn Relay>,
-    mutation: Mutation,
-    /// Sessions that were looked up, for [`Mutation::HintAsTruth`].
+    mutation: Option<RelayMutation>,
+    /// Time by which the answers about leases are late.
+    delay: Duration,
+    /// Sessions that were looked up, for [`RelayMutation::HintAsTruth`].
     known: Mutex<HashMap<SessionKey, RelaySession>>,
 }
 
-impl MutatedRelay {
-    pub(crate) fn new(inner: Arc<dyn Relay>, mutation: Mutation) -> Self {
-        Self { inner, mutation, known: Mutex::default() }
+impl AlteredRelay {
+    /// Creates a relay that is broken in this way.
+    pub(crate) fn broken(inner: Arc<dyn Relay>, mutation: RelayMutation) -> Self {
+        Self { inner, mutation: Some(mutation), delay: Duration::ZERO, known: Mutex::default() }
     }
 
-    /// Lease as this mutation measures it.
-    fn measured(&self, lease: NodeLease) -> NodeLease {
-        match self.mutation {
-            Mutation::LeaseFromReply => {
-                NodeLease::measured(lease.node, Instant::now(), LONG_LEASE, Duration::ZERO)
+    /// Creates a relay whose answers about leases are late.
+    pub(crate) fn late(inner: Arc<dyn Relay>, delay: Duration) -> Self {
+        Self { inner, mutation: None, delay, known: Mutex::default() }
+    }
+
+    fn is(&self, mutation: RelayMutation) -> bool {
+        self.mutation == Some(mutation)
+    }
+
+    /// Returns the answer about a lease, late and measured as this relay does.
+    async fn answer_late(&self, lease: Result<NodeLease, RelayError>) -> Result<NodeLease, RelayError> {
+        if !self.delay.is_zero() {
+            sleep(self.delay).await;
+        }
+        match lease {
+            Ok(lease) if self.is(RelayMutation::LeaseFromReply) => {
+                Ok(NodeLease::measured(lease.node, Instant::now(), LONG_LEASE, Duration::ZERO))
             }
-            _ => lease,
+            lease => lease,
         }
     }
 }
 
-/// Relay whose leases are answered late.
-#[derive(Debug)]
-pub(crate) struct SlowRelay {
-    inner: Arc<dyn Relay>,
-    delay: Duration,
-}
-
-impl SlowRelay {
-    pub(crate) fn new(inner: Arc<dyn Relay>, delay: Duration) -> Self {
-        Self { inner, delay }
+impl Relay for AlteredRelay {
+    fn announce<'a>(&'a self, lease: &'a NodeLease, record: &'a NodeRecord) -> RelayFuture<'a, ()> {
+        self.inner.announce(lease, record)
     }
-}
 
-/// Passes the operations on that neither relay changes.
-macro_rules! pass_on {
-    () => {
-        fn announce<'a>(&'a self, lease: &'a NodeLease, record: &'a NodeRecord) -> RelayFuture<'a, ()> {
-            self.inner.announce(lease, record)
-        }
+    fn leave<'a>(&'a self, lease: &'a NodeLease) -> RelayFuture<'a, ()> {
+        self.inner.leave(lease)
+    }
 
-        fn leave<'a>(&'a self, lease: &'a NodeLease) -> RelayFuture<'a, ()> {
-            self.inner.leave(lease)
-        }
+    fn nodes(&self) -> RelayFuture<'_, Vec<NodeStatus>> {
+        self.inner.nodes()
+    }
 
-        fn nodes(&self) -> RelayFuture<'_, Vec<NodeStatus>> {
-            self.inner.nodes()
-        }
+    fn sessions_of<'a>(&'a self, node: &'a NodeId, max: usize) -> RelayFuture<'a, Vec<SessionKey>> {
+        self.inner.sessions_of(node, max)
+    }
 
-        fn sessions_of<'a>(&'a self, node: &'a NodeId, max: usize) -> RelayFuture<'a, Vec<SessionKey>> {
-            self.inner.sessions_of(node, max)
-        }
+    fn reserve<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        owner: &'a SessionOwner,
+        record: &'a NewSession,
+        lifetime: Duration,
+    ) -> RelayFuture<'a, ()> {
+        self.inner.reserve(session, owner, record, lifetime)
+    }
 
-        fn reserve<'a>(
-            &'a self,
-            session: &'a SessionKey,
-            owner: &'a SessionOwner,
-            record: &'a NewSession,
-            lifetime: Duration,
-        ) -> RelayFuture<'a, ()> {
-            self.inner.reserve(session, owner, record, lifetime)
-        }
+    fn change<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        me: &'a SessionOwner,
+        changes: &'a [SessionChange],
+    ) -> RelayFuture<'a, ()> {
+        self.inner.change(session, me, changes)
+    }
 
-        fn change<'a>(
-            &'a self,
-            session: &'a SessionKey,
-            me: &'a SessionOwner,
-            changes: &'a [SessionChange],
-        ) -> RelayFuture<'a, ()> {
-            self.inner.change(session, me, changes)
-        }
+    fn entries<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Vec<SessionEntry>> {
+        self.inner.entries(session)
+    }
 
-        fn entries<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Vec<SessionEntry>> {
-            self.inner.entries(session)
-        }
+    fn hand_over<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        me: &'a SessionOwner,
+        target: &'a NodeId,
+    ) -> RelayFuture<'a, SessionOwner> {
+        self.inner.hand_over(session, me, target)
+    }
 
-        fn hand_over<'a>(
-            &'a self,
-            session: &'a SessionKey,
-            me: &'a SessionOwner,
-            target: &'a NodeId,
-        ) -> RelayFuture<'a, SessionOwner> {
-            self.inner.hand_over(session, me, target)
-        }
+    fn open_stream<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        me: &'a SessionOwner,
+        stream: &'a NewStream,
+    ) -> RelayFuture<'a, EventPosition> {
+        self.inner.open_stream(session, me, stream)
+    }
 
-        fn open_stream<'a>(
-            &'a self,
-            session: &'a SessionKey,
-            me: &'a SessionOwner,
-            stream: &'a NewStream,
-        ) -> RelayFuture<'a, EventPosition> {
-            self.inner.open_stream(session, me, stream)
-        }
+    fn streams<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Vec<StreamSummary>> {
+        self.inner.streams(session)
+    }
 
-        fn streams<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Vec<StreamSummary>> {
-            self.inner.streams(session)
-        }
+    fn read<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        stream: StreamNumber,
+        after: EventPosition,
+        max: usize,
+    ) -> RelayFuture<'a, Option<EventPage>> {
+        self.inner.read(session, stream, after, max)
+    }
 
-        fn read<'a>(
-            &'a self,
-            session: &'a SessionKey,
-            stream: StreamNumber,
-            after: EventPosition,
-            max: usize,
-        ) -> RelayFuture<'a, Option<EventPage>> {
-            self.inner.read(session, stream, after, max)
-        }
+    fn limit<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, RateVerdict> {
+        self.inner.limit(key, limit)
+    }
 
-        fn limit<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, RateVerdict> {
-            self.inner.limit(key, limit)
-        }
+    fn add_labels<'a>(
+        &'a self,
+        flow: &'a FlowKey,
+        labels: &'a [&'a str],
+        lifetime: Duration,
+    ) -> RelayFuture<'a, Vec<Box<str>>> {
+        self.inner.add_labels(flow, labels, lifetime)
+    }
 
-        fn add_labels<'a>(
-            &'a self,
-            flow: &'a FlowKey,
-            labels: &'a [&'a str],
-            lifetime: Duration,
-        ) -> RelayFuture<'a, Vec<Box<str>>> {
-            self.inner.add_labels(flow, labels, lifetime)
-        }
+    fn hint(&self, hint: RelayHint) {
+        self.inner.hint(hint);
+    }
 
-        fn hint(&self, hint: RelayHint) {
-            self.inner.hint(hint);
-        }
+    fn hints(&self) -> broadcast::Receiver<RelayHint> {
+        self.inner.hints()
+    }
 
-        fn hints(&self) -> broadcast::Receiver<RelayHint> {
-            self.inner.hints()
-        }
-
-        fn health(&self) -> RelayFuture<'_, RelayHealth> {
-            self.inner.health()
-        }
-    };
-}
-
-impl Relay for MutatedRelay {
-    pass_on!();
+    fn health(&self) -> RelayFuture<'_, RelayHealth> {
+        self.inner.health()
+    }
 
     fn join<'a>(&'a self, node: &'a NodeRecord) -> RelayFuture<'a, NodeLease> {
-        Box::pin(async move { self.inner.join(node).await.map(|lease| self.measured(lease)) })
+        Box::pin(async move { self.answer_late(self.inner.join(node).await).await })
     }
 
     fn renew<'a>(&'a self, lease: &'a NodeLease) -> RelayFuture<'a, NodeLease> {
-        Box::pin(async move { self.inner.renew(lease).await.map(|lease| self.measured(lease)) })
+        Box::pin(async move { self.answer_late(self.inner.renew(lease).await).await })
     }
 
     fn find<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Option<RelaySession>> {
         Box::pin(async move {
-            if !matches!(self.mutation, Mutation::HintAsTruth) {
+            if !self.is(RelayMutation::HintAsTruth) {
                 return self.inner.find(session).await;
             }
             let known = self.known.lock().get(session).cloned();
@@ -243,10 +238,10 @@ impl Relay for MutatedRelay {
         Box::pin(async move {
             let owner = self.inner.find(session).await?.ok_or(RelayError::Gone)?.owner;
             match self.mutation {
-                Mutation::AdoptWithoutEpoch if owner.node == dead.node => {
+                Some(RelayMutation::AdoptWithoutEpoch) if owner.node == dead.node => {
                     self.inner.adopt(session, &owner, me).await
                 }
-                Mutation::AdoptInTwoSteps if owner == *dead => {
+                Some(RelayMutation::AdoptInTwoSteps) if owner == *dead => {
                     sleep(Duration::from_millis(20)).await;
                     let adopted = self.inner.adopt(session, dead, me).await;
                     let Err(RelayError::Fenced { now: Some(now) }) = adopted else { return adopted };
@@ -265,14 +260,14 @@ impl Relay for MutatedRelay {
         me: &'a SessionOwner,
         stream: StreamNumber,
         event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended> {
+    ) -> RelayFuture<'a, AppendResult> {
         Box::pin(async move {
             match (self.mutation, event.kind) {
-                (Mutation::AppendWithoutPending, EventKind::Answer(_)) => {
+                (Some(RelayMutation::AppendWithoutPending), EventKind::Answer(_)) => {
                     let event = NewEvent::new(event.sequence, EventKind::Message, event.payload);
                     self.inner.append(session, me, stream, &event).await
                 }
-                (Mutation::AppendWithoutFence, _) => {
+                (Some(RelayMutation::AppendWithoutFence), _) => {
                     let owner = self.inner.find(session).await?.ok_or(RelayError::Gone)?.owner;
                     self.inner.append(session, &owner, stream, event).await
                 }
@@ -289,59 +284,7 @@ impl Relay for MutatedRelay {
     ) -> RelayFuture<'a, bool> {
         Box::pin(async move {
             let used = self.inner.once(key, attempt, lifetime).await?;
-            Ok(used || matches!(self.mutation, Mutation::OnceForEachAttempt))
+            Ok(used || self.is(RelayMutation::OnceForEachAttempt))
         })
-    }
-}
-
-impl Relay for SlowRelay {
-    pass_on!();
-
-    fn join<'a>(&'a self, node: &'a NodeRecord) -> RelayFuture<'a, NodeLease> {
-        Box::pin(async move {
-            let lease = self.inner.join(node).await;
-            sleep(self.delay).await;
-            lease
-        })
-    }
-
-    fn renew<'a>(&'a self, lease: &'a NodeLease) -> RelayFuture<'a, NodeLease> {
-        Box::pin(async move {
-            let lease = self.inner.renew(lease).await;
-            sleep(self.delay).await;
-            lease
-        })
-    }
-
-    fn find<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Option<RelaySession>> {
-        self.inner.find(session)
-    }
-
-    fn adopt<'a>(
-        &'a self,
-        session: &'a SessionKey,
-        dead: &'a SessionOwner,
-        me: &'a NodeId,
-    ) -> RelayFuture<'a, RelaySession> {
-        self.inner.adopt(session, dead, me)
-    }
-
-    fn append<'a>(
-        &'a self,
-        session: &'a SessionKey,
-        me: &'a SessionOwner,
-        stream: StreamNumber,
-        event: &'a NewEvent<'a>,
-    ) -> RelayFuture<'a, Appended> {
-        self.inner.append(session, me, stream, event)
-    }
-
-    fn once<'a>(
-        &'a self,
-        key: &'a OnceKey,
-        attempt: &'a AttemptId,
-        lifetime: Duration,
-    ) -> RelayFuture<'a, bool> {
-        self.inner.once(key, attempt, lifetime)
     }
 }

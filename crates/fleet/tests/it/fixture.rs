@@ -13,10 +13,10 @@ use hospes_fleet::session::{NewSession, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::settings::{RelayLimits, RelaySettings};
 use hospes_fleet::{MemoryRelay, MemoryStore, Relay, RelayError};
 use hospes_fleet_testkit::eventually;
-use hospes_fleet_testkit::net_proxy::{Direction, LinkRules, NetProxy};
+use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::redis_server::RedisServer;
 
-use crate::broken::{MutatedRelay, Mutation, SlowRelay};
+use crate::broken::{AlteredRelay, RelayMutation};
 
 /// Lease that does not end within a test.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
@@ -65,7 +65,7 @@ pub(crate) fn redis_settings(url: &str, prefix: &str) -> RedisSettings {
 /// Handles on one shared store.
 pub(crate) struct TestFleet {
     engine: TestEngine,
-    mutation: Option<Mutation>,
+    mutation: Option<RelayMutation>,
     proxies: Vec<NetProxy>,
 }
 
@@ -75,13 +75,13 @@ enum TestEngine {
 }
 
 impl TestFleet {
-    pub(crate) fn memory(mutation: Option<Mutation>) -> Self {
+    pub(crate) fn memory(mutation: Option<RelayMutation>) -> Self {
         let engine = TestEngine::Memory(MemoryStore::new(test_settings()));
         Self { engine, mutation, proxies: Vec::new() }
     }
 
     /// Uses keys of its own on a server.
-    pub(crate) fn redis(server: &RedisServer, mutation: Option<Mutation>) -> Self {
+    pub(crate) fn redis(server: &RedisServer, mutation: Option<RelayMutation>) -> Self {
         static FLEETS: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("t{}:", FLEETS.fetch_add(1, Ordering::SeqCst));
         let engine = TestEngine::Redis { url: server.url(), port: server.port(), prefix };
@@ -109,7 +109,7 @@ impl TestFleet {
     pub(crate) async fn slow_relay(&mut self, delay: Duration) -> Arc<dyn Relay> {
         let relay: Arc<dyn Relay> = match &self.engine {
             TestEngine::Memory(store) => {
-                Arc::new(SlowRelay::new(Arc::new(MemoryRelay::new(Arc::clone(store))), delay))
+                Arc::new(AlteredRelay::late(Arc::new(MemoryRelay::new(Arc::clone(store))), delay))
             }
             TestEngine::Redis { port, prefix, .. } => {
                 let proxy = NetProxy::to_port(*port).await;
@@ -117,7 +117,7 @@ impl TestFleet {
                 let relay = RedisRelay::new(settings, fleet_keys()).unwrap();
                 // Connected before, because the handshake takes several answers.
                 relay.health().await.unwrap();
-                proxy.set(Direction::ToClient, LinkRules::delayed(delay));
+                proxy.set(LinkDirection::ToClient, LinkRules::delayed(delay));
                 self.proxies.push(proxy);
                 Arc::new(relay)
             }
@@ -128,7 +128,7 @@ impl TestFleet {
     fn mutated(&self, relay: Arc<dyn Relay>) -> Arc<dyn Relay> {
         match self.mutation {
             None => relay,
-            Some(mutation) => Arc::new(MutatedRelay::new(relay, mutation)),
+            Some(mutation) => Arc::new(AlteredRelay::broken(relay, mutation)),
         }
     }
 

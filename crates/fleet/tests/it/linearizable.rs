@@ -9,11 +9,11 @@ use hospes_fleet::node::NodeId;
 use hospes_fleet::redis::RedisRelay;
 use hospes_fleet::session::{SessionKey, SessionOwner};
 use hospes_fleet::{MemoryRelay, MemoryStore, Relay, RelayError};
-use hospes_fleet_testkit::history::{History, Invocation, SequentialModel};
-use hospes_fleet_testkit::net_proxy::{Direction, LinkRules, NetProxy};
+use hospes_fleet_testkit::history::{InvocationTime, OperationHistory, SequentialModel};
+use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 
-use crate::broken::{MutatedRelay, Mutation};
+use crate::broken::{AlteredRelay, RelayMutation};
 use crate::fixture::{TestNode, fleet_keys, redis_settings, test_settings};
 
 /// Number of operations of a node in one history.
@@ -23,24 +23,24 @@ const OPERATIONS: usize = 12;
 #[derive(Debug)]
 enum DirectoryOperation {
     Find { answer: Option<SessionOwner> },
-    HandOver { me: SessionOwner, target: NodeId, answer: Option<Written> },
-    Adopt { dead: SessionOwner, me: NodeId, answer: Option<Written> },
-    Touch { me: SessionOwner, answer: Option<Written> },
+    HandOver { me: SessionOwner, target: NodeId, answer: Option<WriteResult> },
+    Adopt { dead: SessionOwner, me: NodeId, answer: Option<WriteResult> },
+    Touch { me: SessionOwner, answer: Option<WriteResult> },
 }
 
 /// Answer of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
+enum WriteResult {
     Owner(SessionOwner),
     Fenced(SessionOwner),
 }
 
 /// Session as a sequential object: its owner. All nodes but one are alive throughout.
-struct Directory {
+struct DirectoryModel {
     dead: NodeId,
 }
 
-impl SequentialModel for Directory {
+impl SequentialModel for DirectoryModel {
     type State = SessionOwner;
     type Operation = DirectoryOperation;
 
@@ -60,7 +60,7 @@ impl SequentialModel for Directory {
             DirectoryOperation::Touch { me, answer } => (answer, now == me, *now),
         };
         let (expected, after) =
-            if written { (Written::Owner(next), next) } else { (Written::Fenced(*now), *now) };
+            if written { (WriteResult::Owner(next), next) } else { (WriteResult::Fenced(*now), *now) };
         answer.is_none_or(|answer| answer == expected).then_some(after)
     }
 }
@@ -72,7 +72,7 @@ async fn act(
     nodes: &[NodeId],
     me: usize,
     seed: u64,
-    history: &History<DirectoryOperation>,
+    history: &OperationHistory<DirectoryOperation>,
 ) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = |limit: usize| {
@@ -117,19 +117,19 @@ async fn act(
 
 fn record(
     done: Result<SessionOwner, RelayError>,
-    history: &History<DirectoryOperation>,
-    invocation: Invocation,
-    operation: impl FnOnce(Option<Written>) -> DirectoryOperation,
+    history: &OperationHistory<DirectoryOperation>,
+    invocation: InvocationTime,
+    operation: impl FnOnce(Option<WriteResult>) -> DirectoryOperation,
     seen: &mut SessionOwner,
 ) {
     match done {
         Ok(owner) => {
             *seen = owner;
-            history.finish(invocation, operation(Some(Written::Owner(owner))));
+            history.finish(invocation, operation(Some(WriteResult::Owner(owner))));
         }
         Err(RelayError::Fenced { now: Some(now) }) => {
             *seen = now;
-            history.finish(invocation, operation(Some(Written::Fenced(now))));
+            history.finish(invocation, operation(Some(WriteResult::Fenced(now))));
         }
         // The dead node is no target.
         Err(RelayError::Fenced { now: None }) => (),
@@ -139,8 +139,8 @@ fn record(
 
 fn lost(
     error: &RelayError,
-    history: &History<DirectoryOperation>,
-    invocation: Invocation,
+    history: &OperationHistory<DirectoryOperation>,
+    invocation: InvocationTime,
     operation: DirectoryOperation,
 ) {
     match error {
@@ -161,13 +161,13 @@ async fn run(relays: &[Arc<dyn Relay>; 3], seed: u64) -> Result<(usize, usize), 
     dead.die().await;
     let mut ids = vec![dead.id];
     ids.extend(nodes.iter().map(|node| node.id));
-    let history = History::default();
+    let history = OperationHistory::default();
     let acting = nodes
         .iter()
         .enumerate()
         .map(|(index, node)| act(&*node.relay, &session, &ids, index + 1, seed * 3 + index as u64, &history));
     join_all(acting).await;
-    history.check(&Directory { dead: dead.id }, &first).map(|()| history.len())
+    history.check(&DirectoryModel { dead: dead.id }, &first).map(|()| history.len())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -193,12 +193,13 @@ async fn the_directory_on_redis_is_linearizable() {
     }
     let relays: [Arc<dyn Relay>; 3] = relays.try_into().unwrap();
     // One link is slow, and another one is cut again and again, so that answers are lost and writes arrive late.
-    proxies[1].set(Direction::ToServer, LinkRules::delayed(Duration::from_millis(2)));
-    proxies[1].set(Direction::ToClient, LinkRules::delayed(Duration::from_millis(3)));
+    proxies[1].set(LinkDirection::ToServer, LinkRules::delayed(Duration::from_millis(2)));
+    proxies[1].set(LinkDirection::ToClient, LinkRules::delayed(Duration::from_millis(3)));
     let is_done = AtomicBool::new(false);
     let cut = async {
+        let mut times = tokio::time::interval(Duration::from_millis(40));
         while !is_done.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(40)).await;
+            times.tick().await;
             proxies[2].reset_connections();
         }
     };
@@ -223,7 +224,7 @@ async fn an_adoption_in_two_steps_is_not_linearizable() {
     let store = MemoryStore::new(test_settings());
     let relays = [(); 3].map(|()| -> Arc<dyn Relay> {
         let relay = Arc::new(MemoryRelay::new(Arc::clone(&store)));
-        Arc::new(MutatedRelay::new(relay, Mutation::AdoptInTwoSteps))
+        Arc::new(AlteredRelay::broken(relay, RelayMutation::AdoptInTwoSteps))
     });
     for seed in 1..100 {
         if run(&relays, seed).await.is_err() {

@@ -9,11 +9,11 @@ use hospes_fleet::redis::{RedisRelay, RedisSettings};
 use hospes_fleet::relay::{EngineFault, RelayHint};
 use hospes_fleet::session::{SessionChange, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::stream::{
-    Appended, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamNumber,
+    AppendResult, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamNumber,
 };
 use hospes_fleet::{Relay, RelayError};
 use hospes_fleet_testkit::eventually;
-use hospes_fleet_testkit::net_proxy::{Direction, LinkRules, NetProxy};
+use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 
 use crate::fixture::{TestNode, fleet_keys, redis_settings};
@@ -46,7 +46,7 @@ async fn append(
     session: &SessionKey,
     owner: &SessionOwner,
     sequence: u64,
-) -> Result<Appended, RelayError> {
+) -> Result<AppendResult, RelayError> {
     let event = NewEvent::new(sequence, EventKind::Message, b"event");
     node.relay.append(session, owner, STREAM, &event).await
 }
@@ -56,7 +56,7 @@ async fn append_until_done(node: &TestNode, session: &SessionKey, owner: &Sessio
     eventually("the event is appended", async || match append(node, session, owner, sequence).await {
         Err(RelayError::Unavailable(_)) => None,
         appended => {
-            assert!(matches!(appended, Ok(Appended::At(_))), "{appended:?}");
+            assert!(matches!(appended, Ok(AppendResult::At(_))), "{appended:?}");
             Some(())
         }
     })
@@ -126,15 +126,17 @@ async fn a_loading_server_is_unavailable_and_misses_nothing() {
 #[tokio::test]
 async fn a_stopped_server_is_unavailable_until_it_goes_on() {
     let server = RedisServer::start(RedisOptions::default());
-    let node = node(quick_settings(server.port())).await;
+    let proxy = NetProxy::to_port(server.port()).await;
+    let node = node(quick_settings(proxy.port())).await;
     let (session, owner) = session_with_stream(&node).await;
     server.pause();
-    let start = Instant::now();
     assert_eq!(append(&node, &session, &owner, 1).await, Err(RelayError::Unavailable(EngineFault::Timeout)));
-    while start.elapsed() < Duration::from_secs(2) {
+    let connections = proxy.accepted();
+    eventually("the node has connected anew, more than once", async || {
         assert!(append(&node, &session, &owner, 1).await.is_err());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        (proxy.accepted() > connections + 1).then_some(())
+    })
+    .await;
     server.resume();
     // The writes that the server had received take effect now, before or after the repeat.
     append_until_done(&node, &session, &owner, 1).await;
@@ -167,7 +169,7 @@ async fn a_lost_answer_leaves_one_event() {
     let (session, owner) = session_with_stream(&node).await;
     // The server knows the script from now on.
     append(&node, &session, &owner, 1).await.unwrap();
-    proxy.set(Direction::ToClient, LinkRules::silent());
+    proxy.set(LinkDirection::ToClient, LinkRules::silent());
     assert_eq!(append(&node, &session, &owner, 2).await, Err(RelayError::Unavailable(EngineFault::Timeout)));
     let length = |stream: &str| server.command::<u32>(&["XLEN", &format!("h:s:{{{session}}}:e:{stream}")]);
     assert_eq!(length("1.1"), 2, "the event was appended, and its answer was lost");
@@ -224,7 +226,7 @@ async fn a_server_without_memory_refuses_whole_operations() {
     other.relay.leave(&other.lease).await.unwrap();
     let owner = node.relay.adopt(&session, &owner, &node.id).await.unwrap().owner;
     set("0");
-    assert!(matches!(node.relay.append(&session, &owner, STREAM, &answer).await, Ok(Appended::At(_))));
+    assert!(matches!(node.relay.append(&session, &owner, STREAM, &answer).await, Ok(AppendResult::At(_))));
     set("1");
     let close = [SessionChange::State(SessionState::Closed)];
     node.relay.change(&session, &owner, &close).await.unwrap();

@@ -308,6 +308,14 @@ pub enum GuardFinding {
     Shell,
 }
 
+impl GuardFinding {
+    /// Returns true if the finding is one of the argument itself, whatever the conversation has read.
+    #[must_use]
+    pub(crate) const fn is_independent_of_reads(self) -> bool {
+        matches!(self, Self::Secret | Self::Address | Self::Shell)
+    }
+}
+
 /// Result in which a value stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -216,7 +216,13 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
             "decisions_from",
             OneOf(&["browser", "terminal", "programs"]),
             "terminal",
-            "Who decides besides the pages of the console: nobody, programs at a terminal, or all programs of the user.",
+            "Who decides at a running host besides the pages of the console: nobody, programs at a terminal, or all programs of the user.",
+        ),
+        Key::new(
+            "max_streams",
+            Count,
+            "64",
+            "Maximum number of event streams of browsers, of programs at terminals and of other programs, each, up to 4096. One client has a quarter.",
         ),
     ],
 };

@@ -385,6 +385,10 @@ impl ConfigMerge {
             let before = self.config.console_questions.unwrap_or_default();
             self.config.console_questions = Some(before | answers);
         }
+        if let Some(streams) = part.console_streams {
+            let before = self.config.console_streams.unwrap_or(streams);
+            self.config.console_streams = Some(before.min(streams));
+        }
         if let Some(shown) = part.desktop_notifications {
             let before = self.config.desktop_notifications.unwrap_or(true);
             self.config.desktop_notifications = Some(before && shown);

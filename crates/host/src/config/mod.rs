@@ -36,6 +36,7 @@ mod remote;
 mod restart;
 mod sandbox;
 mod secret;
+mod secret_values;
 mod server;
 mod server_edit;
 mod server_edit_values;
@@ -87,6 +88,7 @@ pub use restart::{
     DEFAULT_QUARANTINE_DELAY,
 };
 pub use secret::{ExpandedText, Secret, ServerUrl, join_command, redact_command, redact_url, redact_words};
+pub use secret_values::SecretValues;
 pub use server::MAX_SERVER_NAME;
 pub use server_edit::{EditedServer, ServerEdit, ServerEditError};
 pub use server_edit_values::{ArgumentEdit, FilesEdit, SandboxEdit, ToolFilterEdit, ValueEdit};

@@ -45,6 +45,8 @@ pub struct HostConfig {
     /// True if questions of servers to a person are answered at the console where the application cannot ask. By default
     /// wherever a console is served.
     pub console_questions: Option<bool>,
+    /// Maximum number of event streams of each kind of the console's clients. If several files set it, the smallest applies.
+    pub console_streams: Option<usize>,
     /// True if a notification on the desktop tells that something waits for a decision. By default it does.
     pub desktop_notifications: Option<bool>,
     /// Other ways in which a person is notified.

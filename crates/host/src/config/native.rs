@@ -62,6 +62,7 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
             part.console = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
         part.console_questions = console.boolean("questions", report);
+        part.console_streams = console.count("max_streams", report);
         if let Some(entry) = console.take("decisions_from", report) {
             part.decisions_from = decisions_from(&console, entry, report);
         }

@@ -37,6 +37,7 @@ pub(super) struct PartialConfig {
     pub(super) registry: Option<LocatedSetting<String>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
+    pub(super) console_streams: Option<usize>,
     pub(super) desktop_notifications: Option<bool>,
     pub(super) notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
     pub(super) notification_webhook: Option<LocatedSetting<NotificationWebhook>>,

@@ -282,7 +282,7 @@ pub(super) fn is_reference(text: &str) -> bool {
 }
 
 /// Keys in paths (`/s/4f1c0ab93d7e/mcp`) are long runs of mixed digits and letters.
-fn looks_like_key(segment: &str) -> bool {
+pub(super) fn looks_like_key(segment: &str) -> bool {
     segment.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
         run.len() >= 12
             && run.bytes().any(|b| b.is_ascii_digit())

@@ -398,10 +398,13 @@ impl CallApproval<'_, '_> {
         }
     }
 
-    /// Returns true if nothing but the preset asks, and the conversation has read no untrusted text.
+    /// Returns true if nothing but the preset asks, the conversation has read no untrusted text, and no argument has what
+    /// is asked about in every conversation.
     fn is_clean(&self) -> bool {
-        matches!(self.verdict.because, DecisionReason::Guard(_))
-            && self.guard.as_ref().is_some_and(|guard| guard.is_clean)
+        let is_clean = |guard: &GuardCard| {
+            guard.is_clean && !guard.values.iter().any(|value| value.finding.is_independent_of_reads())
+        };
+        matches!(self.verdict.because, DecisionReason::Guard(_)) && self.guard.as_ref().is_some_and(is_clean)
     }
 
     /// Returns the data flow of the verdict as text for the record.

@@ -33,7 +33,8 @@ pub enum UnattendedMode {
     /// The call waits for the approval timeout, in case somebody comes.
     Queue,
     /// The guard's question is dropped if the conversation has read no untrusted text; otherwise the call is refused.
-    /// A rule that asks is not dropped.
+    /// It is also refused if a rule asks, or if an argument has a secret of another server, a local address that the guard
+    /// asks about, or shell characters.
     AllowClean,
 }
 

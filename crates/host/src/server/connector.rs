@@ -165,6 +165,8 @@ pub struct UpstreamConnection {
     pub parked: Box<dyn Fn() -> usize + Send + Sync>,
     /// Resolves once no calls except subscriptions are in progress.
     pub settled: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
+    /// Returns the remedy if a request was refused because nobody has signed in to the server.
+    pub missing_sign_in: Box<dyn Fn() -> Option<MissingSignIn> + Send + Sync>,
     /// Returns true if the connection is closed.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
@@ -186,6 +188,7 @@ impl UpstreamConnection {
             instructions: None,
             parked: Box::new(|| 0),
             settled: Box::new(|| Box::pin(async {})),
+            missing_sign_in: Box::new(|| None),
             is_closed: Box::new(|| false),
             closed: Box::new(|| Box::pin(std::future::pending())),
             close: Box::new(|| Box::pin(async {})),
@@ -213,6 +216,14 @@ impl fmt::Debug for UpstreamConnection {
             .field("server", &self.server)
             .finish_non_exhaustive()
     }
+}
+
+/// A server has refused a request because nobody has signed in to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingSignIn {
+    /// Suggested remedy.
+    pub hint: Option<Arc<str>>,
 }
 
 /// Failure to connect to a server.
@@ -266,6 +277,16 @@ impl UpstreamConnectError {
     #[must_use]
     pub fn unenforceable(mut self) -> Self {
         self.unenforceable = true;
+        self
+    }
+
+    /// Marks the server as one that requires a sign-in, if it has refused a request for want of one.
+    #[must_use]
+    pub fn with_missing_sign_in(mut self, missing: Option<MissingSignIn>) -> Self {
+        if let Some(missing) = missing {
+            self.needs_sign_in = true;
+            self.hint = missing.hint;
+        }
         self
     }
 

@@ -25,8 +25,8 @@ pub use capability_set::CapabilitySet;
 pub(crate) use catalogue_item::CatalogueItem;
 pub(crate) use connector::AccountAuthorizer;
 pub use connector::{
-    ConnectOptions, ConnectorFuture, KnownProtocol, ServerLogCallback, ServerNotificationCallback,
-    SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+    ConnectOptions, ConnectorFuture, KnownProtocol, MissingSignIn, ServerLogCallback,
+    ServerNotificationCallback, SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
 };
 pub(crate) use definition_gate::DefinitionGate;
 pub(crate) use definition_hashes::DefinitionHashes;

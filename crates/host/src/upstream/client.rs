@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use super::roots::RootsPolicy;
 use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
-use crate::config::{HostSettings, Secret, is_exposed};
+use crate::config::{HostSettings, SecretValues, is_exposed};
 use crate::server::{
-    AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, ServerProcess,
-    SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+    AccountAuthorizer, CapabilitySet, ConnectOptions, ConnectorFuture, LaunchRecorder, MissingSignIn,
+    ServerProcess, SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
 };
 
 /// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
@@ -39,30 +39,8 @@ struct ClientConnector {
     roots: RootsPolicy,
     account: Option<Arc<dyn AccountAuthorizer>>,
     launches: Option<Arc<LaunchRecorder>>,
-    /// Headers that the configuration sets, whose values a server may repeat in its answer.
-    headers: Vec<(String, Secret)>,
-}
-
-/// Minimum length of a word of a header's value that is masked in texts, in bytes. A shorter one occurs by chance.
-const MIN_MASKED_BYTES: usize = 6;
-/// Headers whose values are no secrets.
-const PLAIN_HEADERS: [&str; 4] = ["accept", "accept-language", "content-type", "user-agent"];
-
-/// Replaces what the headers of the configuration hold: errors reach logs, the status and the model.
-fn without_header_values(text: &str, headers: &[(String, Secret)]) -> String {
-    let mut masked = text.to_owned();
-    let secret = headers
-        .iter()
-        .filter(|(name, _)| !PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain)));
-    for value in secret.map(|(_, value)| value.reveal()) {
-        // The whole first: a word of it may be part of another one.
-        for word in std::iter::once(value).chain(value.split_whitespace()) {
-            if word.len() >= MIN_MASKED_BYTES {
-                masked = masked.replace(word, "•••");
-            }
-        }
-    }
-    masked
+    /// Values of the configuration that a server may repeat in its answer.
+    secrets: Arc<SecretValues>,
 }
 
 /// Target of the connection.
@@ -144,10 +122,7 @@ pub(crate) fn client_connector(
         roots: roots.clone(),
         account,
         launches,
-        headers: match &config.transport {
-            ServerTransport::Http(http) => http.headers.clone(),
-            ServerTransport::Stdio(_) | ServerTransport::Builtin(_) => Vec::new(),
-        },
+        secrets: Arc::new(SecretValues::of(&config.transport)),
     })
 }
 
@@ -263,13 +238,13 @@ impl UpstreamConnector for ClientConnector {
                 let shown = shown.unwrap_or(&text).lines();
                 let shown: Vec<&str> =
                     shown.filter(|line| sign_in.is_none_or(|url| !line.contains(url))).collect();
-                let shown = without_header_values(&shown.join("\n"), &self.headers);
-                let hint = hint.map(|hint| without_header_values(&hint, &self.headers));
+                let shown = self.secrets.mask(&shown.join("\n"));
+                let hint = hint.map(|hint| self.secrets.mask(&hint));
                 let mut problem = UpstreamConnectError::new(shown).with_hint(hint).with_sign_in(sign_in);
                 problem.needs_sign_in = error.needs_sign_in;
                 problem
             })?;
-            Ok(connection(&self.name, client))
+            Ok(connection(&self.name, client, &self.secrets))
         })
     }
 }
@@ -298,6 +273,10 @@ pub(crate) fn declaring(
 struct NamedClientService {
     name: Arc<str>,
     client: Client,
+    /// Values that are masked in errors.
+    secrets: Arc<SecretValues>,
+    /// Refusal of the last request that lacked a sign-in.
+    missing_sign_in: Arc<Mutex<Option<MissingSignIn>>>,
     /// Number of calls in progress.
     calls: Arc<watch::Sender<usize>>,
 }
@@ -334,10 +313,17 @@ impl Service for NamedClientService {
                 sign_in_required_error(&self.name, why.sign_in.as_deref().unwrap_or_default())
             }
             Err(error) => {
+                if let CallError::NotAuthorized(why) = &error
+                    && why.needs_sign_in
+                {
+                    let hint = why.hint.as_deref().map(|hint| self.secrets.mask(hint).into());
+                    *self.missing_sign_in.lock() = Some(MissingSignIn { hint });
+                }
                 let mut said = error.to_rpc();
                 // Here it is set by another name.
                 let why = said.message.replace("(setting timeout)", "(setting request_timeout)");
-                said.message = format!("the server `{}`: {why}", self.name).into();
+                // The body of an HTTP error may repeat what was sent.
+                said.message = format!("the server `{}`: {}", self.name, self.secrets.mask(&why)).into();
                 said
             }
         })
@@ -351,11 +337,22 @@ pub(crate) fn sign_in_required_error(name: &str, url: &str) -> RpcError {
     RpcError::url_elicitation_required(vec![ElicitUrlParams::new(message, url).with_elicitation_id(id)])
 }
 
+/// Wraps a client as a connection to the server of this name, which was given no secrets.
+#[cfg(test)]
+pub(crate) fn in_memory(name: &Arc<str>, client: Client) -> UpstreamConnection {
+    connection(name, client, &Arc::default())
+}
+
 /// Wraps a client as a connection to the server of this name.
-pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection {
-    let calls = Arc::new(watch::Sender::new(0));
-    let named =
-        NamedClientService { name: Arc::clone(name), client: client.clone(), calls: Arc::clone(&calls) };
+fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> UpstreamConnection {
+    let (calls, missing_sign_in) = (Arc::new(watch::Sender::new(0)), Arc::default());
+    let named = NamedClientService {
+        name: Arc::clone(name),
+        client: client.clone(),
+        secrets: Arc::clone(secrets),
+        missing_sign_in: Arc::clone(&missing_sign_in),
+        calls: Arc::clone(&calls),
+    };
     let service = BoxService::new(named);
     let mut connection = UpstreamConnection::new(service, client.revision());
     connection.sse = client.is_over_sse();
@@ -371,6 +368,7 @@ pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection 
             let _ = calls.wait_for(|calls| *calls == 0).await;
         })
     });
+    connection.missing_sign_in = Box::new(move || missing_sign_in.lock().clone());
     let watched = client.clone();
     connection.is_closed = Box::new(move || watched.closed().is_some());
     let watched = client.clone();
@@ -389,20 +387,6 @@ pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection 
 mod tests {
     use super::*;
     use crate::config::{ConfigLoader, ConfigSource};
-
-    #[test]
-    fn what_a_server_repeats_of_its_headers_is_masked() {
-        let header = |name: &str, value: &str| (name.to_owned(), Secret::new(value));
-        let headers = [
-            header("Authorization", "Bearer s3cret-token"),
-            header("X-Short", "abc"),
-            header("accept", "application/json"),
-        ];
-        assert_eq!(
-            without_header_values("401: bad token s3cret-token; send application/json, not abc", &headers),
-            "401: bad token •••; send application/json, not abc"
-        );
-    }
 
     #[tokio::test]
     async fn what_a_failed_connection_says_holds_no_secret() {

@@ -28,7 +28,7 @@ pub use backoff::{Backoff, BackoffDecision};
 pub use client::target;
 pub(crate) use client::{client_connector, sign_in_required_error};
 #[cfg(test)]
-pub(crate) use client::{connection as in_memory, declaring};
+pub(crate) use client::{declaring, in_memory};
 pub(crate) use connection_pool::{ConnectionLease, TaskHold};
 pub(crate) use line::{SendTurn, SupervisedConnection, listen};
 pub use list_reader::{MAX_ITEMS, MAX_PAGES};

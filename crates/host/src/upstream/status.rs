@@ -151,6 +151,9 @@ impl UpstreamStatus {
                 status.since_ms = millis(live.since.elapsed());
                 status.warnings = live.listing.problems.iter().map(ToString::to_string).collect();
                 status.warnings.extend(live.results.warnings());
+                // Another list may be open to everybody.
+                let missing = (live.connection.missing_sign_in)().filter(|_| live.listing.lost() > 0);
+                status.needs_sign_in = missing.is_some();
             }
             UpstreamPhase::Waiting { until, failures, problem, quarantined, .. } => {
                 // The supervisor marks withheld servers as quarantined, too, so that is asked first.

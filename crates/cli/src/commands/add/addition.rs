@@ -130,7 +130,7 @@ impl ServerAddition<'_> {
         let begun = Instant::now();
         let name = planned.draft.name.clone();
         let mut grants = 0;
-        let (trial, reported) = loop {
+        let (server, trial, reported) = loop {
             let server = planned.draft.resolved()?;
             let trial = ServerTrial::start(server.clone(), self.by.is_some(), accounts)?;
             let work = async {
@@ -146,11 +146,11 @@ impl ServerAddition<'_> {
                     trial.discard().await;
                     let signed_in = reviewer.sign_in(&server, accounts, NOTHING_ADDED, output).await;
                     // The server may repeat what it was given.
-                    signed_in.map_err(|error| planned.draft.mask_error(error))?;
+                    signed_in.map_err(|error| error.masked(&planned.draft.secret_values(&server)))?;
                     continue;
                 }
                 Some(Ok(Err(status))) if may_grant && planned.offer_grant(status, output) => grants += 1,
-                _ => break (trial, reported),
+                _ => break (server, trial, reported),
             }
             trial.discard().await;
         };
@@ -159,7 +159,8 @@ impl ServerAddition<'_> {
             Some(Err(failure)) => Err(failure),
             Some(Ok(Err(mut status))) => {
                 // The server may repeat what it was given.
-                status.problem = status.problem.map(|problem| planned.draft.mask(&problem));
+                let secrets = planned.draft.secret_values(&server);
+                status.problem = status.problem.map(|problem| secrets.mask(&problem));
                 let sandbox = planned.sandbox.as_ref().filter(|_| is_confined);
                 Err(denied_host(
                     not_started(&planned.draft.entry()?, &status, &notices, is_confined, NOTHING_ADDED),

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use hospes_bundle::manifest::{OptionKind, UserOption};
+use hospes_console::{AdditionPerson, AdditionQuestions};
 use hospes_host::config::import::MAX_SECRET_VALUE;
 use hospes_host::config::nearest;
-use hospes_registry::{LaunchQuestion, QuestionKind, QuestionTarget};
 
-use hospes_console::{AdditionPerson, AdditionQuestion, AdditionQuestions};
-
+use super::asked_value::AskedValue;
 use super::plan::PlanRequest;
-use super::view::Screen;
+use super::screen::Screen;
 use crate::exit::{CliError, CliResult};
 use crate::output::{
     BOLD, CliOutput, DIM, announce, ask_hidden, discard_typed_input, one_line, paint, printable,
@@ -19,9 +17,6 @@ use crate::output::{
 
 /// Maximum number of answers to a question that can be repeated.
 const MAX_REPEATED: usize = 32;
-
-/// Returns what is wrong with an answer.
-type AnswerCheck<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
 /// The person who is asked for what a server needs.
 #[derive(Clone, Copy, Debug)]
@@ -32,120 +27,6 @@ pub(in crate::commands) enum Asker<'a> {
     Terminal,
     /// The person at a page of the console.
     Page(&'a AdditionPerson),
-}
-
-/// A value that a server needs: of a registry entry or of a bundle.
-pub(in crate::commands) struct AskedValue<'a> {
-    id: &'a str,
-    description: &'a str,
-    /// Kind, as pages name it.
-    kind: &'static str,
-    is_secret: bool,
-    is_required: bool,
-    is_repeated: bool,
-    choices: &'a [String],
-    /// Place of the answer, in words.
-    target: Option<String>,
-    /// Value that is used without an answer.
-    default: Option<String>,
-    placeholder: Option<&'a str>,
-    check: AnswerCheck<'a>,
-}
-
-impl<'a> AskedValue<'a> {
-    /// Creates the question of a registry entry.
-    pub(in crate::commands) fn of_entry(question: &'a LaunchQuestion) -> Self {
-        Self {
-            id: &question.id,
-            description: question.description.as_deref().unwrap_or_default(),
-            kind: match question.kind {
-                QuestionKind::Secret => "secret",
-                QuestionKind::Number => "number",
-                QuestionKind::Boolean => "boolean",
-                QuestionKind::Path => "path",
-                QuestionKind::Choice => "choice",
-                _ => "text",
-            },
-            is_secret: question.kind == QuestionKind::Secret,
-            target: Some(match &question.target {
-                QuestionTarget::Env(name) => format!("variable {name}"),
-                QuestionTarget::Header(name) => format!("header {name}"),
-                QuestionTarget::Url => "part of the URL".to_owned(),
-                _ => "argument of the command".to_owned(),
-            }),
-            is_required: question.required,
-            is_repeated: question.repeated,
-            choices: &question.choices,
-            default: question.default.clone(),
-            placeholder: question.placeholder.as_deref(),
-            check: Box::new(|answer| question.problem_of(answer)),
-        }
-    }
-
-    /// Creates the question of a header that the card of a server demands. Nobody is bound by a card.
-    pub(super) fn of_header(name: &'a str, description: &'a str) -> Self {
-        Self {
-            id: name,
-            description,
-            kind: "secret",
-            is_secret: true,
-            target: Some(format!("header {name}")),
-            is_required: false,
-            is_repeated: false,
-            choices: &[],
-            default: None,
-            placeholder: None,
-            check: Box::new(|answer| super::headers::problem_of(answer).map(str::to_owned)),
-        }
-    }
-
-    /// Returns true if the person is asked. What has a default is not, so that few keys are needed; `--set` changes it.
-    pub(in crate::commands) fn is_asked(&self) -> bool {
-        self.default.is_none()
-    }
-
-    /// Returns the question for a page.
-    fn for_page(&self) -> AdditionQuestion {
-        AdditionQuestion {
-            id: self.id.to_owned(),
-            description: self.description.to_owned(),
-            kind: self.kind,
-            choices: self.choices.to_vec(),
-            is_required: self.is_required && self.default.is_none(),
-            is_repeated: self.is_repeated,
-            // The default of a secret is not shown, as its value would not be.
-            default: self.default.clone().filter(|_| !self.is_secret),
-            placeholder: self.placeholder.map(str::to_owned),
-            target: self.target.clone(),
-        }
-    }
-
-    /// Creates the question of a bundle's option. Its default is `default`, with the places in it filled in.
-    pub(in crate::commands) fn of_bundle(option: &'a UserOption, default: Option<String>) -> Self {
-        Self {
-            id: &option.key,
-            description: if option.description.is_empty() { &option.title } else { &option.description },
-            kind: match option.kind {
-                _ if option.sensitive => "secret",
-                OptionKind::Boolean => "boolean",
-                OptionKind::Number => "number",
-                OptionKind::Directory | OptionKind::File => "path",
-                _ => "text",
-            },
-            is_secret: option.sensitive,
-            target: None,
-            is_required: option.required,
-            is_repeated: option.multiple,
-            choices: &[],
-            default,
-            placeholder: match option.kind {
-                OptionKind::Boolean => Some("true"),
-                OptionKind::Directory => Some("/path/of/a/folder"),
-                _ => None,
-            },
-            check: Box::new(|answer| option.parse(&[answer]).err().map(|error| error.to_string())),
-        }
-    }
 }
 
 /// Answers by the ids of the questions. `Debug` is not implemented, because secrets are among them.
@@ -333,31 +214,12 @@ pub(super) fn read_secret(flag: &str, name: &str, source: &str) -> CliResult<Str
     Ok(text)
 }
 
-/// Formats the text of a question, without its description: one line.
-fn question_label(question: &AskedValue<'_>) -> String {
-    let mut notes = Vec::new();
-    if !question.choices.is_empty() {
-        notes.push(one_line(&question.choices.join(" | ")));
-    }
-    if let Some(example) = question.placeholder {
-        notes.push(format!("such as {}", one_line(example)));
-    }
-    if let Some(default) = &question.default {
-        notes.push(format!("default {}", one_line(default)));
-    }
-    if !question.is_required {
-        notes.push("optional".to_owned());
-    }
-    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
-    format!("  {}{}: ", paint(BOLD, one_line(question.id)), paint(DIM, notes))
-}
-
 /// Asks a question until the answer is possible.
 fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) -> CliResult {
     if !question.description.is_empty() {
         announce(format_args!("  {}", paint(DIM, one_line(question.description))));
     }
-    let mut label = question_label(question);
+    let mut label = question.label();
     for _ in 0..MAX_REPEATED {
         discard_typed_input();
         let typed = match question.is_secret {
@@ -384,29 +246,4 @@ fn ask(question: &AskedValue<'_>, answers: &mut AnswerMap, output: CliOutput) ->
             format!("  {}{}: ", paint(BOLD, one_line(question.id)), paint(DIM, " (another one; Enter ends)"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_question_is_one_line_whatever_is_in_it() {
-        let choices = ["a\n  b".to_owned()];
-        let question = AskedValue {
-            id: "KEY\n  hash",
-            description: "",
-            kind: "choice",
-            is_secret: false,
-            is_required: false,
-            is_repeated: false,
-            choices: &choices,
-            target: None,
-            default: Some("d\r\n  e".to_owned()),
-            placeholder: Some("p\n  q"),
-            check: Box::new(|_| None),
-        };
-        let label = question_label(&question);
-        assert_eq!(label.lines().count(), 1, "{label}");
-    }
 }

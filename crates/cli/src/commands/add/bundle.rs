@@ -11,11 +11,13 @@ use hospes_registry::ServerEntry;
 
 use tempfile::TempDir;
 
-use super::answers::{self, AskedValue};
+use super::answers;
+use super::asked_value::AskedValue;
 use super::draft::{self, ServerDraft};
 use super::plan::{PlanRequest, PlannedServer, ServerFolder};
 use super::sandbox::ProposedSandbox;
-use super::view::{self, Screen, TextAuthor};
+use super::screen::Screen;
+use super::view::{self, TextAuthor};
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::packages::{FolderContents, removed};

@@ -6,11 +6,12 @@ use hospes_registry::{KeyValueInput, ServerEntry, domain_cards, endpoint_card};
 use secrecy::SecretString;
 use url::Url;
 
-use super::answers::{self, AskedValue, Asker};
+use super::answers::{self, Asker};
+use super::asked_value::AskedValue;
 use super::draft::{self, ServerDraft};
 use super::headers::{self, MAX_HEADERS};
 use super::plan::{PlanRequest, PlannedServer};
-use super::view::Screen;
+use super::screen::Screen;
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::progress::StepBar;

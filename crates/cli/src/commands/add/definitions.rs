@@ -6,7 +6,7 @@ use hospes_console::OfferedItem;
 use serde_json::Value;
 use unicode_width::UnicodeWidthChar as _;
 
-use super::view::Screen;
+use super::screen::Screen;
 use crate::output::{self, BOLD, CliOutput, YELLOW, announce, escape_hidden, one_line, paint, printable};
 
 /// Maximum number of names in a row.

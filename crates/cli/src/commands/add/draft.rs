@@ -6,7 +6,9 @@ use std::path::Path;
 use hospes_bundle::BundleLaunch;
 use hospes_bundle::launch::LaunchPart;
 use hospes_host::config::import::secret_name;
-use hospes_host::config::{ConfigLoader, PackageOrigin, PinMode, ServerConfig, TextPart, join_parts};
+use hospes_host::config::{
+    ConfigLoader, PackageOrigin, PinMode, SecretValues, ServerConfig, TextPart, join_parts,
+};
 use hospes_registry::{LaunchPlan, PlannedText, TextPart as PlannedPart, TransportKind};
 use secrecy::{ExposeSecret, SecretString};
 use toml::{Table, Value};
@@ -17,9 +19,6 @@ use crate::secrets::SecretStore;
 
 /// Name of the file that the entry is read as; it does not exist.
 const DRAFT_FILE: &str = "the new entry.toml";
-
-/// Minimum length of a secret that is masked in texts, in bytes. A shorter one occurs by chance.
-const MIN_MASKED: usize = 6;
 
 /// Maximum number of names that are tried for a secret.
 const MAX_NAMES: usize = 100;
@@ -207,29 +206,11 @@ impl ServerDraft {
         self.table.contains_key("enabled")
     }
 
-    /// Replaces the secrets in a text of the server, and the words of a secret, such as the token in `Bearer TOKEN`.
-    pub(super) fn mask(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        for secret in self.secrets.values() {
-            let secret = secret.expose_secret();
-            let words = std::iter::once(secret).chain(secret.split_whitespace());
-            for word in words.filter(|word| word.len() >= MIN_MASKED) {
-                masked = masked.replace(word, "•••");
-            }
-        }
-        masked
-    }
-
-    /// Replaces the secrets in an error of the server.
-    pub(super) fn mask_error(&self, error: CliError) -> CliError {
-        let mask = |text: String| self.mask(&text);
-        CliError {
-            message: mask(error.message),
-            hint: error.hint.map(mask),
-            url: error.url.map(mask),
-            cause: error.cause.map(mask),
-            ..error
-        }
+    /// Returns the values that are masked in what the server says: the secrets, and those of its URL and headers.
+    pub(in crate::commands) fn secret_values(&self, server: &ServerConfig) -> SecretValues {
+        let mut values = SecretValues::of(&server.transport);
+        self.secrets.values().for_each(|secret| values.add(secret.expose_secret()));
+        values
     }
 
     /// Returns the names of the secrets that are exactly an answer, by the ids of the questions.
@@ -335,20 +316,4 @@ fn secret_of(server: &str, question: &str) -> String {
 /// Writes a text that is no reference, whatever is in it.
 pub(in crate::commands) fn literal(text: &str) -> String {
     join_parts(&[TextPart::Literal(text.to_owned())])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_of_the_server_is_shown_without_its_secrets() {
-        let mut draft = ServerDraft::new("a", Table::new());
-        draft.secrets.insert("a.key".to_owned(), SecretString::from("Bearer s3cret-token".to_owned()));
-        let mut error = CliError::usage("no s3cret-token").hint("not s3cret-token");
-        error.cause = Some("it is s3cret-token".to_owned());
-        let masked = draft.mask_error(error);
-        assert_eq!(masked.message, "no •••");
-        assert_eq!((masked.hint.as_deref(), masked.cause.as_deref()), (Some("not •••"), Some("it is •••")));
-    }
 }

@@ -4,24 +4,25 @@ use std::path::Path;
 
 use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
-    ArtifactClient, DownloadProgress, LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings,
-    PackageRegistries, RegistryPackage, RegistryType, ResolvedArtifact, ServerEntry, TrustContext, TrustSign,
-    install_obstacle, is_same_version, launch_options, questions, trust_signs,
+    LaunchAnswers, LaunchChoice, LaunchOption, LaunchPlan, LaunchSettings, RegistryType, ServerEntry,
+    TrustContext, TrustSign, install_obstacle, launch_options, questions, trust_signs,
 };
 
-use super::answers::{self, AnswerMap, AskedValue, Asker};
+use super::answers::{self, AnswerMap, Asker};
+use super::asked_value::AskedValue;
 use super::bundle::{self, BundleFolder};
 use super::denied::DeniedAccess;
 use super::draft::{self, ServerDraft};
+use super::entry_origin;
+use super::package_artifact;
 use super::sandbox::ProposedSandbox;
-use super::view::{self, Screen, TextAuthor};
+use super::screen::Screen;
+use super::view::{self, TextAuthor};
 use crate::exit::{CliError, CliResult};
-use crate::output::{CliOutput, one_line, printable};
+use crate::output::{CliOutput, printable};
+use crate::packages::PackageFolder;
 use crate::packages::name::PackageName;
-use crate::packages::{PackageFolder, cargo, go};
 use crate::paths;
-use crate::progress::StepBar;
-use crate::registry::launcher_registries;
 use crate::server_record::LaunchRecipe;
 
 /// A server that can be started, and the screen about it.
@@ -183,64 +184,6 @@ pub(in crate::commands) struct ChosenEntry<'a> {
     pub(in crate::commands) previous: Option<&'a ServerEntry>,
 }
 
-/// Asks the package registry for the hash of the package. `None` for a remote server.
-async fn resolve(
-    entry: &ServerEntry,
-    option: &LaunchOption,
-    request: &PlanRequest<'_>,
-) -> CliResult<Option<ResolvedArtifact>> {
-    let LaunchChoice::Package(index) = option.choice else { return Ok(None) };
-    let Some(package) = entry.packages.get(index) else { return Ok(None) };
-    if package.registry_type == RegistryType::Cargo && cargo::replaces_registry() {
-        return Ok(None);
-    }
-    let text = format!("asking for the hash of {}", printable(&package.identifier));
-    let _bar = StepBar::spinner(&text, request.output);
-    let mut registries = package_registries(request);
-    if package.registry_type == RegistryType::Go {
-        go::apply_settings(&mut registries).await;
-    }
-    let resolved = ArtifactClient::new(registries).resolve(package).await?;
-    check_version(package, resolved.version.as_deref())?;
-    Ok(Some(resolved))
-}
-
-/// Checks that the package registry has answered with the version of the entry, whose hash is recorded.
-fn check_version(package: &RegistryPackage, found: Option<&str>) -> CliResult {
-    let (Some(wanted), Some(found)) = (&package.version, found) else { return Ok(()) };
-    if is_same_version(&package.registry_type, wanted, found) {
-        return Ok(());
-    }
-    Err(CliError::usage(format!(
-        "the package registry has answered with version {} of {}, and the entry names {}",
-        one_line(found),
-        one_line(&package.identifier),
-        one_line(wanted)
-    ))
-    .hint("nothing was changed; name an exact version, or ask the publisher of the entry to correct it"))
-}
-
-/// Downloads a bundle, and checks its hash.
-async fn download(package: &RegistryPackage, file: &Path, request: &PlanRequest<'_>) -> CliResult {
-    let mut bar: Option<StepBar> = None;
-    let progress = |progress: DownloadProgress| {
-        let bar = bar
-            .get_or_insert_with(|| StepBar::bytes("downloading the bundle", progress.total, request.output));
-        bar.set_bytes(progress.bytes);
-    };
-    let client = ArtifactClient::new(package_registries(request));
-    let downloaded = client.download_bundle(package, file, progress).await;
-    downloaded.map(drop).map_err(CliError::from)
-}
-
-/// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
-fn package_registries(request: &PlanRequest<'_>) -> PackageRegistries {
-    let mut registries = launcher_registries(|name| std::env::var(name).ok());
-    // A registry on this machine may list files of this machine.
-    registries.local_bundles = request.is_registry_local;
-    registries
-}
-
 /// Chooses how an entry is run, asks its questions, and plans the start.
 pub(in crate::commands) async fn plan(
     chosen: &ChosenEntry<'_>,
@@ -260,12 +203,12 @@ pub(in crate::commands) async fn plan(
     let signs = signs.unwrap_or_default();
     let head = |screen: &mut Screen| {
         if let Some(host) = registry {
-            view::origin(screen, entry, &signs, host);
+            entry_origin::origin(screen, entry, &signs, host);
         }
     };
     let usable = options.iter().filter(|other| other.obstacle.is_none() && other.choice != option.choice);
     let other_packages: Vec<String> = usable.map(|other| other.kind.clone()).collect();
-    let warnings = view::trust_warnings(&signs);
+    let warnings = entry_origin::trust_warnings(&signs);
     let is_other = |sign: &TrustSign| {
         matches!(sign, TrustSign::OwnerChanged { .. } | TrustSign::RepositoryChanged { .. })
     };
@@ -278,7 +221,7 @@ pub(in crate::commands) async fn plan(
         let folder = paths::private_folder()
             .map_err(|error| CliError::usage("cannot create a folder for the download").with_cause(&error))?;
         let file = folder.path().join("server.mcpb");
-        download(package, &file, request).await?;
+        package_artifact::download(package, &file, request).await?;
         let entry = registry.map(|_| *entry);
         let planned = bundle::plan((&file, Some(folder)), entry, head, named, request).await?;
         let warnings = [warnings, planned.launch_warnings.clone()].concat();
@@ -294,7 +237,7 @@ pub(in crate::commands) async fn plan(
     for (id, values) in &given {
         values.iter().for_each(|value| answers.push(id, value));
     }
-    let artifact = resolve(entry, option, request).await?;
+    let artifact = package_artifact::resolve(entry, option, request).await?;
     let name = named(&entry.name);
     let mut settings = LaunchSettings::default();
     settings.digest = artifact.as_ref().and_then(|artifact| artifact.digest.clone());
@@ -403,21 +346,5 @@ fn select<'o>(
         Some(why) => {
             Err(CliError::usage(format!("`{}` cannot be started here: {why}", printable(&entry.name))))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-    use super::*;
-    use crate::packages::name::package_entry;
-
-    #[test]
-    fn a_package_of_another_version_is_refused() {
-        let entry = package_entry(&RegistryType::Npm, "clock", Some("1.0.0")).unwrap();
-        let package = &entry.packages[0];
-        assert!(check_version(package, Some("1.0.0")).is_ok());
-        assert!(check_version(package, Some("1.0.1-beta.1")).is_err());
     }
 }

@@ -11,9 +11,9 @@ use url::Url;
 
 use super::super::{InterruptListener, interrupted};
 use super::plan::PlannedServer;
+use super::screen::Screen;
 use super::trial::TrialReport;
 use super::trial_accounts::{TrialAccounts, host_of};
-use super::view::Screen;
 use super::{ask_start, definitions};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, announce, discard_typed_input};

@@ -25,6 +25,8 @@ pub(in crate::commands) struct ServerTrial {
     host: Host,
     name: String,
     state: StateStore,
+    /// True if the person has signed in, so that another sign-in would bring the same.
+    is_signed_in: bool,
 }
 
 /// Offers of a server, as they are shown to the person.
@@ -123,15 +125,18 @@ impl ServerTrial {
             .pins(PinningConfig::new(state.clone(), mode))
             .start()
             .map_err(|error| CliError::usage("cannot start the server").with_cause(&error))?;
-        Ok(Self { host, name, state })
+        Ok(Self { host, name, state, is_signed_in: accounts.is_signed_in() })
     }
 
-    /// Waits until the server is ready. The inner error is its status if it is not.
+    /// Waits until the server is ready. The inner error is its status if it is not, or if a list of it requires a sign-in.
     pub(in crate::commands) async fn report(&self) -> CliResult<Result<TrialReport, Box<UpstreamStatus>>> {
         let mut seen = 0;
         let status = loop {
             let status = self.host.status().servers.into_iter().find(|one| one.name == self.name);
             match status {
+                Some(status) if status.needs_sign_in && !self.is_signed_in => {
+                    return Ok(Err(Box::new(status)));
+                }
                 Some(status) if matches!(status.state, UpstreamState::Ready | UpstreamState::Withheld) => {
                     break status;
                 }
@@ -197,7 +202,7 @@ impl ServerTrial {
 
     /// Ends the server, and removes what was recorded of it unless somebody has decided about it.
     pub(in crate::commands) async fn discard(self) {
-        let Self { host, name, state } = self;
+        let Self { host, name, state, .. } = self;
         host.stop().await;
         if let Err(error) = state.pins().forget_undecided(&name).await {
             tracing::warn!(%error, server = %name, "the definitions of a server that was not added were not removed");

@@ -1,176 +1,17 @@
 //! Screens of `hospes add`: what is run and what it may do, and what the server offers.
 
-use std::fmt::Write as _;
-use std::time::Duration;
-
-use hospes_console::{AdditionRow, AdditionScreen};
 use hospes_host::config::{Secret, ServerConfig, ServerTransport, join_command};
 use hospes_host::pins::PinnedServer;
 use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
-    EntryPublisher, LaunchOption, LaunchPermission, LaunchPlan, LaunchWarning, NetworkSuggestion,
-    ResolvedArtifact, ServerEntry, TrustSign,
+    LaunchOption, LaunchPermission, LaunchPlan, LaunchWarning, NetworkSuggestion, ResolvedArtifact,
+    ServerEntry,
 };
 
 use super::sandbox::ProposedSandbox;
+pub(in crate::commands) use super::screen::Screen;
 use super::trial::{ToolCounts, TrialReport};
-use crate::output::{
-    BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable, talk_width, without_breaks, wrap_text,
-};
-use crate::registry::format_ago;
-
-/// Columns before the text of a row.
-const MARGIN: usize = 14;
-
-/// Rows of a screen, for the terminal and for a page of the console.
-#[derive(Clone, Debug, Default)]
-pub(in crate::commands) struct Screen {
-    title: String,
-    step: String,
-    rows: Vec<ScreenRow>,
-}
-
-/// A row: a label and its text.
-#[derive(Clone, Debug)]
-struct ScreenRow {
-    label: String,
-    text: String,
-    kind: RowKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RowKind {
-    Plain,
-    Warning,
-    /// Names a key or an option of the command, which a page has not.
-    Terminal,
-}
-
-impl Screen {
-    pub(in crate::commands) fn title(&mut self, title: &str, step: &str) {
-        self.title = title.to_owned();
-        self.step = step.to_owned();
-    }
-
-    pub(in crate::commands) fn row(&mut self, label: &str, text: &str) {
-        self.push(label, text, RowKind::Plain);
-    }
-
-    pub(in crate::commands) fn warning(&mut self, text: &str) {
-        self.push("warning", text, RowKind::Warning);
-    }
-
-    /// Adds a row that only the terminal shows.
-    pub(super) fn terminal_row(&mut self, label: &str, text: &str) {
-        self.push(label, text, RowKind::Terminal);
-    }
-
-    fn push(&mut self, label: &str, text: &str, kind: RowKind) {
-        self.rows.push(ScreenRow { label: label.to_owned(), text: text.to_owned(), kind });
-    }
-
-    /// Formats the screen for the terminal.
-    pub(in crate::commands) fn text(&self) -> String {
-        let mut text = String::new();
-        if !self.title.is_empty() {
-            let step = paint(DIM, one_line(&self.step));
-            let _ = write!(text, "\n  {}  {step}\n\n", paint(BOLD, one_line(&self.title)));
-        }
-        for ScreenRow { label, text: content, kind } in &self.rows {
-            let style = if *kind == RowKind::Warning { YELLOW } else { DIM };
-            let wrapped = wrap_text(&one_line(content), MARGIN, talk_width());
-            let space = MARGIN.saturating_sub(2 + label.chars().count()).max(1);
-            let _ = writeln!(text, "  {}{:space$}{}", paint(style, label), "", wrapped.trim_start());
-        }
-        text
-    }
-
-    /// Returns the screen for a page of the console, which shows hidden characters itself.
-    pub(super) fn for_page(&self) -> AdditionScreen {
-        let rows = self.rows.iter().filter(|row| row.kind != RowKind::Terminal);
-        let rows = rows.map(|row| AdditionRow {
-            label: row.label.clone(),
-            text: without_breaks(&row.text),
-            is_warning: row.kind == RowKind::Warning,
-        });
-        AdditionScreen { title: without_breaks(&self.title), rows: rows.collect() }
-    }
-}
-
-/// Formats where an entry comes from, and what is conspicuous about it.
-pub(in crate::commands) fn origin(
-    screen: &mut Screen,
-    entry: &ServerEntry,
-    signs: &[TrustSign],
-    registry: &str,
-) {
-    if let Some((who, is_checked)) = publisher(signs) {
-        let checked = match is_checked {
-            true => format!("checked by {registry}"),
-            false => format!("{registry} does not say that this was checked"),
-        };
-        screen.row("from", &format!("{who} ({checked}; not audited by anybody)"));
-    }
-    if let Some(published) = entry.published_at() {
-        let age = jiff::Timestamp::now().duration_since(published);
-        let ago = format_ago(age.try_into().unwrap_or_default());
-        let repository = entry.repository.as_ref().map(|repository| repository.url.as_str());
-        let source = repository.filter(|url| !url.is_empty());
-        let source = source.map(|url| format!(" · source {url}")).unwrap_or_default();
-        screen.row("published", &format!("{}, {ago}{source}", published.strftime("%Y-%m-%d")));
-    }
-    for text in trust_warnings(signs) {
-        screen.warning(&text);
-    }
-}
-
-/// Returns who published an entry, and whether the registry says that it has checked this.
-pub(in crate::commands) fn publisher(signs: &[TrustSign]) -> Option<(String, bool)> {
-    let (publisher, is_checked) = signs.iter().find_map(|sign| match sign {
-        TrustSign::NamespaceProved(publisher) => Some((publisher, true)),
-        TrustSign::NamespaceClaimed(publisher) => Some((publisher, false)),
-        _ => None,
-    })?;
-    let who = match publisher {
-        EntryPublisher::GitHubAccount(account) => format!("GitHub account {account}"),
-        EntryPublisher::DomainOwner(domain) => format!("owner of {domain}"),
-        _ => "nobody that the name tells".to_owned(),
-    };
-    Some((who, is_checked))
-}
-
-/// Returns what is conspicuous about an entry.
-pub(in crate::commands) fn trust_warnings(signs: &[TrustSign]) -> Vec<String> {
-    signs.iter().filter(|sign| sign.is_warning()).filter_map(sign_text).collect()
-}
-
-fn sign_text(sign: &TrustSign) -> Option<String> {
-    Some(match sign {
-        TrustSign::Young { days } => {
-            format!("published {}", format_ago(Duration::from_hours(days.unsigned_abs().saturating_mul(24))))
-        }
-        TrustSign::ResemblesName { other, is_yours, .. } => match is_yours {
-            true => format!("its name resembles your server {other}"),
-            false => format!("its name resembles the well-known {other}"),
-        },
-        TrustSign::Deprecated(reason) => match reason {
-            Some(reason) => format!("deprecated by its publisher: {reason}"),
-            None => "deprecated by its publisher".to_owned(),
-        },
-        TrustSign::OwnerChanged { from } => format!("it belonged to {from} before"),
-        TrustSign::RepositoryChanged { from } => format!("its source was at {from} before"),
-        TrustSign::ForeignRemoteHost { host, domain } => match domain {
-            Some(domain) => format!("it runs at {host}, which is not below {domain}"),
-            None => format!("it runs at {host}, which its name does not prove"),
-        },
-        TrustSign::VariableRemoteHost(url) => format!("your answers decide where requests go: {url}"),
-        TrustSign::RepositoryOfOther { account, repository } => {
-            format!("its source {repository} is not of the account {account}")
-        }
-        TrustSign::HiddenText { path, .. } => format!("{path} has hidden characters"),
-        _ => return None,
-    })
-}
+use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable};
 
 /// Shortens a hash to its beginning and its end. The entry of the configuration has all of it.
 pub(in crate::commands) fn short_digest(digest: &str) -> String {
@@ -317,7 +158,7 @@ pub(in crate::commands) fn launch_warnings(plan: &LaunchPlan) -> Vec<String> {
 pub(in crate::commands) fn new_risks(risks: &[String]) -> String {
     let mut screen = Screen::default();
     for risk in risks {
-        screen.push("new", risk, RowKind::Warning);
+        screen.labelled_warning("new", risk);
     }
     screen.text().trim_end().to_owned()
 }
@@ -536,20 +377,6 @@ mod tests {
 
     /// A line that would look like a row of the program's own.
     const FORGED: &str = "Jane\n  signed      by Example, certified by Root\r\u{2028}  hash        sha256:00";
-
-    #[test]
-    fn a_text_of_a_server_cannot_forge_a_row() {
-        let mut screen = Screen::default();
-        screen.title(FORGED, "step 2 of 3");
-        screen.row("author", FORGED);
-        screen.warning(FORGED);
-        let text = screen.text();
-        assert_eq!(text.trim().lines().filter(|line| !line.is_empty()).count(), 3, "{text}");
-        assert!(!text.contains(['\r', '\u{2028}']), "{text}");
-        let page = screen.for_page();
-        let breaks = ['\n', '\r', '\u{2028}'];
-        assert!(!page.title.contains(breaks) && page.rows.iter().all(|row| !row.text.contains(breaks)));
-    }
 
     #[test]
     fn a_search_result_has_two_lines_whatever_is_in_it() {

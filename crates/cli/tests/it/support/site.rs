@@ -25,8 +25,14 @@ pub(crate) struct Script {
     pub(crate) token: Option<(&'static str, String)>,
     /// Answer of the MCP endpoint, whatever token it receives.
     pub(crate) mcp: Option<&'static str>,
+    /// Requests of these methods need no token.
+    pub(crate) open_methods: &'static [&'static str],
     /// Clients are given a secret.
     pub(crate) gives_secrets: bool,
+    /// Number of requests with a token that the MCP endpoint answers; it fails with 503 afterwards.
+    pub(crate) admits: Option<usize>,
+    /// Tokens that were revoked.
+    pub(crate) revoked: Vec<String>,
     /// Tokens can be renewed.
     pub(crate) renews: bool,
     /// Lifetime of tokens, in seconds; 600 by default.
@@ -96,9 +102,13 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
     script.seen.push(query.to_owned());
     script.seen.push(String::from_utf8_lossy(&body).into_owned());
     let none = String::new;
+    let is_admitted = path == "/mcp" && is_known && script.admits.is_some_and(|left| left > 0);
     let (status, header, text) = match path {
         "/mcp" if script.mcp.is_some() => (script.mcp?, none(), json!({}).to_string()),
-        "/mcp" if is_known => ("200 OK", none(), mcp(&body).to_string()),
+        "/mcp" if is_known && script.admits == Some(0) => ("503 Service Unavailable", none(), none()),
+        "/mcp" if is_known || is_open(&body, script.open_methods) => {
+            ("200 OK", none(), mcp(&body).to_string())
+        }
         "/mcp" => (
             "401 Unauthorized",
             "www-authenticate: Bearer scope=\"read\"\r\n".to_owned(),
@@ -113,7 +123,7 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
             let metadata = json!({
                 "issuer": url, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
                 "registration_endpoint": at("/register"), "device_authorization_endpoint": at("/device"),
-                "code_challenge_methods_supported": ["S256"],
+                "code_challenge_methods_supported": ["S256"], "revocation_endpoint": at("/revoke"),
             });
             ("200 OK", none(), metadata.to_string())
         }
@@ -131,6 +141,11 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
                 |name: &str| asked.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
             let (there, state) = (find("redirect_uri")?, find("state")?);
             ("302 Found", format!("location: {there}?code=s3cret-code&state={state}\r\n"), none())
+        }
+        "/revoke" => {
+            let token = url::form_urlencoded::parse(&body).find(|(name, _)| name == "token");
+            script.revoked.extend(token.map(|(_, token)| token.into_owned()));
+            ("200 OK", none(), none())
         }
         "/device" => {
             let codes = json!({
@@ -154,9 +169,18 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
         },
         _ => ("404 Not Found", none(), json!({}).to_string()),
     };
+    if is_admitted {
+        script.admits = script.admits.map(|left| left - 1);
+    }
     drop(script);
     let kind = "content-type: application/json\r\nconnection: close\r\n";
     write!(stream, "HTTP/1.1 {status}\r\n{kind}{header}content-length: {}\r\n\r\n{text}", text.len()).ok()
+}
+
+/// Returns true if a request needs no token.
+fn is_open(body: &[u8], open_methods: &[&str]) -> bool {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    open_methods.iter().any(|method| message["method"] == *method)
 }
 
 fn mcp(body: &[u8]) -> Value {

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use hospes_fleet::session::{SessionKey, SessionOwner};
 use hospes_fleet::stream::{
-    Appended, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamKind, StreamNumber,
+    AppendResult, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamKind, StreamNumber,
 };
 use hospes_fleet::{Relay, RelayError};
 
@@ -29,8 +29,8 @@ cases_of!(
 const STREAM: StreamNumber = StreamNumber { epoch: 1, counter: 1 };
 const START: EventPosition = EventPosition { epoch: 0, sequence: 0 };
 
-fn at(sequence: u64) -> Appended {
-    Appended::At(EventPosition { epoch: 1, sequence })
+fn at(sequence: u64) -> AppendResult {
+    AppendResult::At(EventPosition { epoch: 1, sequence })
 }
 
 fn pending(requests: &[&str]) -> Vec<PendingAnswer> {
@@ -127,8 +127,8 @@ async fn each_request_is_answered_once(fleet: TestFleet) {
     let answer = |sequence, request| NewEvent::new(sequence, EventKind::Answer(request), b"answer");
     let append = async |event: NewEvent<'static>| node.relay.append(&session, &owner, STREAM, &event).await;
     assert_eq!(append(answer(1, "1")).await, Ok(at(1)));
-    assert_eq!(append(answer(2, "1")).await, Ok(Appended::AlreadyAnswered));
-    assert_eq!(append(answer(2, "3")).await, Ok(Appended::AlreadyAnswered));
+    assert_eq!(append(answer(2, "1")).await, Ok(AppendResult::AlreadyAnswered));
+    assert_eq!(append(answer(2, "3")).await, Ok(AppendResult::AlreadyAnswered));
     // The sequence of what was not appended is free.
     assert_eq!(append(answer(2, "\"two\"")).await, Ok(at(2)));
     let page = other.relay.read(&session, STREAM, START, 10).await.unwrap().unwrap();
@@ -197,7 +197,7 @@ async fn an_adopter_goes_on_where_the_dead_owner_stopped(fleet: TestFleet) {
     assert_eq!((changes.kind, changes.last, changes.pending.len()), (StreamKind::Listen, START, 0));
     let unknown = NewEvent::new(4, EventKind::Answer("2"), b"outcome unknown");
     let position = EventPosition { epoch: 2, sequence: 4 };
-    assert_eq!(other.relay.append(&session, &now, STREAM, &unknown).await, Ok(Appended::At(position)));
+    assert_eq!(other.relay.append(&session, &now, STREAM, &unknown).await, Ok(AppendResult::At(position)));
     let late = NewEvent::new(4, EventKind::Answer("2"), b"late");
     let refused = node.relay.append(&session, &owner, STREAM, &late).await;
     assert_eq!(refused, Err(RelayError::Fenced { now: Some(now) }));

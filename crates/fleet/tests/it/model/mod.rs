@@ -12,7 +12,7 @@ use std::time::Duration;
 use hospes_fleet::redis::RedisRelay;
 use hospes_fleet::session::{NewSession, SessionChange, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::stream::{
-    Appended, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamNumber,
+    AppendResult, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamNumber,
 };
 use hospes_fleet::{MemoryRelay, MemoryStore, Relay, RelayError};
 use hospes_fleet_testkit::eventually;
@@ -20,8 +20,8 @@ use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use self::sequential::{Answer, Model, REQUESTS, Write, payload};
-use crate::broken::{MutatedRelay, Mutation};
+use self::sequential::{REQUESTS, SessionModel, SessionWrite, WriteAnswer, payload};
+use crate::broken::{AlteredRelay, RelayMutation};
 use crate::fixture::{TestNode, fleet_keys, redis_settings, test_settings};
 
 const STREAM: StreamNumber = StreamNumber { epoch: 1, counter: 1 };
@@ -32,7 +32,7 @@ const LONG_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Step of a sequence. Numbers are handles, or offsets to what the model expects.
 #[derive(Clone, Debug)]
-enum Step {
+enum ModelStep {
     Reserve {
         by: usize,
     },
@@ -74,20 +74,20 @@ enum Step {
     },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ModelStep>> {
     let by = || 0..HANDLES;
     let step = prop_oneof![
-        2 => by().prop_map(|by| Step::Reserve { by }),
-        5 => (by(), 0..3_u64).prop_map(|(by, epochs_ago)| Step::Adopt { by, epochs_ago }),
-        2 => (by(), by()).prop_map(|(by, to)| Step::HandOver { by, to }),
+        2 => by().prop_map(|by| ModelStep::Reserve { by }),
+        5 => (by(), 0..3_u64).prop_map(|(by, epochs_ago)| ModelStep::Adopt { by, epochs_ago }),
+        2 => (by(), by()).prop_map(|(by, to)| ModelStep::HandOver { by, to }),
         6 => (by(), 0..2_u64, prop::option::of(0..REQUESTS.len()))
-            .prop_map(|(by, skip, answers)| Step::Append { by, skip, answers }),
-        1 => by().prop_map(|by| Step::Close { by }),
-        2 => by().prop_map(|by| Step::Renew { by }),
-        3 => by().prop_map(|node| Step::Expire { node }),
-        2 => by().prop_map(|node| Step::Rejoin { node }),
-        1 => any::<bool>().prop_map(|lose| Step::Replace { lose }),
-        4 => any::<prop::sample::Index>().prop_map(|earlier| Step::Late { earlier }),
+            .prop_map(|(by, skip, answers)| ModelStep::Append { by, skip, answers }),
+        1 => by().prop_map(|by| ModelStep::Close { by }),
+        2 => by().prop_map(|by| ModelStep::Renew { by }),
+        3 => by().prop_map(|node| ModelStep::Expire { node }),
+        2 => by().prop_map(|node| ModelStep::Rejoin { node }),
+        1 => any::<bool>().prop_map(|lose| ModelStep::Replace { lose }),
+        4 => any::<prop::sample::Index>().prop_map(|earlier| ModelStep::Late { earlier }),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -104,20 +104,20 @@ trait ModelEngine {
 }
 
 /// Session, handles and the model.
-struct Run<E> {
+struct ModelRun<E> {
     engine: E,
     session: SessionKey,
     nodes: Vec<TestNode>,
-    model: Model,
-    sent: Vec<Write>,
+    model: SessionModel,
+    sent: Vec<SessionWrite>,
 }
 
-impl<E: ModelEngine> Run<E> {
+impl<E: ModelEngine> ModelRun<E> {
     async fn new(engine: E, name: &str) -> Self {
         let mut run = Self {
             session: SessionKey::new(None, name),
             nodes: Vec::new(),
-            model: Model::default(),
+            model: SessionModel::default(),
             sent: Vec::new(),
             engine,
         };
@@ -135,63 +135,65 @@ impl<E: ModelEngine> Run<E> {
         owned.last().copied().unwrap_or_else(|| self.nodes[by].first())
     }
 
-    async fn step(&mut self, step: &Step) {
+    async fn step(&mut self, step: &ModelStep) {
         let me = |by: usize| self.as_owner(by);
         let write = match step {
-            Step::Reserve { by } => Write::Reserve { by: *by, owner: self.nodes[*by].first() },
-            Step::Adopt { by, epochs_ago } => {
+            ModelStep::Reserve { by } => SessionWrite::Reserve { by: *by, owner: self.nodes[*by].first() },
+            ModelStep::Adopt { by, epochs_ago } => {
                 let epoch =
                     self.model.owners.keys().last().map_or(1, |last| last.saturating_sub(*epochs_ago));
                 let Some(dead) = self.model.owners.get(&epoch) else { return };
-                Write::Adopt { by: *by, dead: *dead, me: self.nodes[*by].id }
+                SessionWrite::Adopt { by: *by, dead: *dead, me: self.nodes[*by].id }
             }
-            Step::HandOver { by, to } => Write::HandOver { by: *by, me: me(*by), target: self.nodes[*to].id },
-            Step::Append { by, skip, answers } => {
-                let open = Write::OpenStream { by: *by, me: me(*by) };
+            ModelStep::HandOver { by, to } => {
+                SessionWrite::HandOver { by: *by, me: me(*by), target: self.nodes[*to].id }
+            }
+            ModelStep::Append { by, skip, answers } => {
+                let open = SessionWrite::OpenStream { by: *by, me: me(*by) };
                 self.send(open).await;
                 let stream = self.model.session.as_ref().and_then(|session| session.stream.as_ref());
                 let next = stream.map_or(1, |stream| stream.events.len() as u64 + 1);
                 let me = self.as_owner(*by);
-                Write::Append { by: *by, me, sequence: next + skip, answers: *answers }
+                SessionWrite::Append { by: *by, me, sequence: next + skip, answers: *answers }
             }
-            Step::Close { by } => Write::Close { by: *by, me: me(*by) },
-            Step::Late { earlier } => {
+            ModelStep::Close { by } => SessionWrite::Close { by: *by, me: me(*by) },
+            ModelStep::Late { earlier } => {
                 if self.sent.is_empty() {
                     return;
                 }
                 let write = self.sent[earlier.index(self.sent.len())].clone();
                 return self.send_once(&write).await;
             }
-            Step::Renew { by } => return self.renew(*by).await,
-            Step::Expire { node } => return self.expire(*node).await,
-            Step::Rejoin { node } => return self.rejoin(*node).await,
-            Step::Replace { lose } => return self.replace(*lose).await,
+            ModelStep::Renew { by } => return self.renew(*by).await,
+            ModelStep::Expire { node } => return self.expire(*node).await,
+            ModelStep::Rejoin { node } => return self.rejoin(*node).await,
+            ModelStep::Replace { lose } => return self.replace(*lose).await,
         };
         self.send(write).await;
     }
 
     /// Sends a write, and then its repeat.
-    async fn send(&mut self, write: Write) {
+    async fn send(&mut self, write: SessionWrite) {
         self.send_once(&write).await;
         self.send_once(&write).await;
         self.sent.push(write);
     }
 
-    async fn send_once(&mut self, write: &Write) {
+    async fn send_once(&mut self, write: &SessionWrite) {
         let expected = self.model.apply(write);
         let answer = self.perform(write).await;
         assert_eq!(answer, expected, "{write:?}");
     }
 
-    async fn perform(&self, write: &Write) -> Answer {
+    async fn perform(&self, write: &SessionWrite) -> WriteAnswer {
         let answer = match write {
-            Write::Reserve { by, owner } => {
+            SessionWrite::Reserve { by, owner } => {
                 let record = NewSession::pending(*b"").with_state(SessionState::Active);
                 let reserved =
                     self.nodes[*by].relay.reserve(&self.session, owner, &record, LONG_LIFETIME).await;
-                reserved.map(|()| Answer::Done)
+                reserved.map(|()| WriteAnswer::Done)
             }
-            Write::Adopt { by, dead, me } => {
+            SessionWrite::Adopt { by, dead, me } => {
                 // The engine notices with an adoption that it was replaced; the window of this test has no length.
                 let adopted = eventually("the recovery window ends", async || {
                     match self.nodes[*by].relay.adopt(&self.session, dead, me).await {
@@ -199,36 +201,36 @@ impl<E: ModelEngine> Run<E> {
                         adopted => Some(adopted),
                     }
                 });
-                adopted.await.map(|session| Answer::Owned(session.owner))
+                adopted.await.map(|session| WriteAnswer::Owned(session.owner))
             }
-            Write::HandOver { by, me, target } => {
-                self.nodes[*by].relay.hand_over(&self.session, me, target).await.map(Answer::Owned)
+            SessionWrite::HandOver { by, me, target } => {
+                self.nodes[*by].relay.hand_over(&self.session, me, target).await.map(WriteAnswer::Owned)
             }
-            Write::OpenStream { by, me } => {
+            SessionWrite::OpenStream { by, me } => {
                 let pending = REQUESTS.map(|request| PendingAnswer::new(request, *b""));
                 let stream = NewStream::of_requests(STREAM, pending.to_vec());
                 let opened = self.nodes[*by].relay.open_stream(&self.session, me, &stream).await;
-                opened.map(|_| Answer::Done)
+                opened.map(|_| WriteAnswer::Done)
             }
-            Write::Append { by, me, sequence, answers } => {
+            SessionWrite::Append { by, me, sequence, answers } => {
                 let kind = answers.map_or(EventKind::Message, |request| EventKind::Answer(REQUESTS[request]));
                 let payload = payload(*sequence, *answers);
                 let event = NewEvent::new(*sequence, kind, &payload);
                 let appended = self.nodes[*by].relay.append(&self.session, me, STREAM, &event).await;
                 appended.map(|appended| match appended {
-                    Appended::At(position) => Answer::Appended(position.sequence),
-                    _ => Answer::AlreadyAnswered,
+                    AppendResult::At(position) => WriteAnswer::Appended(position.sequence),
+                    _ => WriteAnswer::AlreadyAnswered,
                 })
             }
-            Write::Close { by, me } => {
+            SessionWrite::Close { by, me } => {
                 let close = [SessionChange::State(SessionState::Closed)];
-                self.nodes[*by].relay.change(&self.session, me, &close).await.map(|()| Answer::Done)
+                self.nodes[*by].relay.change(&self.session, me, &close).await.map(|()| WriteAnswer::Done)
             }
         };
         answer.unwrap_or_else(|error| match error {
-            RelayError::Fenced { now } => Answer::Fenced(now),
-            RelayError::Gone => Answer::Gone,
-            RelayError::OutOfOrder { expected } => Answer::OutOfOrder(expected),
+            RelayError::Fenced { now } => WriteAnswer::Fenced(now),
+            RelayError::Gone => WriteAnswer::Gone,
+            RelayError::OutOfOrder { expected } => WriteAnswer::OutOfOrder(expected),
             error => panic!("{write:?}: {error}"),
         })
     }
@@ -300,8 +302,8 @@ impl<E: ModelEngine> Run<E> {
     }
 }
 
-async fn run<E: ModelEngine>(engine: E, name: &str, steps: &[Step]) {
-    let mut run = Run::new(engine, name).await;
+async fn run<E: ModelEngine>(engine: E, name: &str, steps: &[ModelStep]) {
+    let mut run = ModelRun::new(engine, name).await;
     for step in steps {
         run.step(step).await;
     }
@@ -310,7 +312,7 @@ async fn run<E: ModelEngine>(engine: E, name: &str, steps: &[Step]) {
 
 struct MemoryEngine {
     store: Arc<MemoryStore>,
-    mutation: Option<Mutation>,
+    mutation: Option<RelayMutation>,
 }
 
 impl ModelEngine for MemoryEngine {
@@ -318,7 +320,7 @@ impl ModelEngine for MemoryEngine {
         let relay = MemoryRelay::new(Arc::clone(&self.store)).with_lease(Duration::from_secs(60));
         match self.mutation {
             None => Arc::new(relay),
-            Some(mutation) => Arc::new(MutatedRelay::new(Arc::new(relay), mutation)),
+            Some(mutation) => Arc::new(AlteredRelay::broken(Arc::new(relay), mutation)),
         }
     }
 
@@ -337,7 +339,7 @@ impl ModelEngine for MemoryEngine {
 }
 
 /// Runs random sequences on engines in memory.
-fn run_in_memory(mutation: Option<Mutation>) -> Result<(), String> {
+fn run_in_memory(mutation: Option<RelayMutation>) -> Result<(), String> {
     let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
     let checked = runner.run(&steps(), |steps| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -358,9 +360,11 @@ fn the_engine_in_memory_behaves_as_the_model() {
 
 #[test]
 fn the_model_finds_broken_engines() {
-    for mutation in
-        [Mutation::AdoptWithoutEpoch, Mutation::AppendWithoutPending, Mutation::AppendWithoutFence]
-    {
+    for mutation in [
+        RelayMutation::AdoptWithoutEpoch,
+        RelayMutation::AppendWithoutPending,
+        RelayMutation::AppendWithoutFence,
+    ] {
         run_in_memory(Some(mutation)).expect_err("the engine is broken");
     }
 }

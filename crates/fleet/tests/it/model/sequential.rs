@@ -11,7 +11,7 @@ pub(super) const REQUESTS: [&str; 3] = ["0", "1", "2"];
 
 /// Write as it is sent, so that it can arrive again.
 #[derive(Clone, Debug)]
-pub(super) enum Write {
+pub(super) enum SessionWrite {
     Reserve { by: usize, owner: SessionOwner },
     Adopt { by: usize, dead: SessionOwner, me: NodeId },
     HandOver { by: usize, me: SessionOwner, target: NodeId },
@@ -22,7 +22,7 @@ pub(super) enum Write {
 
 /// Answer of a write, without details that the model does not predict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum WriteAnswer {
     Done,
     Owned(SessionOwner),
     Appended(u64),
@@ -48,37 +48,39 @@ pub(super) struct ModelStream {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Model {
+pub(super) struct SessionModel {
     pub(super) session: Option<ModelSession>,
     pub(super) alive: BTreeSet<NodeId>,
     /// All owners that the session has had, by epoch.
     pub(super) owners: BTreeMap<u64, SessionOwner>,
 }
 
-impl Model {
+impl SessionModel {
     /// Applies a write and predicts its answer.
-    pub(super) fn apply(&mut self, write: &Write) -> Answer {
+    pub(super) fn apply(&mut self, write: &SessionWrite) -> WriteAnswer {
         let Some(session) = &mut self.session else {
             return match write {
-                Write::Reserve { owner, .. } if self.alive.contains(&owner.node) => {
+                SessionWrite::Reserve { owner, .. } if self.alive.contains(&owner.node) => {
                     self.session = Some(ModelSession { owner: *owner, is_closed: false, stream: None });
                     self.owners.insert(owner.epoch, *owner);
-                    Answer::Done
+                    WriteAnswer::Done
                 }
-                Write::Reserve { .. } => Answer::Fenced(None),
-                _ => Answer::Gone,
+                SessionWrite::Reserve { .. } => WriteAnswer::Fenced(None),
+                _ => WriteAnswer::Gone,
             };
         };
         if session.is_closed {
-            return Answer::Gone;
+            return WriteAnswer::Gone;
         }
         let now = session.owner;
-        let fenced = Answer::Fenced(Some(now));
+        let fenced = WriteAnswer::Fenced(Some(now));
         let me = match write {
-            Write::Reserve { owner, .. } => return if *owner == now { Answer::Done } else { fenced },
-            Write::Adopt { dead, me, .. } => {
+            SessionWrite::Reserve { owner, .. } => {
+                return if *owner == now { WriteAnswer::Done } else { fenced };
+            }
+            SessionWrite::Adopt { dead, me, .. } => {
                 if !self.alive.contains(me) {
-                    return Answer::Fenced(None);
+                    return WriteAnswer::Fenced(None);
                 }
                 if now != dead.next(*me) {
                     if now != *dead || self.alive.contains(&dead.node) {
@@ -87,55 +89,57 @@ impl Model {
                     session.owner = dead.next(*me);
                     self.owners.insert(session.owner.epoch, session.owner);
                 }
-                return Answer::Owned(session.owner);
+                return WriteAnswer::Owned(session.owner);
             }
-            Write::HandOver { me, target, .. } => {
+            SessionWrite::HandOver { me, target, .. } => {
                 if now == me.next(*target) {
-                    return Answer::Owned(now);
+                    return WriteAnswer::Owned(now);
                 }
                 if now != *me {
                     return fenced;
                 }
                 if !self.alive.contains(target) {
-                    return Answer::Fenced(None);
+                    return WriteAnswer::Fenced(None);
                 }
                 session.owner = me.next(*target);
                 self.owners.insert(session.owner.epoch, session.owner);
-                return Answer::Owned(session.owner);
+                return WriteAnswer::Owned(session.owner);
             }
-            Write::OpenStream { me, .. } | Write::Append { me, .. } | Write::Close { me, .. } => me,
+            SessionWrite::OpenStream { me, .. }
+            | SessionWrite::Append { me, .. }
+            | SessionWrite::Close { me, .. } => me,
         };
         if *me != now {
             return fenced;
         }
         match write {
-            Write::Close { .. } => {
+            SessionWrite::Close { .. } => {
                 session.is_closed = true;
                 session.stream = None;
-                Answer::Done
+                WriteAnswer::Done
             }
-            Write::OpenStream { .. } => {
+            SessionWrite::OpenStream { .. } => {
                 let pending = (0..REQUESTS.len()).collect();
                 session.stream.get_or_insert(ModelStream { events: Vec::new(), pending });
-                Answer::Done
+                WriteAnswer::Done
             }
-            Write::Append { sequence, answers, .. } => {
-                let Some(stream) = &mut session.stream else { return Answer::Gone };
+            SessionWrite::Append { sequence, answers, .. } => {
+                let Some(stream) = &mut session.stream else { return WriteAnswer::Gone };
                 let expected = stream.events.len() as u64 + 1;
                 if *sequence < expected {
-                    return Answer::Appended(*sequence);
+                    return WriteAnswer::Appended(*sequence);
                 }
                 if *sequence > expected {
-                    return Answer::OutOfOrder(expected);
+                    return WriteAnswer::OutOfOrder(expected);
                 }
                 if answers.is_some_and(|request| !stream.pending.remove(&request)) {
-                    return Answer::AlreadyAnswered;
+                    return WriteAnswer::AlreadyAnswered;
                 }
                 let position = EventPosition { epoch: me.epoch, sequence: *sequence };
                 stream.events.push((payload(*sequence, *answers), position));
-                Answer::Appended(*sequence)
+                WriteAnswer::Appended(*sequence)
             }
-            Write::Reserve { .. } | Write::Adopt { .. } | Write::HandOver { .. } => {
+            SessionWrite::Reserve { .. } | SessionWrite::Adopt { .. } | SessionWrite::HandOver { .. } => {
                 unreachable!("treated above")
             }
         }

@@ -303,3 +303,53 @@ async fn where_nobody_can_be_asked_the_mode_decides() {
         host.stop().await;
     }
 }
+
+/// What an argument has in it is asked about in every conversation, so that a clean one answers nothing.
+#[tokio::test]
+async fn a_secret_of_another_server_is_refused_where_nobody_can_be_asked() {
+    use crate::UnattendedMode;
+    const SECRET: &str = "q7Zr2WmX9cVb4NtY6kLpD8sHf3GjT5aRe1";
+    const RULES: &str = "preset = 'cautious'\n
+[[label]]\nserver = 'vault'\nuntrusted = false\noutbound = false\neffect = 'none'\n
+[[label]]\nserver = 'mail'\nuntrusted = false\noutbound = true\neffect = 'reversible'\n";
+    for (up, down) in pairs() {
+        let arrived: Arc<AtomicU32> = Arc::default();
+        let policy = Policy::read(RULES, &PolicyEnvironment::default()).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(policy).when_unattended(UnattendedMode::AllowClean));
+        let counted = Arc::clone(&arrived);
+        let host = House::default()
+            .with("vault", up, || {
+                Server::new("vault", "1")
+                    .tool("read", |_: Anything| async { format!("api_key={SECRET}\nhost=a.example") })
+            })
+            .with("mail", up, move || {
+                let arrived = Arc::clone(&counted);
+                Server::new("mail", "1").tool("send", move |_: Anything| {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    async { "done" }
+                })
+            })
+            .guarded(&guard)
+            .start();
+        let peer = session(down);
+        let send =
+            async |arguments: serde_json::Value| call(&host, &peer, "mail__send", arguments, None).await.0;
+        let pair = format!("{up} behind {down}");
+        assert_eq!(send(json!({ "text": "hello" })).await, "done", "the question is dropped: {pair}");
+        let read = call(&host, &peer, "vault__read", json!({}), None).await.0;
+        assert!(read.contains(SECRET), "{read}");
+        for arguments in [
+            json!({ "text": format!("the key is {SECRET}") }),
+            json!({ "text": { SECRET: 1 } }),
+            json!({ "host": "a.example; id" }),
+            json!({ "url": "http://localhost:3000/" }),
+        ] {
+            let said = send(arguments.clone()).await;
+            assert!(said.contains("was not called") && said.contains("a person has to decide"), "{said}");
+            assert!(!said.contains(SECRET), "{said}");
+            assert_eq!(arrived.load(Ordering::SeqCst), 1, "{arguments}, {pair}");
+        }
+        assert_eq!(send(json!({ "text": "bye" })).await, "done", "the conversation is still clean: {pair}");
+        host.stop().await;
+    }
+}

@@ -136,7 +136,9 @@ impl SupervisedConnection {
             && listing.lost() >= kinds.count()
             && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
         {
-            return Err(UpstreamConnectError::new(problem.to_string()));
+            // Some servers let everybody connect and require a sign-in at the first request.
+            let missing = (connection.missing_sign_in)();
+            return Err(UpstreamConnectError::new(problem.to_string()).with_missing_sign_in(missing));
         }
         for problem in &listing.problems {
             tracing::warn!(server = %self.server.name, %problem, "list not read completely");
