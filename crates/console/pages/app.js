@@ -54,14 +54,16 @@ const app = {
   },
 };
 
-function go(path, isBack = false) {
+function go(path, isBack = false, isKept = false) {
   if (!isBack && path !== location.pathname + location.search) history.pushState(null, "", path);
   const next = every.find((one) => one.match(location.pathname)) ?? pages[0];
   const isOther = next !== page || JSON.stringify(next.match(location.pathname)) !== JSON.stringify(found);
-  if (isOther) page?.leave?.();
+  const isDrawn = isKept && next === page && data !== undefined;
+  if (isOther && !isDrawn) page?.leave?.();
   page = next;
   found = next.match(location.pathname) ?? {};
-  if (isOther) {
+  if (isDrawn) draw();
+  else if (isOther) {
     data = undefined;
     setPageKeys([]);
     patch(main, h("p", { class: "soft", key: "loading" }, "Loading …"));
@@ -151,7 +153,7 @@ function out() {
 }
 
 addEventListener("hospes:out", out);
-addEventListener("hospes:go", (event) => go(event.detail));
+addEventListener("hospes:go", ({ detail: { path, isKept } }) => go(path, false, isKept));
 addEventListener("popstate", () => go(location.pathname, true));
 document.getElementById("help").onclick = help;
 setPages(pages, go);
