@@ -8,6 +8,7 @@ import { home } from "./home.js";
 import { approvals } from "./approvals.js";
 import { servers } from "./servers.js";
 import { serverSettings } from "./server_settings.js";
+import { serverUpdate } from "./server_update.js";
 import { grants } from "./grants.js";
 import { activity } from "./activity.js";
 import { models } from "./models.js";
@@ -26,7 +27,7 @@ import { welcome } from "./welcome.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, welcome, tryTool, ruleEditor, profiles, serverSettings];
+const inner = [add, connect, welcome, tryTool, ruleEditor, profiles, serverSettings, serverUpdate];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");

@@ -12,7 +12,7 @@ mod headers;
 pub(super) mod page;
 mod pending_try;
 pub(super) mod plan;
-mod reviewer;
+pub(super) mod reviewer;
 pub(super) mod sandbox;
 mod source;
 pub(super) mod trial;

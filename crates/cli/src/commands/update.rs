@@ -5,7 +5,9 @@ pub(super) mod automatic;
 mod before;
 mod check;
 mod merge;
+pub(super) mod on_page;
 mod page;
+mod review;
 mod risk;
 mod rollback;
 
@@ -25,17 +27,18 @@ use self::check::{UpdateAvailability, UpdateCandidate};
 use self::merge::MergedServer;
 use self::page::UpdatePage;
 use super::add::answers::Asker;
+use super::add::not_started;
 use super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
+use super::add::reviewer::AdditionReviewer;
 use super::add::trial::{DefinitionMap, ServerTrial, TrialReport};
 use super::add::trial_accounts::TrialAccounts;
-use super::add::{confirm, not_started, view};
 use super::config_target::ConfigTarget;
-use super::{InterruptListener, file_replace, interrupted};
+use super::{file_replace, interrupted};
 use crate::args::UpdateArgs;
 use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
 use crate::known_configs::KnownConfigs;
-use crate::output::{self, BOLD, CliOutput, GREEN, announce, one_line, paint, printable};
+use crate::output::{self, BOLD, CliOutput, GREEN, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
@@ -51,7 +54,8 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
         sweep::run(jiff::Timestamp::now());
         return automatic::run(&args, output).await;
     }
-    let mut ending = InterruptListener::new()?;
+    let may_ask = output::is_interactive() && !args.yes && !output.json;
+    let mut reviewer = AdditionReviewer::at_terminal(may_ask)?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     if let Some(name) = &args.server {
@@ -65,16 +69,16 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;
     if args.check {
-        let checked = ending.unless(check::run(candidates, &args, output)).await;
+        let checked = reviewer.unless(check::run(candidates, &args, output)).await;
         return checked.unwrap_or_else(|| Err(interrupted(UNCHANGED)));
     }
     let mut first_failure = None;
     for candidate in candidates {
         let name = candidate.server.name;
-        let result = update(&name, &args, &mut ending, output).await;
+        let result = update(&name, &args, &mut reviewer, None, output).await;
         match result {
             Ok(_) => {}
-            Err(error) if args.all && !ending.was_interrupted() => {
+            Err(error) if args.all && !reviewer.was_interrupted() => {
                 output.failure(&error);
                 first_failure.get_or_insert(error.code);
             }
@@ -106,11 +110,12 @@ enum UpdateOutcome {
     },
 }
 
-/// Updates one server, if there is a newer version.
+/// Updates one server, if there is a newer version. `person` is who decides; without it, it is found out.
 async fn update(
     name: &str,
     args: &Arc<UpdateArgs>,
-    ending: &mut InterruptListener,
+    reviewer: &mut AdditionReviewer<'_>,
+    person: Option<String>,
     output: CliOutput,
 ) -> CliResult<UpdateOutcome> {
     let _lock = CommandLock::of_server(name, "hospes update")?;
@@ -122,18 +127,18 @@ async fn update(
         return Ok(UpdateOutcome::Current);
     };
     let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(name)), output);
-    let found = ending.unless(candidate.look_up(args.version.as_deref())).await;
+    let found = reviewer.unless(candidate.look_up(args.version.as_deref())).await;
     drop(bar);
     let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
     match found {
         UpdateAvailability::Available(entry) => {
             let update = Update { candidate, entry: *entry, args: Arc::clone(args), output };
-            Box::pin(Arc::new(update).run(ending)).await
+            Box::pin(Arc::new(update).run(reviewer, person)).await
         }
         UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
             match output.json {
-                _ if args.auto => {}
+                _ if args.auto || reviewer.is_page() => {}
                 true => output.value(&json!({ "server": name, "version": version, "updated": false })),
                 false => output.say(format_args!(
                     "  {} {} is up to date: {}",
@@ -147,6 +152,20 @@ async fn update(
     }
 }
 
+/// The new version and the one in use, as far as they are known before the start.
+struct UpdateSubject<'a> {
+    planned: &'a PlannedServer,
+    /// Grants and effects of the new version that the one before did not have.
+    risks: &'a [String],
+    merged: &'a MergedServer,
+    /// Entry of the new version, without what the person has changed.
+    published: &'a ServerConfig,
+    /// Entry of the version in use, as it was written. `None` if there is no record of it.
+    written: Option<&'a ServerConfig>,
+    before: &'a BeforeUpdate,
+    notices: &'a [String],
+}
+
 /// An update of one server to an entry.
 struct Update {
     candidate: UpdateCandidate,
@@ -156,11 +175,16 @@ struct Update {
 }
 
 impl Update {
-    async fn run(self: Arc<Self>, ending: &mut InterruptListener) -> CliResult<UpdateOutcome> {
+    async fn run(
+        self: Arc<Self>,
+        reviewer: &mut AdditionReviewer<'_>,
+        person: Option<String>,
+    ) -> CliResult<UpdateOutcome> {
         let (args, output) = (&*self.args, self.output);
         let name = self.candidate.server.name.clone();
-        let may_ask = output::is_interactive() && !args.yes && !output.json && !args.auto;
+        let may_ask = reviewer.may_ask();
         let by = match (may_ask, args.yes) {
+            _ if person.is_some() => person,
             _ if args.auto => Some(automatic::DECIDER.to_owned()),
             (true, _) => Some(deciders::decider().await?),
             (false, true) => deciders::decider().await.ok(),
@@ -171,12 +195,7 @@ impl Update {
         let current = find(&servers, &name, &target)?;
         let before = BeforeUpdate::read(&name).await?;
 
-        // In a thread, because it asks for values, and Ctrl-C ends these questions, too.
-        let (this, servers_before, runtime) = (Arc::clone(&self), servers.clone(), Handle::current());
-        let plan = spawn_blocking(move || runtime.block_on(this.plan(&servers_before, may_ask)));
-        let planned = ending.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
-        let mut planned =
-            planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))??;
+        let mut planned = self.plan_with(reviewer, &servers).await?;
         if !may_ask && !args.yes && !args.auto {
             // Before anything of the new version is installed or started.
             if !output.json {
@@ -191,18 +210,10 @@ impl Update {
         }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
-        if may_ask && !risks.is_empty() {
-            announce(planned.screen.text());
-            announce(view::new_risks(&risks));
-            let question = "  It asks for more than the version before, or comes from elsewhere. Start it?";
-            let answer = ending.unless(spawn_blocking(move || confirm(question, output))).await;
-            match answer.map(|answer| answer.unwrap_or(false)) {
-                None => return Err(interrupted(UNCHANGED)),
-                Some(false) => return Err(CliError::usage("cancelled; nothing was changed")),
-                Some(true) => {}
-            }
+        if may_ask {
+            reviewer.ask_new_version(&planned, &risks, output).await?;
         }
-        let prepared = ending.unless(planned.prepare(output)).await;
+        let prepared = reviewer.unless(planned.prepare(output)).await;
         let notices = prepared.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
         let folders = (
             record.and_then(|record| record.current.folder.as_deref()),
@@ -223,8 +234,16 @@ impl Update {
         let server = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
         let tried = (server, by.is_some(), &accounts);
-        let reviewed =
-            self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
+        let about = UpdateSubject {
+            planned: &planned,
+            risks: &risks,
+            merged: &merged,
+            published: &new,
+            written: written.as_ref(),
+            before: &before,
+            notices: &notices,
+        };
+        let reviewed = self.review(tried, &about, reviewer).await;
         let (trial, outcome) = match reviewed {
             Ok(reviewed) => reviewed,
             Err(error) => {
@@ -253,13 +272,34 @@ impl Update {
             }
         };
         let kept = self.keep(planned, &merged.server, &target.file)?;
-        if !args.auto {
+        if !args.auto && !reviewer.is_page() {
             self.say(&merged.server, &report, kept.as_deref());
         }
         Ok(UpdateOutcome::Updated { from: self.candidate.version(), to: self.entry.version.clone() })
     }
 
-    async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
+    /// Plans the update. The person is asked for values that the new version needs.
+    async fn plan_with(
+        self: &Arc<Self>,
+        reviewer: &mut AdditionReviewer<'_>,
+        servers: &[ServerConfig],
+    ) -> CliResult<PlannedServer> {
+        if let AdditionReviewer::Page(person) = reviewer {
+            let planned = person.unless_cancelled(self.plan(servers, Asker::Page(person))).await;
+            let planned = planned.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
+            // The server may repeat what it is given, also what was typed earlier.
+            planned.draft.secrets.values().for_each(|secret| person.hide(secret.expose_secret()));
+            return Ok(planned);
+        }
+        // In a thread, because it asks for values, and Ctrl-C ends these questions, too.
+        let asker = if reviewer.may_ask() { Asker::Terminal } else { Asker::Nobody };
+        let (this, servers, runtime) = (Arc::clone(self), servers.to_vec(), Handle::current());
+        let plan = spawn_blocking(move || runtime.block_on(this.plan(&servers, asker)));
+        let planned = reviewer.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
+        planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))?
+    }
+
+    async fn plan(&self, servers: &[ServerConfig], asker: Asker<'_>) -> CliResult<PlannedServer> {
         let (candidate, args) = (&self.candidate, &*self.args);
         let name = &candidate.server.name;
         let others = servers.iter().filter(|server| server.name != *name);
@@ -279,7 +319,7 @@ impl Update {
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
             is_registry_local: candidate.registry().is_some_and(is_local_registry),
-            asker: if may_ask { Asker::Terminal } else { Asker::Nobody },
+            asker,
             output: self.output,
         };
         let host = candidate.host();
@@ -331,16 +371,11 @@ impl Update {
 
     /// Starts the new version, and asks whether it is kept. Returns the trial with the answer. The outer error is that of a start
     /// that was not possible.
-    #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
     async fn review(
         &self,
         (server, is_reviewed, accounts): (ServerConfig, bool, &TrialAccounts),
-        about: (&PlannedServer, &[String]),
-        merged: &MergedServer,
-        before: &BeforeUpdate,
-        notices: &[String],
-        may_ask: bool,
-        ending: &mut InterruptListener,
+        about: &UpdateSubject<'_>,
+        reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<(ServerTrial, CliResult<TrialReport>)> {
         let name = &self.candidate.server.name;
         loop {
@@ -352,12 +387,11 @@ impl Update {
                 drop(bar);
                 (report, offered)
             };
-            let reported = match ending.unless(work).await {
+            let reported = match reviewer.unless(work).await {
                 None => Err(interrupted(UNCHANGED)),
                 Some((Err(error), _)) => Err(error),
                 Some((Ok(Err(status)), _)) if status.needs_sign_in && !accounts.is_signed_in() => {
-                    let asked = (may_ask, Some(&mut *ending));
-                    match accounts.sign_in_at_terminal(&server, asked, (name, UNCHANGED), self.output).await {
+                    match reviewer.sign_in(&server, accounts, (name, UNCHANGED), self.output).await {
                         Ok(()) => {
                             trial.end().await;
                             continue;
@@ -366,12 +400,13 @@ impl Update {
                     }
                 }
                 Some((Ok(Err(status)), _)) => {
-                    Err(not_started(&merged.server, &status, notices, merged.is_confined(), UNCHANGED))
+                    let merged = about.merged;
+                    Err(not_started(&merged.server, &status, about.notices, merged.is_confined(), UNCHANGED))
                 }
                 Some((Ok(Ok(report)), offered)) => Ok((report, offered)),
             };
             let outcome = match reported {
-                Ok(reported) => self.ask(about, merged, before, notices, reported, may_ask, ending).await,
+                Ok(reported) => self.ask(about, reported, reviewer).await,
                 Err(error) => Err(error),
             };
             return Ok((trial, outcome));
@@ -379,46 +414,25 @@ impl Update {
     }
 
     /// Shows what changes, and asks whether the new version is kept.
-    #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
     async fn ask(
         &self,
-        (planned, risks): (&PlannedServer, &[String]),
-        merged: &MergedServer,
-        before: &BeforeUpdate,
-        notices: &[String],
+        about: &UpdateSubject<'_>,
         (report, offered): (TrialReport, DefinitionMap),
-        may_ask: bool,
-        ending: &mut InterruptListener,
+        reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<TrialReport> {
-        let output = self.output;
         if self.args.auto {
-            self.check_definitions(before, &offered)?;
+            self.check_definitions(about.before, &offered)?;
             return Ok(report);
         }
         let page = UpdatePage {
             candidate: &self.candidate,
             entry: &self.entry,
-            planned,
-            risks,
-            merged,
+            about,
             report: &report,
-            definitions: (&before.definitions, &offered),
-            notices,
+            offered: &offered,
         };
-        if !output.json {
-            output.say(page.text());
-        }
-        if !may_ask {
-            return Ok(report);
-        }
-        // In a thread, so that Ctrl-C ends the question and the server.
-        let ask = move || confirm("  Accept this and update?", output);
-        let answer = async { spawn_blocking(ask).await.unwrap_or(false) };
-        match ending.unless(answer).await {
-            None => Err(interrupted(UNCHANGED)),
-            Some(false) => Err(CliError::usage("not updated; nothing was changed")),
-            Some(true) => Ok(report),
-        }
+        reviewer.ask_update(&page, self.output).await?;
+        Ok(report)
     }
 
     /// Accepts what the new version offers, stores its secrets, and writes its entry.

@@ -208,7 +208,7 @@ impl ServerDraft {
     }
 
     /// Replaces the secrets in a text of the server, and the words of a secret, such as the token in `Bearer TOKEN`.
-    pub(super) fn mask(&self, text: &str) -> String {
+    pub(in crate::commands) fn mask(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for secret in self.secrets.values() {
             let secret = secret.expose_secret();
@@ -221,7 +221,7 @@ impl ServerDraft {
     }
 
     /// Replaces the secrets in an error of the server.
-    pub(super) fn mask_error(&self, error: CliError) -> CliError {
+    pub(in crate::commands) fn mask_error(&self, error: CliError) -> CliError {
         let mask = |text: String| self.mask(&text);
         CliError {
             message: mask(error.message),
