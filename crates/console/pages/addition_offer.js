@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { stringify } from "./json.js";
 import { many } from "./format.js";
-import { facts } from "./addition_screen.js";
+import { facts, unusual } from "./addition_screen.js";
 import { isSeen, lookSoon, onSeen, showNext } from "./seen.js";
 
 const KINDS = { tool: ["tool", "Tools"], prompt: ["prompt", "Prompts"], resource: ["resource", "Resources"], template: ["resource template", "Resource templates"], instructions: ["instructions", "Instructions"] };
@@ -34,22 +34,25 @@ export function acceptance(mine, heading, accept, refuse, render) {
   const groups = Object.entries(KINDS).map(([kind, [, words]]) => [words, items.filter((item) => item.kind === kind && item.findings.length === 0)]);
   return [
     h("section", { class: "card", key: "started" }, heading(screen.title), warnings > 0 && h("p", { class: "warn", key: "count" }, `${many(warnings, "warning")} about its definitions. Read them before you accept.`),
-      findings.map((text) => h("p", { class: "warn", key: text }, text)), facts(screen)),
+      // The rows of an update also say what it gets and does that the version before did not.
+      mine.isUpdate ? unusual(screen) : findings.map((text) => h("p", { class: "warn", key: text }, text)), facts(screen)),
     conspicuous.length > 0 && h("section", { key: "conspicuous" }, h("h3", null, "Conspicuous"), h("ul", { class: "definitions" }, conspicuous.map((item) => row(mine, item)))),
     groups.filter(([, some]) => some.length > 0).map(([words, some]) => h("section", { key: words }, h("h3", null, words, h("span", { class: "count" }, String(some.length))), h("ul", { class: "definitions" }, some.map((item) => row(mine, item))))),
-    items.length === 0 && h("p", { class: "empty", key: "nothing" }, "It offers nothing now."),
+    items.length === 0 && !mine.isUpdate && h("p", { class: "empty", key: "nothing" }, "It offers nothing now."),
     h("div", { class: "decision", key: "decision", "data-covers": true },
       left.length > 0 && h("p", { class: "small", key: "left", role: "status" }, `Not yet shown: ${left.length} of ${many(keys.length, "conspicuous definition")}. `, h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext(keys) }, "Show the next")),
-      h("div", { class: "buttons even" }, refuse, h("button", { type: "button", "data-accept": true, disabled: left.length > 0 || mine.isSending === true, onclick: accept }, accepts(items, warnings)))),
+      h("div", { class: "buttons even" }, refuse, h("button", { type: "button", "data-accept": true, disabled: left.length > 0 || mine.isSending === true, onclick: accept }, accepts(items, warnings, mine.isUpdate)))),
   ];
 }
 
 /** `Accept 3 tools and 1 prompt, and keep the server`. */
-function accepts(items, warnings) {
+function accepts(items, warnings, isUpdate) {
   const counts = Object.entries(KINDS).map(([kind, [one]]) => [one, items.filter((item) => item.kind === kind).length]).filter(([, number]) => number > 0);
   const parts = counts.map(([one, number]) => (one === "instructions" ? "its instructions" : many(number, one)));
   const what = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts[0];
-  return what ? `Accept ${what}${warnings > 0 ? ` with ${many(warnings, "warning")}` : ""}, and keep it` : "Keep the server";
+  const withWarnings = warnings > 0 ? ` with ${many(warnings, "warning")}` : "";
+  if (isUpdate) return what ? `Accept ${what}${withWarnings}, and update` : `Update${withWarnings}`;
+  return what ? `Accept ${what}${withWarnings}, and keep it` : "Keep the server";
 }
 
 function row(mine, item) {

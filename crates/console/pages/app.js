@@ -8,6 +8,7 @@ import { home } from "./home.js";
 import { approvals } from "./approvals.js";
 import { servers } from "./servers.js";
 import { serverSettings } from "./server_settings.js";
+import { serverUpdate } from "./server_update.js";
 import { grants } from "./grants.js";
 import { activity } from "./activity.js";
 import { models } from "./models.js";
@@ -26,7 +27,7 @@ import { welcome } from "./welcome.js";
  * marked there instead.
  */
 const pages = [home, approvals, servers, activity, grants, models, sessions];
-const inner = [add, connect, welcome, tryTool, ruleEditor, profiles, serverSettings];
+const inner = [add, connect, welcome, tryTool, ruleEditor, profiles, serverSettings, serverUpdate];
 const every = [...inner, ...pages];
 
 const main = document.getElementById("main");
@@ -54,14 +55,16 @@ const app = {
   },
 };
 
-function go(path, isBack = false) {
+function go(path, isBack = false, isKept = false) {
   if (!isBack && path !== location.pathname + location.search) history.pushState(null, "", path);
   const next = every.find((one) => one.match(location.pathname)) ?? pages[0];
   const isOther = next !== page || JSON.stringify(next.match(location.pathname)) !== JSON.stringify(found);
-  if (isOther) page?.leave?.();
+  const isDrawn = isKept && next === page && data !== undefined;
+  if (isOther && !isDrawn) page?.leave?.();
   page = next;
   found = next.match(location.pathname) ?? {};
-  if (isOther) {
+  if (isDrawn) draw();
+  else if (isOther) {
     data = undefined;
     setPageKeys([]);
     patch(main, h("p", { class: "soft", key: "loading" }, "Loading …"));
@@ -151,7 +154,7 @@ function out() {
 }
 
 addEventListener("hospes:out", out);
-addEventListener("hospes:go", (event) => go(event.detail));
+addEventListener("hospes:go", ({ detail: { path, isKept } }) => go(path, false, isKept));
 addEventListener("popstate", () => go(location.pathname, true));
 document.getElementById("help").onclick = help;
 setPages(pages, go);

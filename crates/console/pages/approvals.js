@@ -125,8 +125,8 @@ function step({ open }, found, by) {
 /** Shows a card that the person has chosen. */
 function choose(id) {
   chosenId = id;
-  go(`/approvals/${id}`);
-  redraw();
+  // The list has it: a key that follows at once, such as the decision, must not meet a page that is being fetched.
+  go(`/approvals/${id}`, true);
 }
 
 const isArmed = () => performance.now() - armedAt >= ARMING;

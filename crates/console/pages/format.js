@@ -49,3 +49,6 @@ export function bytes(value) {
   if (value < 1_000_000) return `${(value / 1000).toFixed(1)} kB`;
   return `${(value / 1_000_000).toFixed(1)} MB`;
 }
+
+/** A word for a shell. */
+export const shell = (text) => (/^[\w@%+=:,./-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -2,9 +2,12 @@
 
 import { get, path, query } from "./api.js";
 import { h } from "./dom.js";
-import { ago, count, many, time } from "./format.js";
+import { ago, count, many, shell, time } from "./format.js";
 import { applicationName, isChosen, map } from "./map.js";
 import { copyButton, head, inside, recordProblem } from "./parts.js";
+import { checkButton, checkPanel } from "./checks.js";
+import { needsSignIn } from "./servers.js";
+import { signInButton, signInPanel } from "./sign_in.js";
 import { sentenceHeading } from "./sentence.js";
 import { welcomeLine } from "./welcome.js";
 
@@ -61,9 +64,6 @@ function choose(more, app) {
   app.render();
 }
 
-/** A server whose remedy is a sign-in. */
-const needsSignIn = (server) => server.hint?.includes("hospes auth login") === true;
-
 function needs({ approvals, servers, status }) {
   const held = servers.filter((server) => server.state === "withheld");
   return [...approvals.open.map((one) => ["call", one]), ...servers.filter(needsSignIn).map((one) => ["sign-in", one]), ...held.map((one) => ["accept", one]), ...(status.recordProblem ? [["record", status]] : [])];
@@ -87,7 +87,7 @@ function view(data, _, app) {
       h("h2", { id: "needs-title" }, "Needs you", waiting.length > 0 && h("span", { class: "badge" }, count(waiting.length))),
       h("div", { "aria-live": "polite" }, waiting.length === 0
         ? h("p", { class: "calm-line", key: "none" }, "Nothing waits for you.")
-        : h("ul", { class: "need-list", key: "list" }, waiting.slice(0, MAX_WAITING).map(need))),
+        : h("ul", { class: "need-list", key: "list" }, waiting.slice(0, MAX_WAITING).map((one) => need(one, app)))),
       waiting.length > MAX_WAITING && h("p", { class: "small", key: "more" }, inside("/approvals", {}, `${count(waiting.length - MAX_WAITING)} more`))),
     h("section", { key: "map", "aria-labelledby": "map-title" },
       h("div", { class: "section-head" }, h("h2", { id: "map-title" }, "Today"),
@@ -100,7 +100,7 @@ function view(data, _, app) {
       h("h2", { id: "wrong-title" }, "Went wrong today"),
       failures.length + missed.length === 0
         ? h("p", { class: "calm-line", key: "none" }, isFiltered ? "Nothing of what is shown." : "Nothing.")
-        : h("ul", { class: "cards mishaps", key: "list" }, failures.map(failure), missed.map((one) => missedCall(one, data)))),
+        : h("ul", { class: "cards mishaps", key: "list" }, failures.map((one) => failure(one, data, app)), missed.map((one) => missedCall(one, data)))),
     h("section", { key: "add", "aria-labelledby": "add-title" },
       h("h2", { id: "add-title" }, "Add"),
       h("div", { class: "add-links" },
@@ -110,7 +110,7 @@ function view(data, _, app) {
   ];
 }
 
-function need([kind, one]) {
+function need([kind, one], app) {
   if (kind === "call") {
     return h("li", { key: one.id, "data-row": true }, inside(`/approvals/${path(one.id)}`, { class: "need", "data-focus": true, "data-need": "call" },
       h("span", { class: "need-what" }, sentenceHeading(one), one.sentence.origin && h("span", { class: "soft mono small need-gist" }, one.sentence.origin)),
@@ -118,18 +118,17 @@ function need([kind, one]) {
   }
   if (kind === "record") return h("li", { key: "record", class: "need plain" }, h("span", { class: "need-what" }, "The audit record has a problem; see above."));
   const [words, does] = kind === "accept" ? ["has changed and waits to be accepted", "Review"] : ["needs you to sign in", "Look"];
+  // The account of a profile is signed in to by a command.
+  const command = kind === "sign-in" && one.hint?.match(/hospes auth login \S+ --profile \S+/)?.[0];
   return h("li", { key: `${kind} ${one.name}`, "data-row": true },
     h("div", { class: "need plain" },
-      h("span", { class: "need-what" }, inside(`/servers/${path(one.name)}`, { "data-focus": true }, h("strong", null, one.name)), ` ${words}`, kind === "sign-in" && h("code", { class: "small" }, ` ${signInCommand(one)}`)),
-      kind === "sign-in" ? copyButton(signInCommand(one), `Copy the command that signs in to ${one.name}`) : inside(`/servers/${path(one.name)}`, { class: "need-do" }, does)));
+      h("span", { class: "need-what" }, inside(`/servers/${path(one.name)}`, { "data-focus": true }, h("strong", null, one.name)), ` ${words}`, command && h("code", { class: "small" }, ` ${command}`)),
+      command ? copyButton(command, `Copy the command that signs in to ${one.name}`) : kind === "sign-in" ? signInButton(one.name, app) : inside(`/servers/${path(one.name)}`, { class: "need-do" }, does)),
+    kind === "sign-in" && signInPanel(one.name));
 }
 
-const signInCommand = (server) => server.hint.match(/`(hospes auth login[^`]*)`/)?.[1] ?? `hospes auth login ${shell(server.name)}`;
-
-/** A word for a shell. */
-export const shell = (text) => (/^[\w@%+=:,./-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
-function failure(one) {
+function failure(one, { servers }, app) {
+  const isThere = servers.some((server) => server.name === one.server);
   const parts = [one.calls > 0 && many(one.calls, "failed call"), one.starts > 0 && many(one.starts, "failed start")].filter(Boolean).join(" and ");
   const since = one.firstAt === one.lastAt ? "" : ` since ${time(new Date(one.firstAt), false)}`;
   const sentence = one.problem?.split("\n")[0] ?? (one.starts > 0 ? one.how : undefined);
@@ -137,11 +136,12 @@ function failure(one) {
   return h("li", { key: `failure ${one.server}`, class: "card mishap", "data-row": true, "data-failure": one.server },
     h("div", { class: "card-head" }, h("h3", null, inside(`/servers/${path(one.server)}`, { "data-focus": true }, one.server)),
       h("span", { class: "soft small" }, `${parts}${since}, last ${ago(new Date(one.lastAt))}`),
-      h("div", { class: "card-side" }, inside(`/activity${query({ server: one.server })}`, { class: "small" }, "Show"))),
+      h("div", { class: "card-side" }, inside(`/activity${query({ server: one.server })}`, { class: "small" }, "Show"), isThere && checkButton(one.server, app))),
     sentence && h("p", { class: "mishap-words" }, sentence),
     !sentence && one.subject && h("p", { class: "mishap-words soft" }, "The last one was ", h("span", { class: "mono" }, one.subject), "; the server itself works."),
     one.hint && h("p", { class: "soft small" }, one.hint),
-    one.starts > 0 && h("p", { class: "command", key: "doctor" }, h("code", null, command), copyButton(command, `Copy the command that examines ${one.server}`)));
+    one.starts > 0 && h("p", { class: "command", key: "doctor" }, h("code", null, command), copyButton(command, `Copy the command that examines ${one.server}`)),
+    checkPanel(one.server, undefined, app));
 }
 
 function missedCall(one, { savesRules }) {

@@ -12,9 +12,12 @@ export function recordProblem(status) {
   return status.recordProblem && h("div", { class: "problem", key: "record-problem", role: "alert", "data-record-problem": true }, `Audit record: ${status.recordProblem}`);
 }
 
-/** Goes to another page of the console. */
-export function go(path) {
-  dispatchEvent(new CustomEvent("hospes:go", { detail: path }));
+/**
+ * Goes to another page of the console. With `isKept` the address is of the page that is shown, and so is what it is about: it
+ * is drawn at once, and its keys work on.
+ */
+export function go(path, isKept = false) {
+  dispatchEvent(new CustomEvent("hospes:go", { detail: { path, isKept } }));
 }
 
 /** A link to another page of the console. */

@@ -12,15 +12,24 @@ const PLACES = {
   mcpb: "bundle, on this machine", cargo: "crate, compiled on this machine", go: "Go module, compiled on this machine", remote: "runs elsewhere",
 };
 
-/** What is typed, what was asked for last, and what came of it. */
+/** Minimum number of characters that are sent to the registry. */
+const MIN_WORDS = 2;
+/** Milliseconds without another key after which is asked. */
+const PAUSE = 150;
+
+/** What is typed, and what was asked for last with what came of it. */
 let words = "";
 let asked = "";
 let results;
 let problem;
+/** The request under way: at most one, because the next one ends it. */
 let running;
+let pause;
 
 /** The words in the address. */
 const wanted = () => new URLSearchParams(location.search).get("q")?.trim() ?? "";
+
+const isShort = (text) => [...text].length < MIN_WORDS;
 
 /** Asks the registry for the words in the address, unless this was done. */
 export function lookUp(app) {
@@ -31,12 +40,18 @@ export function lookUp(app) {
   queueMicrotask(() => ask(next, app));
 }
 
+/** Asks for words. An answer that comes late, or of words before these, is dropped. */
 async function ask(next, app) {
+  clearTimeout(pause);
   running?.abort();
   const mine = new AbortController();
-  [running, asked, problem, results] = [mine, next, undefined, undefined];
+  [running, asked, problem] = [mine, next, undefined];
+  if (isShort(next)) {
+    [running, results] = [undefined, undefined];
+    app.render();
+    return;
+  }
   app.render();
-  if (next === "") { running = undefined; return; }
   try {
     const found = await get(`registry/servers${query({ words: next })}`, mine.signal);
     if (running !== mine) return;
@@ -44,18 +59,42 @@ async function ask(next, app) {
     announce(found.servers.length === 0 ? "No server found." : `${many(found.servers.length, "server")} found.`);
   } catch (error) {
     if (error.name === "AbortError" || running !== mine) return;
-    problem = error.message;
+    [problem, results] = [error.message, undefined];
   }
   running = undefined;
   app.render();
 }
 
-/** Searches for what is typed: also again, if it failed. */
+/** Asks once nothing more is typed for a moment. The address keeps what was asked last. */
+function typed(text, app) {
+  words = text;
+  clearTimeout(pause);
+  pause = setTimeout(() => {
+    const next = words.trim();
+    if (location.pathname !== "/add" || new URLSearchParams(location.search).has("server") || next === asked) return;
+    history.replaceState(null, "", `/add${query({ q: next })}`);
+    ask(next, app);
+  }, PAUSE);
+}
+
+/** Searches for what is typed at once: also again, if it failed. */
 function search(app) {
   const next = words.trim();
-  if (next === "") return;
-  if (next === wanted()) ask(next, app);
-  else app.go(`/add${query({ q: next })}`);
+  if (isShort(next)) {
+    announce(`Type at least ${MIN_WORDS} characters.`);
+    return;
+  }
+  if (next === asked && (running || (results && !problem))) return;
+  history.replaceState(null, "", `/add${query({ q: next })}`);
+  ask(next, app);
+}
+
+/** What the search does now, for those who do not see it. */
+function searchState() {
+  const text = words.trim();
+  if (running) return "Asking the registry …";
+  if (text !== "" && isShort(text)) return `Type at least ${MIN_WORDS} characters.`;
+  return "";
 }
 
 /** The field and the results. `choose(server)` begins to add one. */
@@ -64,12 +103,12 @@ export function registrySearch(choose, app) {
     h("h2", { id: "registry-title" }, "From the registry"),
     h("form", { class: "registry-search", role: "search", onsubmit: (event) => { event.preventDefault(); search(app); } },
       h("input", { type: "search", "data-search": true, "data-registry": true, value: words, maxlength: 100, placeholder: "What should it do? Such as: calendar", "aria-label": "Words to search for in the registry", autocomplete: "off", spellcheck: "false",
-        oninput: (event) => { words = event.target.value; } }),
+        oninput: (event) => typed(event.target.value, app) }),
       h("button", { type: "submit", class: "yes", "data-run-search": true }, "Search")),
-    h("p", { class: "soft small", key: "about" }, "The words are sent to the registry. Nothing is installed before you say so."),
-    running && h("p", { class: "soft", key: "busy", role: "status" }, "Asking the registry …"),
+    h("p", { class: "soft small", key: "about" }, "What you type is sent to the registry. Nothing is installed before you say so."),
+    h("p", { class: "soft search-state", key: "busy", role: "status", "data-searching": running ? "yes" : "no" }, searchState()),
     problem && h("p", { class: "problem", key: "problem", role: "alert" }, problem),
-    results && found(results, choose));
+    results && h("div", { key: "results", "aria-busy": running ? "true" : null }, found(results, choose)));
 }
 
 function found({ servers, total, registryHost, source, ageSeconds, offline }, choose) {

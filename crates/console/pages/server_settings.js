@@ -1,5 +1,6 @@
 // The settings of one server, as they are written in Hospes' own file.
 
+import { begin as beginUpdate } from "./addition.js";
 import { get, path, post } from "./api.js";
 import { escapeHidden, h, unescapeHidden } from "./dom.js";
 import { many } from "./format.js";
@@ -238,7 +239,6 @@ function sandbox() {
 
 /** Update and removal. */
 function more({ name, settings: of }) {
-  const command = `hospes update ${name}`;
   const look = async () => {
     update = { isBusy: true };
     app.render();
@@ -253,9 +253,14 @@ function more({ name, settings: of }) {
     of.registry && h("section", { class: "card", key: "update" }, h("h2", null, "Update"),
       h("div", { class: "buttons" }, h("button", { type: "button", "data-update": true, disabled: update?.isBusy === true, onclick: look }, "Look for a newer version")),
       update && !update.isBusy && h("p", { role: "status", key: "found", "data-update-state": update.state ?? "failed" },
-        update.state === "available" ? `${update.current ?? "?"} → ${update.latest}. The command shows the new command and definitions, and asks before it changes anything:`
+        update.state === "available" ? `${update.current ?? "?"} → ${update.latest}. You see first what would be run and what changes.`
           : update.state === "current" ? `${update.current} is the newest version.` : update.error),
-      update?.state === "available" && h("p", { class: "command", key: "command" }, h("code", null, command), copyButton(command, "Copy the command"))),
+      update?.state === "available" && h("div", { class: "buttons", key: "show" }, h("a", { class: "button-link", href: `/servers/${path(name)}/update`, "data-show-update": true, onclick: (event) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        app.go(`/servers/${path(name)}/update`);
+        beginUpdate(name, app, { isUpdate: true });
+      } }, "Show the update"))),
     h("section", { class: "card", key: "remove" }, h("h2", null, "Remove"),
       h("p", { class: "soft" }, "You see first what depends on it, and what it makes of the file."),
       h("div", { class: "buttons" }, h("button", { type: "button", class: "no", "data-remove-server": name, onclick: () => showChange(name, undefined, app) }, "Remove …"))),

@@ -9,6 +9,8 @@ import { currentRow } from "./keys.js";
 import { firstSeen, pinnedOf, stand, trust, waits } from "./pins.js";
 import { fields } from "./schema.js";
 import { undoBar } from "./server_change.js";
+import { checkButton, checkPanel, runChecks } from "./checks.js";
+import { signInButton, signInPanel, signOutButton } from "./sign_in.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
 const TRANSPORTS = { stdio: "program", http: "HTTP", builtin: "built in" };
@@ -28,6 +30,10 @@ export const servers = {
     return name && { name: decodeURIComponent(name) };
   },
   async load({ name }, signal) {
+    if (new URLSearchParams(location.search).get("show") === "trust") {
+      tab = "trust";
+      history.replaceState(null, "", location.pathname);
+    }
     const [status, definitions] = await Promise.all([get(name ? `servers/${path(name)}` : "servers", signal), get("definitions", signal)]);
     return { ...status, pinned: new Map(definitions.servers.map((one) => [one.server, one])) };
   },
@@ -35,6 +41,7 @@ export const servers = {
   keys(data, { name }, app) {
     const of = () => name ?? currentRow()?.dataset.name;
     const keys = [{ keys: ["r"], show: "r", does: "restart the server", run: () => of() && restart(of(), app) }];
+    if (name) keys.push({ keys: ["c"], show: "c", does: "check the server", run: () => runChecks(name, app) });
     if (name) keys.push({ keys: ["Escape"], show: "Esc", does: "back to all servers", run: () => app.go("/servers") });
     return keys;
   },
@@ -126,7 +133,16 @@ function trouble(server, pinned) {
   ];
 }
 
-function one({ status, offers, pinned: all }, app) {
+/** Signs in where that is needed, and out where there are tokens. */
+function account({ status, isSignedIn }, app) {
+  if (isSignedIn === undefined) return null;
+  return [!isSignedIn || needsSignIn(status) ? signInButton(status.name, app) : null, isSignedIn && signOutButton(status.name, app)];
+}
+
+/** True if the remedy of the server is a sign-in. */
+export const needsSignIn = (server) => server.needsSignIn === true || server.hint?.includes("hospes auth login") === true;
+
+function one({ status, offers, isSignedIn, pinned: all }, app) {
   const pinned = pinnedOf(all, status);
   const tabs = [
     ["tools", "Tools", offers?.tools ?? [], tool], ["prompts", "Prompts", offers?.prompts ?? [], prompt],
@@ -138,11 +154,13 @@ function one({ status, offers, pinned: all }, app) {
   const items = shown[2].filter((item) => `${item.name} ${item.title ?? ""} ${item.uri ?? item.uriTemplate ?? ""}`.toLowerCase().includes(words));
   return [
     h("p", { class: "crumb", key: "crumb" }, inside("/servers", null, "Servers")),
-    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), settingsLink(status.name), restartButton(status.name, app)),
+    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), account({ status, isSignedIn }, app), checkButton(status.name, app), settingsLink(status.name), restartButton(status.name, app)),
     h("p", { class: "target", key: "target" }, status.target),
     h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
     waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Review")),
     h("div", { key: "trouble" }, trouble(status, pinned)),
+    signInPanel(status.name),
+    checkPanel(status.name, isSignedIn, app),
     h("div", { class: "bar", key: "bar" },
       h("div", { class: "tabs", role: "group", "aria-label": "What it offers" }, tabs.map(([name, title, list]) => h("button", {
         type: "button", key: name, "aria-pressed": String(name === shown[0]), class: name === shown[0] ? "here" : "",

@@ -3,8 +3,7 @@
 import { get, path, stream } from "./api.js";
 import { announce, escapeHiddenJson, h, toast } from "./dom.js";
 import { form, required, withoutSecrets } from "./form.js";
-import { bytes, many, micros, span, time } from "./format.js";
-import { shell } from "./home.js";
+import { bytes, many, micros, shell, span, time } from "./format.js";
 import { clone, parse, stringify } from "./json.js";
 import { copyButton, head, inside } from "./parts.js";
 import { resultView } from "./result.js";

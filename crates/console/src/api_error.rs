@@ -42,6 +42,8 @@ pub(crate) enum ApiError {
     TooManyStreams(QuotaExceeded),
     #[error("too many running calls of the console (at most {0}); wait for one of them, or end it")]
     TooManyCalls(usize),
+    #[error("too many checks and sign-ins are running (at most {0}); wait for one of them, or end it")]
+    TooManyCommands(usize),
     #[error("`{}` may destroy something: send `confirmed` once the person has confirmed the call", visible_line(.0))]
     Unconfirmed(String),
     #[error("{0}")]
@@ -92,6 +94,7 @@ impl ApiError {
             Self::NotRecorded => (StatusCode::NOT_FOUND, "not-recorded"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-streams"),
             Self::TooManyCalls(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-calls"),
+            Self::TooManyCommands(_) => (StatusCode::SERVICE_UNAVAILABLE, "too-many-commands"),
             Self::Unconfirmed(_) => (StatusCode::CONFLICT, "unconfirmed"),
             Self::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),
             Self::Profile(_) => (StatusCode::BAD_REQUEST, "profile"),

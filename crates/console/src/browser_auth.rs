@@ -248,10 +248,11 @@ mod tests {
 
     async fn description(decider: Decider, header: Option<&str>) -> String {
         let describe = async |Extension(caller): Extension<ConsoleCaller>| caller.describe();
+        let program = LocalProgram { decider, process: None };
         let routes = Router::new()
             .route("/", get(describe))
             .layer(middleware::from_fn(attach_program))
-            .layer(Extension(ConsoleCaller::Program(Arc::new(decider))));
+            .layer(Extension(ConsoleCaller::Program(Arc::new(program))));
         let mut request = axum::http::Request::get("/");
         if let Some(value) = header {
             request = request.header(TERMINAL_HEADER, value);

@@ -25,6 +25,9 @@ pub const DEFAULT_LISTEN: SocketAddr =
 /// Maximum number of tool calls that people make at the console at the same time.
 pub(crate) const MAX_PERSON_CALLS: usize = 8;
 
+/// Maximum number of checks and sign-ins of pages at the same time.
+pub(crate) const MAX_FOLLOWED_COMMANDS: usize = 4;
+
 /// Settings for decisions: where they may be made, and the tokens of programs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -65,6 +68,7 @@ struct ConsoleInner {
     deciders: DeciderSettings,
     environment: ConsoleEnvironment,
     person_calls: Arc<Semaphore>,
+    commands: Arc<Semaphore>,
     rule_undo: Mutex<Option<RuleUndo>>,
     server_undo: Mutex<Option<ServerUndo>>,
     additions: RunningAdditions,
@@ -106,6 +110,7 @@ impl Console {
             deciders,
             environment,
             person_calls: Arc::new(Semaphore::new(MAX_PERSON_CALLS)),
+            commands: Arc::new(Semaphore::new(MAX_FOLLOWED_COMMANDS)),
             rule_undo: Mutex::default(),
             server_undo: Mutex::default(),
             additions: RunningAdditions::default(),
@@ -188,6 +193,11 @@ impl Console {
     /// Reserves a place for one tool call of a person. Returns `None` if all of them are in use.
     pub(crate) fn person_call_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.person_calls).try_acquire_owned().ok()
+    }
+
+    /// Reserves a place for a check or a sign-in. Returns `None` if all of them are in use.
+    pub(crate) fn command_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.commands).try_acquire_owned().ok()
     }
 
     pub(crate) fn news(&self) -> &ConsoleEvents {

@@ -61,7 +61,7 @@ mod tests;
 pub use additions::{
     AddedServer, AdditionAnswers, AdditionFailure, AdditionOffer, AdditionOutcome, AdditionPerson,
     AdditionPlan, AdditionQuestion, AdditionQuestions, AdditionRow, AdditionScreen, AdditionSignIn,
-    OfferedItem, ServerAdder, WantedServer,
+    OfferedItem, ServerAdder, WantedServer, WantedUpdate,
 };
 pub use client::{ClientError, ConsoleEventStream, LocalConsole};
 pub use console::{Console, DEFAULT_LISTEN, DeciderSettings};
@@ -71,4 +71,4 @@ pub use environment::{
 };
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
-pub use setup::{SeenServer, SetupCommand, SetupCommands, SetupOutcome};
+pub use setup::{FollowedCommand, FollowedOutcome, SeenServer, SetupCommand, SetupCommands, SetupOutcome};

@@ -28,14 +28,14 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// JavaScript modules of the pages.
-const MODULES: [(&str, &str, &str); 53] = modules! {
+const MODULES: [(&str, &str, &str); 56] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "edits.js" "sentence.js"
     "content.js" "file_diff.js" "approval_card.js" "approval_rows.js" "suggestion.js" "proposals.js" "connections.js" "imports.js"
     "welcome.js" "rule_effect.js" "rule_list.js" "recording.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js" "home.js" "map.js"
     "add.js" "registry.js" "addition.js" "addition_screen.js" "addition_questions.js" "addition_offer.js" "form.js" "try.js" "result.js" "rules.js" "profiles.js"
-    "server_settings.js" "server_change.js"
+    "server_settings.js" "server_change.js" "server_update.js" "checks.js" "sign_in.js"
 };
 
 /// Other files that pages load.
@@ -51,7 +51,7 @@ const ASSETS: [(&str, &str, &str); 8] = [
 ];
 
 /// Paths at which the HTML is served; each page has a URL that can be bookmarked.
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 19] = [
     "/",
     "/approvals",
     "/approvals/{id}",
@@ -59,6 +59,7 @@ const PAGES: [&str; 18] = [
     "/servers",
     "/servers/{name}",
     "/servers/{name}/settings",
+    "/servers/{name}/update",
     "/servers/{name}/tools/{tool}",
     "/models",
     "/profiles",

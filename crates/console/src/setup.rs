@@ -11,6 +11,7 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 /// Maximum size of the file with the progress, in bytes.
 const MAX_PROGRESS: u64 = 4096;
@@ -47,9 +48,24 @@ pub enum SetupCommand {
         /// SHA-256 digest of the configuration file that was seen. Fails if the file has changed.
         digest: String,
     },
+    /// Signs out of a server: its tokens are revoked and deleted. The result is that of `hospes auth logout NAME --json`.
+    SignOut(String),
     /// Shows a notification on the desktop. The result is an empty object.
     TestNotification,
 }
+
+/// A command that takes longer than a request, and says what it does as it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FollowedCommand {
+    /// Makes the checks of `hospes doctor NAME`. Each check is a line as soon as it ends; the last line is the report.
+    CheckServer(String),
+    /// Signs in to a server, as `hospes auth login NAME`. A line has the page that the person has to open.
+    SignIn(String),
+}
+
+/// End of a followed command: nothing, or the reason that it failed with what to do.
+pub type FollowedOutcome = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// A server of an application, as a person saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -69,6 +85,13 @@ pub type SetupOutcome = Pin<Box<dyn Future<Output = Result<Value, String>> + Sen
 pub trait SetupCommands: fmt::Debug + Send + Sync {
     /// Carries out a command. It ends within the time limit of a request, 30 seconds.
     fn run(&self, command: SetupCommand) -> SetupOutcome;
+
+    /// Carries out a command that takes longer. Each of its lines is sent to `lines` as JSON. Once nobody receives them, the
+    /// command is ended.
+    fn follow(&self, command: FollowedCommand, lines: mpsc::Sender<Value>) -> FollowedOutcome {
+        drop((command, lines));
+        Box::pin(async { Err("this host carries out no such command for pages".to_owned()) })
+    }
 }
 
 /// Progress of the onboarding.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hospes_fleet_testkit::certificates::TestCertificates;
 use hospes_fleet_testkit::eventually;
-use hospes_fleet_testkit::net_proxy::{Direction, LinkRules, NetProxy};
+use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_store::budgets::BudgetRecords;
 use hospes_store::{PostgresSettings, StateStore, StoreError};
@@ -108,14 +108,14 @@ async fn a_change_takes_effect_once_whatever_connections_break() {
         (connect(&server).await.budgets(), { StateStore::connect(through, key()).await.unwrap().budgets() });
     // Bytes of a change on a new connection, from the greeting to the answer of the commit.
     proxy.reset_connections();
-    let before = [Direction::ToServer, Direction::ToClient].map(|direction| proxy.passed(direction));
+    let before = [LinkDirection::ToServer, LinkDirection::ToClient].map(|direction| proxy.passed(direction));
     assert_eq!(flaky.update(count).await.unwrap(), 1);
-    let whole = [Direction::ToServer, Direction::ToClient].map(|direction| proxy.passed(direction));
+    let whole = [LinkDirection::ToServer, LinkDirection::ToClient].map(|direction| proxy.passed(direction));
     let (asked, answered) = (whole[0] - before[0], whole[1] - before[1]);
     // Cuts everywhere in coarse steps, and at each few bytes around the commit, whose answer is the last.
     let places = |whole: u64| (0..whole).step_by(151).chain((whole.saturating_sub(90)..=whole).step_by(6));
-    let cuts = places(asked).map(|bytes| (Direction::ToServer, bytes));
-    let cuts = cuts.chain(places(answered).map(|bytes| (Direction::ToClient, bytes)));
+    let cuts = places(asked).map(|bytes| (LinkDirection::ToServer, bytes));
+    let cuts = cuts.chain(places(answered).map(|bytes| (LinkDirection::ToClient, bytes)));
     let mut made = 1;
     for (direction, bytes) in cuts {
         let accepted = proxy.accepted();

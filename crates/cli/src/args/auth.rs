@@ -82,6 +82,9 @@ pub(crate) struct LoginArgs {
     /// Scope to request in addition to those that the server requires. May be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
+    /// Print the sign-in page as a line of JSON and open no browser, for the console of the host with this process id
+    #[arg(long, value_name = "PID", hide = true, conflicts_with_all = ["no_browser", "device"])]
+    pub(crate) for_host: Option<u32>,
     /// Location of the key that encrypts the tokens
     #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
     pub(crate) credentials_store: CredentialsStore,

@@ -51,6 +51,9 @@ pub(crate) struct DoctorArgs {
     /// Write an archive for a report: versions, masked configuration, last lines of logs, results of the checks
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["ignore", "no_ignore"])]
     pub(crate) bundle: Option<Option<PathBuf>>,
+    /// Print each check as a line of JSON when it ends, for the console of the host with this process id
+    #[arg(long, value_name = "PID", hide = true, requires = "target")]
+    pub(crate) for_host: Option<u32>,
     /// Maximum time to start and connect to a server, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,

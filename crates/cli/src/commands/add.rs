@@ -15,7 +15,7 @@ mod package_artifact;
 pub(super) mod page;
 mod pending_try;
 pub(super) mod plan;
-mod reviewer;
+pub(super) mod reviewer;
 pub(super) mod sandbox;
 mod screen;
 mod source;

@@ -16,7 +16,7 @@ use hospes_oauth::{
 };
 use serde_json::{Value, json};
 
-use super::{InterruptListener, interrupted};
+use super::{InterruptListener, end_with_input, interrupted};
 use crate::args::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignInServerArgs};
 use crate::credentials::{self, CredentialsStore};
 use crate::exit::{CliError, CliResult, FailureCode, error_chain};
@@ -65,10 +65,16 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let oauth = interactive_client(&args, &url, known, |wanted| credentials::open_or_create(wanted, output))?;
     let mut ending = InterruptListener::new()?;
+    if args.for_host.is_some() {
+        end_with_input();
+    }
     let signing = Box::pin(sign_in(&oauth, &url, args.site.connect_timeout, output));
     let Some(signed) = ending.unless(signing).await else { return Err(interrupted("not signed in")) };
     let tokens = signed?;
-    report(&url, &tokens, output);
+    // The host knows where it has signed in.
+    if args.for_host.is_none() {
+        report(&url, &tokens, output);
+    }
     Ok(())
 }
 
@@ -125,6 +131,13 @@ fn interactive_client(
         let nobody = RedirectUri::new(UNREACHABLE_CALLBACK)
             .map_err(|error| CliError::usage("invalid redirect URI").with_cause(&error))?;
         builder.sign_in(DeferredSignIn::new(nobody))
+    } else if args.for_host.is_some() {
+        let host = url.url.parse().ok().and_then(|url: url::Url| url.host_str().map(str::to_owned));
+        builder.sign_in(BrowserSignIn::new(move |page| {
+            let line = json!({ "event": "signIn", "host": host, "url": page.as_str() });
+            CliOutput { json: true, quiet: true }.line(&line.to_string());
+            Ok(())
+        }))
     } else {
         builder.sign_in(BrowserSignIn::new(open_browser))
     };
@@ -368,6 +381,13 @@ fn signed_out(
     user: Option<&str>,
     output: CliOutput,
 ) -> CliResult {
+    if output.json {
+        output.value(&json!({
+            "url": url.to_string(),
+            "signedOut": !matches!(revoked, RevocationResult::Nothing),
+            "revoked": matches!(revoked, RevocationResult::Revoked),
+        }));
+    }
     let whose = user.map(|user| format!(" of {}", printable(user))).unwrap_or_default();
     match (revoked, user) {
         (RevocationResult::Nothing, None) => output.say(format_args!("not signed in to {url}")),

@@ -98,7 +98,7 @@ pub(super) async fn serve(
     host: &Host,
     (place, max_streams): (Option<ConsoleConfig>, Option<usize>),
     from: DecisionSource,
-    (endpoint, policy, config): (&str, Option<PathBuf>, Option<PathBuf>),
+    (endpoint, policy, config, files): (&str, Option<PathBuf>, Option<PathBuf>, Vec<PathBuf>),
     output: CliOutput,
 ) -> CliResult<Option<ConsoleServer>> {
     if from == DecisionSource::Programs {
@@ -113,7 +113,7 @@ pub(super) async fn serve(
         .private_folders(paths::own_folders())
         .secrets(Arc::new(write_secret))
         .adder(Arc::new(RegistryAdder { config: config.clone() }))
-        .setup(Arc::new(ProgramCommands { config: config.clone() }));
+        .setup(Arc::new(ProgramCommands { config: config.clone(), files }));
     if let Some(file) = paths::onboarding_file() {
         environment = environment.onboarding(file);
     }

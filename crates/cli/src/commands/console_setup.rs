@@ -3,18 +3,27 @@
 //! Each runs as a process of this program with `--json`, so that a page does exactly what the command does: the same
 //! checks of files, the same records for undoing, the same messages.
 
+mod followed_process;
+
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hospes_console::{SeenServer, SetupCommand, SetupCommands, SetupOutcome};
+use hospes_console::{
+    FollowedCommand, FollowedOutcome, SeenServer, SetupCommand, SetupCommands, SetupOutcome,
+};
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::sync::mpsc;
 
 use crate::notifications;
 
 /// Maximum time of a command.
 const TIMEOUT: Duration = Duration::from_secs(25);
+/// Maximum time of the checks of a server: their own limits, and the end of its processes.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(150);
+/// Maximum time of a sign-in, with that of the person.
+const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// Maximum size of an output that is read, in bytes.
 const MAX_OUTPUT: usize = 4 << 20;
 
@@ -23,6 +32,8 @@ const MAX_OUTPUT: usize = 4 << 20;
 pub(super) struct ProgramCommands {
     /// Configuration file to which servers are added. The default one if there is none.
     pub(super) config: Option<PathBuf>,
+    /// Configuration files of the host that were named on its command line.
+    pub(super) files: Vec<PathBuf>,
 }
 
 impl SetupCommands for ProgramCommands {
@@ -39,6 +50,16 @@ impl SetupCommands for ProgramCommands {
         Box::pin(async move {
             match arguments {
                 Some(arguments) => run(&arguments).await,
+                None => Err("this version of hospes does not know the command".to_owned()),
+            }
+        })
+    }
+
+    fn follow(&self, command: FollowedCommand, lines: mpsc::Sender<Value>) -> FollowedOutcome {
+        let arguments = self.followed_arguments(command);
+        Box::pin(async move {
+            match arguments {
+                Some((arguments, limit)) => followed_process::run(&arguments, limit, lines).await,
                 None => Err("this version of hospes does not know the command".to_owned()),
             }
         })
@@ -74,9 +95,31 @@ impl ProgramCommands {
                 .chain(config())
                 .chain(words(&[&format!("--seen={digest}"), "--", &name]))
                 .collect(),
+            SetupCommand::SignOut(name) => words(&["auth", "logout", "--json"])
+                .into_iter()
+                .chain(self.files())
+                .chain(words(&["--", &name]))
+                .collect(),
             SetupCommand::Disconnect(id) => words(&["disconnect", "--json", "--", &id]),
             _ => return None,
         })
+    }
+
+    /// Returns the options that name the configuration files of the host.
+    fn files(&self) -> impl Iterator<Item = String> {
+        self.files.iter().map(|file| format!("--config={}", file.display()))
+    }
+
+    /// Returns the arguments of a command that is followed, and its time limit.
+    fn followed_arguments(&self, command: FollowedCommand) -> Option<(Vec<String>, Duration)> {
+        let (words, name, limit): (&[&str], _, _) = match command {
+            FollowedCommand::CheckServer(name) => (&["doctor", "--json"], name, CHECK_TIMEOUT),
+            FollowedCommand::SignIn(name) => (&["auth", "login", "--json"], name, SIGN_IN_TIMEOUT),
+            _ => return None,
+        };
+        let own = format!("--for-host={}", std::process::id());
+        let words = words.iter().map(|word| (*word).to_owned()).chain([own]).chain(self.files());
+        Some((words.chain(["--".to_owned(), name]).collect(), limit))
     }
 }
 
@@ -125,7 +168,8 @@ mod tests {
 
     #[test]
     fn nothing_that_a_page_chooses_is_an_option() {
-        let program = ProgramCommands { config: Some("/etc/h.toml".into()) };
+        let program =
+            ProgramCommands { config: Some("/etc/h.toml".into()), files: vec!["/etc/h.toml".into()] };
         let arguments = |command| program.arguments(command).unwrap();
         assert_eq!(
             arguments(SetupCommand::RemoveServer { name: "--purge".to_owned(), digest: "-p".to_owned() }),
@@ -134,6 +178,19 @@ mod tests {
         assert_eq!(
             arguments(SetupCommand::CheckUpdate("--auto".to_owned())),
             ["update", "--json", "--check", "--config=/etc/h.toml", "--", "--auto"]
+        );
+        assert_eq!(
+            arguments(SetupCommand::SignOut("--user".to_owned())),
+            ["auth", "logout", "--json", "--config=/etc/h.toml", "--", "--user"]
+        );
+        let own = format!("--for-host={}", std::process::id());
+        assert_eq!(
+            program.followed_arguments(FollowedCommand::CheckServer("--call".to_owned())).unwrap().0,
+            ["doctor", "--json", &own, "--config=/etc/h.toml", "--", "--call"]
+        );
+        assert_eq!(
+            program.followed_arguments(FollowedCommand::SignIn("--device".to_owned())).unwrap().0,
+            ["auth", "login", "--json", &own, "--config=/etc/h.toml", "--", "--device"]
         );
         assert_eq!(
             arguments(SetupCommand::Connect { application: "--project".to_owned(), digest: "-p".to_owned() }),

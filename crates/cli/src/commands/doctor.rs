@@ -31,7 +31,7 @@ pub(crate) use self::check::DOCTOR_CODES;
 use self::check::DoctorChain;
 use self::ignored::IgnoredWarnings;
 use crate::args::DoctorArgs;
-use crate::commands::{InterruptListener, interrupted};
+use crate::commands::{InterruptListener, end_with_input, interrupted};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, printable};
 use crate::settings::{default_servers, load_tolerantly};
@@ -52,11 +52,21 @@ pub(crate) async fn run(args: DoctorArgs, output: CliOutput) -> CliResult {
     if !args.ignore.is_empty() || !args.no_ignore.is_empty() {
         return change_ignored(&mut ignored, &args, output);
     }
-    let checked = ending.unless(Box::pin(check(&args))).await;
+    let work = Box::pin(check(&args));
+    let checked = match args.for_host {
+        Some(_) => {
+            end_with_input();
+            ending.unless(check::listen(move |check| output.line(&report::step_line(check)), work)).await
+        }
+        None => ending.unless(work).await,
+    };
     let CheckResult { mut chains, config, filter } =
         checked.unwrap_or_else(|| Err(interrupted("the checks were not completed")))?;
     ignored.apply(&mut chains);
-    report::print(&chains, args.verbose_report, output);
+    match args.for_host {
+        Some(_) => output.line(&report::report_line(&chains)),
+        None => report::print(&chains, args.verbose_report, output),
+    }
     if let Some(file) = &args.bundle {
         bundle::write(file.as_deref(), &chains, config.as_ref(), &filter, output).await?;
     }
@@ -166,7 +176,10 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
     chains.extend(config.rejected.iter().map(server::rejected));
     chains.extend(config.skipped.iter().map(server::skipped));
     // A second process of a server could disturb the first.
-    let running = running.filter(|_| args.files.config.is_empty());
+    let running = running.filter(|(_, status)| match args.for_host {
+        Some(host) => status.pid == host,
+        None => args.files.config.is_empty(),
+    });
     let ready = |server: &ServerConfig| {
         let same = |found: &&UpstreamStatus| found.name == server.name && found.state == UpstreamState::Ready;
         let (endpoint, host) = running.as_ref()?;

@@ -58,6 +58,16 @@ pub(crate) fn request_end() {
     END_REQUESTED.notify_one();
 }
 
+/// Ends the program, as Ctrl-C does, when its standard input is closed: by the host that has started it, also by the host's
+/// end.
+pub(crate) fn end_with_input() {
+    // A thread that is not waited for: reading may never end.
+    std::thread::spawn(|| {
+        let _read = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        request_end();
+    });
+}
+
 /// Listener for requests to end the program: Ctrl-C, SIGTERM, a closed terminal, or a screen.
 ///
 /// Create it before any process is started. A signal without a handler ends the program immediately and leaves its

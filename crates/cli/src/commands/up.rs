@@ -147,7 +147,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             server.middleware(authorization.front)
         }
     };
-    let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host));
+    let named = args.host.files.config.clone();
+    let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host), named);
     let console = console::serve(&host, (place, max_streams), decisions_from, told, output).await?;
     let startup = StartupText {
         url: &url,

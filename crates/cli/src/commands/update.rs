@@ -5,8 +5,10 @@ pub(super) mod automatic;
 mod before;
 mod check;
 mod merge;
+pub(super) mod on_page;
 mod page;
 mod planning;
+mod questions;
 mod review;
 mod risk;
 mod rollback;
@@ -19,23 +21,21 @@ use hospes_host::pins::PinState;
 use hospes_registry::ServerEntry;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 
 use self::before::BeforeUpdate;
 use self::check::{UpdateAvailability, UpdateCandidate};
 use self::merge::MergedServer;
 use super::add::plan::PlannedServer;
+use super::add::reviewer::AdditionReviewer;
 use super::add::trial::{ServerTrial, TrialReport};
 use super::add::trial_accounts::TrialAccounts;
-use super::add::{confirm, view};
 use super::config_target::ConfigTarget;
-use super::{InterruptListener, file_replace, interrupted};
+use super::{file_replace, interrupted};
 use crate::args::UpdateArgs;
 use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
 use crate::known_configs::KnownConfigs;
-use crate::output::{self, BOLD, CliOutput, GREEN, announce, one_line, paint, printable};
+use crate::output::{self, BOLD, CliOutput, GREEN, one_line, paint, printable};
 use crate::packages::remove_version;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
@@ -51,7 +51,8 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
         sweep::run(jiff::Timestamp::now());
         return automatic::run(&args, output).await;
     }
-    let mut ending = InterruptListener::new()?;
+    let may_ask = output::is_interactive() && !args.yes && !output.json;
+    let mut reviewer = AdditionReviewer::at_terminal(may_ask)?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
     if let Some(name) = &args.server {
@@ -65,16 +66,16 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;
     if args.check {
-        let checked = ending.unless(check::run(candidates, &args, output)).await;
+        let checked = reviewer.unless(check::run(candidates, &args, output)).await;
         return checked.unwrap_or_else(|| Err(interrupted(UNCHANGED)));
     }
     let mut first_failure = None;
     for candidate in candidates {
         let name = candidate.server.name;
-        let result = update(&name, &args, &mut ending, output).await;
+        let result = update(&name, &args, &mut reviewer, None, output).await;
         match result {
             Ok(_) => {}
-            Err(error) if args.all && !ending.was_interrupted() => {
+            Err(error) if args.all && !reviewer.was_interrupted() => {
                 output.failure(&error);
                 first_failure.get_or_insert(error.code);
             }
@@ -106,11 +107,12 @@ enum UpdateOutcome {
     },
 }
 
-/// Updates one server, if there is a newer version.
+/// Updates one server, if there is a newer version. `person` is who decides; without it, it is found out.
 async fn update(
     name: &str,
     args: &Arc<UpdateArgs>,
-    ending: &mut InterruptListener,
+    reviewer: &mut AdditionReviewer<'_>,
+    person: Option<String>,
     output: CliOutput,
 ) -> CliResult<UpdateOutcome> {
     let _lock = CommandLock::of_server(name, "hospes update")?;
@@ -122,18 +124,18 @@ async fn update(
         return Ok(UpdateOutcome::Current);
     };
     let bar = StepBar::spinner(&format!("looking for a new version of {}", printable(name)), output);
-    let found = ending.unless(candidate.look_up(args.version.as_deref())).await;
+    let found = reviewer.unless(candidate.look_up(args.version.as_deref())).await;
     drop(bar);
     let found = found.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
     match found {
         UpdateAvailability::Available(entry) => {
             let update = Update { candidate, entry: *entry, args: Arc::clone(args), output };
-            Box::pin(Arc::new(update).run(ending)).await
+            Box::pin(Arc::new(update).run(reviewer, person)).await
         }
         UpdateAvailability::Current { latest } => {
             let version = candidate.version().unwrap_or(latest);
             match output.json {
-                _ if args.auto => {}
+                _ if args.auto || reviewer.is_page() => {}
                 true => output.value(&json!({ "server": name, "version": version, "updated": false })),
                 false => output.say(format_args!(
                     "  {} {} is up to date: {}",
@@ -147,6 +149,20 @@ async fn update(
     }
 }
 
+/// The new version and the one in use, as far as they are known before the start.
+struct UpdateSubject<'a> {
+    planned: &'a PlannedServer,
+    /// Grants and effects of the new version that the one before did not have.
+    risks: &'a [String],
+    merged: &'a MergedServer,
+    /// Entry of the new version, without what the person has changed.
+    published: &'a ServerConfig,
+    /// Entry of the version in use, as it was written. `None` if there is no record of it.
+    written: Option<&'a ServerConfig>,
+    before: &'a BeforeUpdate,
+    notices: &'a [String],
+}
+
 /// An update of one server to an entry.
 struct Update {
     candidate: UpdateCandidate,
@@ -156,11 +172,16 @@ struct Update {
 }
 
 impl Update {
-    async fn run(self: Arc<Self>, ending: &mut InterruptListener) -> CliResult<UpdateOutcome> {
+    async fn run(
+        self: Arc<Self>,
+        reviewer: &mut AdditionReviewer<'_>,
+        person: Option<String>,
+    ) -> CliResult<UpdateOutcome> {
         let (args, output) = (&*self.args, self.output);
         let name = self.candidate.server.name.clone();
-        let may_ask = output::is_interactive() && !args.yes && !output.json && !args.auto;
+        let may_ask = reviewer.may_ask();
         let by = match (may_ask, args.yes) {
+            _ if person.is_some() => person,
             _ if args.auto => Some(automatic::DECIDER.to_owned()),
             (true, _) => Some(deciders::decider().await?),
             (false, true) => deciders::decider().await.ok(),
@@ -171,12 +192,7 @@ impl Update {
         let current = find(&servers, &name, &target)?;
         let before = BeforeUpdate::read(&name).await?;
 
-        // In a thread, because it asks for values, and Ctrl-C ends these questions, too.
-        let (this, servers_before, runtime) = (Arc::clone(&self), servers.clone(), Handle::current());
-        let plan = spawn_blocking(move || runtime.block_on(this.plan(&servers_before, may_ask)));
-        let planned = ending.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
-        let mut planned =
-            planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))??;
+        let mut planned = self.plan_with(reviewer, &servers).await?;
         if !may_ask && !args.yes && !args.auto {
             // Before anything of the new version is installed or started.
             if !output.json {
@@ -191,18 +207,10 @@ impl Update {
         }
         let record = self.candidate.record.as_ref();
         let written = record.and_then(|record| merge::read_written(&record.current.written));
-        if may_ask && !risks.is_empty() {
-            announce(planned.screen.text());
-            announce(view::new_risks(&risks));
-            let question = "  It asks for more than the version before, or comes from elsewhere. Start it?";
-            let answer = ending.unless(spawn_blocking(move || confirm(question, output))).await;
-            match answer.map(|answer| answer.unwrap_or(false)) {
-                None => return Err(interrupted(UNCHANGED)),
-                Some(false) => return Err(CliError::usage("cancelled; nothing was changed")),
-                Some(true) => {}
-            }
+        if may_ask {
+            reviewer.ask_new_version(&planned, &risks, output).await?;
         }
-        let prepared = ending.unless(planned.prepare(output)).await;
+        let prepared = reviewer.unless(planned.prepare(output)).await;
         let notices = prepared.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
         let folders = (
             record.and_then(|record| record.current.folder.as_deref()),
@@ -223,8 +231,16 @@ impl Update {
         let (server, secrets) = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
         let tried = (server, by.is_some(), &accounts);
-        let reviewed =
-            self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
+        let about = UpdateSubject {
+            planned: &planned,
+            risks: &risks,
+            merged: &merged,
+            published: &new,
+            written: written.as_ref(),
+            before: &before,
+            notices: &notices,
+        };
+        let reviewed = self.review(tried, &about, reviewer).await;
         // The server, and where a person signs in to it, may repeat what they were given.
         let reviewed = reviewed
             .map(|(trial, outcome)| (trial, outcome.map_err(|error| error.masked(&secrets))))
@@ -257,7 +273,7 @@ impl Update {
             }
         };
         let kept = self.keep(planned, &merged.server, &target.file)?;
-        if !args.auto {
+        if !args.auto && !reviewer.is_page() {
             self.say(&merged.server, &report, kept.as_deref());
         }
         Ok(UpdateOutcome::Updated { from: self.candidate.version(), to: self.entry.version.clone() })

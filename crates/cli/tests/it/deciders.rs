@@ -248,7 +248,7 @@ fn no_variable_loosens_who_decides_without_a_host() {
         command.envs(variables.iter().copied());
         command
     };
-    let run = |variables| support::Ran::of(accept(variables).output().unwrap());
+    let run = |variables: &[(&str, &std::path::Path)]| support::Ran::of(accept(variables).output().unwrap());
 
     // Without a terminal, whatever a file says.
     for place in ["config/hospes/config.toml", "home/.config/hospes/config.toml"] {

@@ -3,9 +3,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -43,6 +45,36 @@ fn fault(report: &Value, target: &str) -> (String, String) {
     let found = found.unwrap_or_else(|| panic!("no fault of {target}: {report:#}"));
     let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
     (text("code"), text("mend"))
+}
+
+/// For a page of the console, each check is a line as soon as it ends; the report is the last one.
+#[test]
+fn the_checks_are_told_as_they_end_to_the_host_that_asks() {
+    let house = House::new();
+    let servers = json!({ "mcpServers": { "gone": { "command": house.path("nothing") } } });
+    let config = house.write("mcp.json", &servers.to_string());
+    let config = config.to_str().unwrap();
+    let mut command = house.command(&["doctor", "--json", "--for-host=1", "--config", config, "--", "gone"]);
+    // Standard input stays open: its end is the end of the host.
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let (report, steps) = lines.split_last().unwrap();
+    assert!(steps.iter().all(|line| line["event"] == "check"), "{lines:?}");
+    let fault = steps.iter().find(|line| line["status"] == "fault").unwrap();
+    assert_eq!((&fault["code"], &fault["step"]), (&json!("C02"), &json!("command")));
+    assert_eq!((&report["event"], &report["ok"]), (&json!("report"), &json!(false)));
+    assert_eq!(report["checks"].as_array().unwrap().len(), steps.len(), "{lines:?}");
+    // The host is gone: a server that never answers is not waited for.
+    let mute = script(&house, "mute", "#!/bin/sh\nwhile read -r line; do :; done\n", 0o700);
+    let servers = json!({ "mcpServers": { "mute": { "command": mute } } });
+    let config = house.write("mute.json", &servers.to_string());
+    let config = config.to_str().unwrap();
+    let mut command = house.command(&["doctor", "--json", "--for-host=1", "--config", config, "--", "mute"]);
+    let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
+    assert!(ran.code == Some(1) && ran.stderr.contains("interrupted"), "{ran:?}");
 }
 
 #[test]

@@ -89,8 +89,13 @@ fn a_call_says_how_to_sign_in_and_works_when_that_is_done() {
         assert!(!String::from_utf8_lossy(&text).contains("s3cret"), "{kept}");
     }
 
-    assert!(house.run(&["auth", "logout", &url]).stderr.contains("deleted"));
+    let out = house.run(&["auth", "logout", &url, "--json"]);
+    let said: Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!((&said["signedOut"], out.stderr.contains("deleted")), (&json!(true), true), "{out:?}");
     assert_eq!(house.run(&["call", &url, "greet"]).code, Some(3));
+    let again = house.run(&["auth", "logout", &url, "--json"]);
+    let said: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(said["signedOut"], json!(false), "{again:?}");
 }
 
 /// A client that was registered by hand is in the configuration, where `hospes up` finds it too.

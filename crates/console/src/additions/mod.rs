@@ -36,7 +36,17 @@ pub struct WantedServer {
     pub by: String,
 }
 
-/// Reason that a server was not added, and what to do.
+/// A server of the configuration that a person wants to update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WantedUpdate {
+    /// Name in the configuration.
+    pub name: String,
+    /// Description of the person for the audit log.
+    pub by: String,
+}
+
+/// Reason that a server was not added or updated, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(clippy::exhaustive_structs, reason = "the program fills in all of it")]
 pub struct AdditionFailure {
@@ -49,7 +59,7 @@ pub struct AdditionFailure {
 /// End of an addition.
 pub type AdditionOutcome = Pin<Box<dyn Future<Output = Result<AddedServer, AdditionFailure>> + Send>>;
 
-/// Additions of servers, as the program carries them out.
+/// Additions and updates of servers, as the program carries them out.
 pub trait ServerAdder: fmt::Debug + Send + Sync {
     /// Searches the registry for these words. The result is that of `hospes search --json`.
     fn search(&self, words: String) -> SetupOutcome;
@@ -57,4 +67,13 @@ pub trait ServerAdder: fmt::Debug + Send + Sync {
     /// Adds a server: plans, installs and starts it, and writes its entry after the person's yes. Everything that was made
     /// on the way is removed if the outcome is an error. A person who is gone is a no.
     fn add(&self, wanted: WantedServer, person: Arc<AdditionPerson>) -> AdditionOutcome;
+
+    /// Updates a server of the configuration to a newer version, with the same questions: installs and starts the new version
+    /// beside the old one, and changes the entry after the person's yes. Before it, nothing is changed.
+    fn update(&self, wanted: WantedUpdate, person: Arc<AdditionPerson>) -> AdditionOutcome {
+        drop((wanted, person));
+        let failure =
+            AdditionFailure { message: "this host updates no servers for pages".to_owned(), hint: None };
+        Box::pin(async { Err(failure) })
+    }
 }

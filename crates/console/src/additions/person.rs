@@ -101,6 +101,11 @@ impl AdditionPerson {
         let _gone = self.lines.send(self.line(&AdditionLine::SignIn(sign_in))).await;
     }
 
+    /// Replaces a secret by dots in all lines from now on, as those that the person types. For those that were typed earlier.
+    pub fn hide(&self, secret: &str) {
+        self.mask.lock().add(secret);
+    }
+
     /// Shows what is done now. Left out if the page reads slowly.
     pub fn show_step(&self, text: &str) {
         self.try_send(&AdditionLine::Step { text });

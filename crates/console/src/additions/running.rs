@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use super::person::{AdditionAnswers, AdditionLine, AdditionPerson, PendingQuestion};
-use super::{AdditionFailure, ServerAdder, WantedServer};
+use super::{AdditionFailure, AdditionOutcome};
 use crate::sessions::random_text;
 
 /// Maximum number of additions at the same time, of all sessions.
@@ -78,12 +78,12 @@ impl Drop for AdditionEntry {
 }
 
 impl RunningAdditions {
-    /// Begins an addition of this session. Waits for the end of one that was cancelled.
+    /// Begins an addition, or an update, of this session: `work` with the person who is asked. Waits for the end of one that
+    /// was cancelled.
     pub(crate) async fn begin(
         &self,
         session: &str,
-        adder: Arc<dyn ServerAdder>,
-        wanted: WantedServer,
+        work: impl FnOnce(Arc<AdditionPerson>) -> AdditionOutcome,
     ) -> Result<AdditionLines, BeginAdditionError> {
         let id = random_text();
         let (entry, person, lines) = loop {
@@ -101,7 +101,7 @@ impl RunningAdditions {
             waited.map_err(|_| BeginAdditionError::OtherRunning)?.ok();
         };
         person.try_send(&AdditionLine::Begun { id: &id });
-        let work = adder.add(wanted, Arc::clone(&person));
+        let work = work(Arc::clone(&person));
         let lines = AdditionLines { lines, person: Arc::downgrade(&person) };
         // A task of its own, so that it ends in order when the page is gone.
         tokio::spawn(async move {
@@ -111,7 +111,7 @@ impl RunningAdditions {
                 () = tokio::time::sleep(MAX_DURATION) => {
                     person.cancel();
                     let minutes = MAX_DURATION.as_secs() / 60;
-                    let failed = || AdditionFailure { message: format!("nothing was added within {minutes} minutes"), hint: None };
+                    let failed = || AdditionFailure { message: format!("it did not end within {minutes} minutes"), hint: None };
                     work.await.map_err(|_| failed())
                 }
             };

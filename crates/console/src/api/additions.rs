@@ -1,18 +1,14 @@
 //! Routes of the search in a registry, and of additions of its servers. For browsers only: a program has `hospes add`.
 
-use std::convert::Infallible;
-
-use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::body::{EmptyBody, JsonBody};
-use crate::additions::{AdditionAnswers, AdditionLines, ServerAdder, WantedServer};
+use super::line_stream::LineStream;
+use crate::additions::{AdditionAnswers, ServerAdder, WantedServer, WantedUpdate};
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::{AuthorizedDecider, ConsoleCaller};
 use crate::console::Console;
@@ -73,38 +69,34 @@ pub(super) async fn begin(
     let wanted = WantedServer { name: server, version, package, by };
     // Subscribed before the session is used, so that its end is not missed.
     let sessions = console.news().sessions();
-    let lines = console.additions().begin(&session, adder(&console)?, wanted).await?;
-    let stream = AdditionStream { lines, console, session, sessions };
-    let stream = futures::stream::unfold(stream, async |mut stream| {
-        let line = stream.next().await?;
-        Some((Ok::<_, Infallible>(line), stream))
-    });
-    Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(stream)).into_response())
+    let adder = adder(&console)?;
+    let lines = console.additions().begin(&session, |person| adder.add(wanted, person)).await?;
+    Ok(LineStream { lines, console, session, sessions }.into_response())
 }
 
-/// Stream of the lines of an addition. The browser ends the addition by ending the request: the stream is then dropped.
-struct AdditionStream {
-    lines: AdditionLines,
-    console: Console,
-    session: String,
-    sessions: watch::Receiver<u64>,
+/// Server to update.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateRequest {
+    server: String,
 }
 
-impl AdditionStream {
-    /// Waits for the next line. `None` after the last one, and when the session has ended.
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            tokio::select! {
-                line = self.lines.next() => return line,
-                changed = self.sessions.changed() => {
-                    changed.ok()?;
-                    if !self.console.sessions().is_active(&self.session) {
-                        return None;
-                    }
-                }
-            }
-        }
+/// Begins an update. Its questions are answered as those of an addition.
+pub(super) async fn begin_update(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+    AuthorizedDecider(by): AuthorizedDecider,
+    JsonBody(UpdateRequest { server }): JsonBody<UpdateRequest>,
+) -> Result<Response, ApiError> {
+    let session = caller.session().ok_or(ApiError::NoSession)?.to_owned();
+    if server.is_empty() || server.len() > MAX_WORDS {
+        return Err(ApiError::Misread("`server` is the name of a server in the configuration".to_owned()));
     }
+    let (wanted, adder) = (WantedUpdate { name: server, by }, adder(&console)?);
+    // Subscribed before the session is used, so that its end is not missed.
+    let sessions = console.news().sessions();
+    let lines = console.additions().begin(&session, |person| adder.update(wanted, person)).await?;
+    Ok(LineStream { lines, console, session, sessions }.into_response())
 }
 
 #[derive(Deserialize)]

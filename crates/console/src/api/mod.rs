@@ -8,12 +8,14 @@ mod body;
 mod definitions;
 mod events;
 mod home;
+mod line_stream;
 mod models;
 mod profiles;
 mod rule_effect;
 mod rule_proposals;
 mod rule_saving;
 mod rules;
+mod server_commands;
 mod server_edits;
 mod server_settings;
 mod servers;
@@ -53,6 +55,9 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .route("/servers/{name}/settings/undo", post(server_edits::undo))
         .route("/servers/{name}/removal", get(server_edits::preview_removal).post(server_edits::remove))
         .route("/servers/{name}/update", post(server_edits::check_update))
+        .route("/servers/{name}/check", post(server_commands::check))
+        .route("/servers/{name}/sign-in", post(server_commands::sign_in))
+        .route("/servers/{name}/sign-out", post(server_commands::sign_out))
         .route("/setup", get(setup::show))
         .route("/setup/progress", post(setup::set_progress))
         .route("/setup/servers", post(setup::find_servers))
@@ -63,6 +68,7 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .route("/setup/recording", post(setup::set_recording))
         .route("/registry/servers", get(additions::search))
         .route("/additions", post(additions::begin))
+        .route("/updates", post(additions::begin_update))
         .route("/additions/end", post(additions::end))
         .route(
             "/additions/{id}/answers",

@@ -25,6 +25,9 @@ pub(super) struct ServerResponse {
     /// URL of the server's own endpoint, if applications can use it alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     endpoint: Option<String>,
+    /// True if there are tokens of a sign-in. Left out if the server has no account that everybody shares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_signed_in: Option<bool>,
     /// Definitions as the server sent them; `None` until they are known.
     offers: Option<Value>,
 }
@@ -46,7 +49,8 @@ pub(super) async fn show(
     });
     let endpoint = console.environment().endpoint.as_deref().zip(console.servers().label(&name));
     let endpoint = endpoint.map(|(endpoint, label)| format!("{endpoint}/{label}"));
-    Ok(Json(ServerResponse { status, endpoint, offers }))
+    let is_signed_in = console.servers().has_sign_in(&name).await?;
+    Ok(Json(ServerResponse { status, endpoint, is_signed_in, offers }))
 }
 
 pub(super) async fn restart(

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     AddedServer, AdditionFailure, AdditionOffer, AdditionOutcome, AdditionPerson, AdditionPlan,
     AdditionQuestion, AdditionQuestions, AdditionScreen, AdditionSignIn, ConsoleEnvironment, OfferedItem,
-    ServerAdder, WantedServer,
+    ServerAdder, WantedServer, WantedUpdate,
 };
 
 const SECRET: &str = "hunter2-and-more";
@@ -93,6 +93,17 @@ impl ServerAdder for ScriptedAdder {
             outcome
         })
     }
+
+    fn update(&self, wanted: WantedUpdate, person: Arc<AdditionPerson>) -> AdditionOutcome {
+        Box::pin(async move {
+            assert!(wanted.by.starts_with("the person at the console, browser session "), "{}", wanted.by);
+            person.hide(SECRET);
+            let screen = AdditionScreen { title: format!("{} with {SECRET}", wanted.name), rows: Vec::new() };
+            let offer = AdditionOffer { screen, findings: Vec::new(), items: Vec::new() };
+            person.ask_acceptance(&offer).await.ok_or_else(cancelled)?;
+            Ok(AddedServer { server: wanted.name, file: "config.toml".to_owned(), example: None })
+        })
+    }
 }
 
 /// A console whose program adds servers by the script.
@@ -125,15 +136,19 @@ impl AddingHouse {
     }
 }
 
-/// The lines of an addition, as they come.
-struct Lines(Pin<Box<BufReader<TcpStream>>>);
+/// The lines of an answer, as they come.
+pub(super) struct Lines(Pin<Box<BufReader<TcpStream>>>);
 
 impl Lines {
     async fn begin(browser: &Browser, server: &str) -> Self {
-        let body = json!({ "server": server }).to_string();
+        Self::open(browser, "/api/additions", json!({ "server": server })).await
+    }
+
+    pub(super) async fn open(browser: &Browser, path: &str, body: Value) -> Self {
+        let body = body.to_string();
         let mut stream = TcpStream::connect(browser.address).await.unwrap();
         let head = format!(
-            "POST /api/additions HTTP/1.1\r\nHost: {}\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nHost: {}\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             browser.address,
             browser.headers(),
             body.len()
@@ -143,7 +158,7 @@ impl Lines {
     }
 
     /// Waits for the next line. `None` at the end.
-    async fn next(&mut self) -> Option<Value> {
+    pub(super) async fn next(&mut self) -> Option<Value> {
         let next = async {
             let mut line = String::new();
             loop {
@@ -162,7 +177,7 @@ impl Lines {
     }
 
     /// Waits for a line of this kind.
-    async fn until(&mut self, event: &str) -> Value {
+    pub(super) async fn until(&mut self, event: &str) -> Value {
         loop {
             let line = self.next().await.unwrap_or_else(|| panic!("no {event}"));
             if line["event"] == event {
@@ -210,6 +225,23 @@ async fn a_server_is_added_after_three_answers_and_secrets_do_not_come_back() {
     house.is_clean().await;
     // The next one can begin.
     Lines::begin(&browser, "io.github.x/y").await.until("questions").await;
+}
+
+#[tokio::test]
+async fn an_update_is_answered_as_an_addition_and_there_is_one_of_both() {
+    let house = AddingHouse::new().await;
+    let browser = let_in(&house.listening).await;
+    let mut lines = Lines::open(&browser, "/api/updates", json!({ "server": "clock" })).await;
+    let id = lines.until("begun").await["id"].clone();
+    // A secret of the store is hidden as one that was typed.
+    assert_eq!(lines.until("offer").await["screen"]["title"], "clock with •••");
+    let second = browser.post("/api/additions", json!({ "server": "io.github.x/z" })).await;
+    assert_eq!((second.status, second.code()), (409, "adding".to_owned()));
+    assert_eq!(answer(&browser, &id, "accept", json!({})).await.status, 200);
+    assert_eq!(lines.until("added").await["server"], "clock");
+    assert_eq!(browser.post("/api/updates", json!({ "server": "" })).await.code(), "misread");
+    let stranger = Browser { key: "x".to_owned(), ..browser };
+    assert_eq!(stranger.post("/api/updates", json!({ "server": "clock" })).await.status, 401);
 }
 
 #[tokio::test]

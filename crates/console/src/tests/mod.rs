@@ -7,6 +7,7 @@ mod door;
 mod parts;
 mod profiles;
 mod rules;
+mod server_commands;
 mod server_settings;
 mod tool_calls;
 

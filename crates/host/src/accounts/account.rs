@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{UpstreamAccounts, UpstreamAccountsInner};
-use crate::server::{AccountAuthorizer, SignInChanges};
+use crate::server::{AccountAuthorizer, ConnectorFuture, SignInChanges};
 
 /// Minimum interval between checks whether another program has signed in or out.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -179,6 +179,11 @@ impl UpstreamAccount {
             // Set before looking, so that requests that come meanwhile do not all look.
             *looked = Instant::now();
         }
+        self.recheck().await;
+    }
+
+    /// Reads the store again, which another program may have changed.
+    async fn recheck(&self) {
         if let Err(error) = self.oauth.recheck().await {
             tracing::warn!(server = %self.server, %error, "failed to check whether the account is still connected");
         }
@@ -260,6 +265,13 @@ impl UpstreamAccount {
 impl AccountAuthorizer for UpstreamAccount {
     fn changes(&self) -> watch::Receiver<SignInChanges> {
         self.changes.subscribe()
+    }
+
+    fn has_tokens(&self) -> ConnectorFuture<'_, bool> {
+        Box::pin(async {
+            self.recheck().await;
+            matches!(self.oauth.tokens().await, Ok(Some(_)))
+        })
     }
 }
 

@@ -59,6 +59,19 @@ impl HostServers {
         Ok(())
     }
 
+    /// Returns true if there are tokens of a sign-in at a server, also those that another program has just stored. `None`
+    /// if the server has no account that everybody shares, or has the secrets of a profile.
+    ///
+    /// # Errors
+    /// If there is no server with that name.
+    pub async fn has_sign_in(&self, server: &str) -> Result<Option<bool>, UnknownServerError> {
+        let slot = self.slot(server)?;
+        Ok(match slot.of(None).filter(|_| slot.server.profile.is_none()) {
+            Some(upstream) => upstream.has_sign_in().await,
+            None => None,
+        })
+    }
+
     /// Returns the configured profiles, in alphabetical order.
     #[must_use]
     pub fn profiles(&self) -> Vec<Arc<ProfileConfig>> {

@@ -39,12 +39,21 @@ pub trait UpstreamConnector: Send + Sync + 'static {
     fn changes(&self) -> Option<watch::Receiver<SignInChanges>> {
         None
     }
+
+    /// Returns true if there are tokens of a sign-in at the server. `None` if the server has no account that everybody
+    /// shares.
+    fn has_sign_in(&self) -> ConnectorFuture<'_, Option<bool>> {
+        Box::pin(async { None })
+    }
 }
 
 /// Account that signs requests to a server, and whose sign-ins and sign-outs its connections follow.
 pub(crate) trait AccountAuthorizer: Authorizer {
     /// Returns a receiver that counts sign-ins and sign-outs.
     fn changes(&self) -> watch::Receiver<SignInChanges>;
+
+    /// Returns true if there are stored tokens, also those that another program has just stored.
+    fn has_tokens(&self) -> ConnectorFuture<'_, bool>;
 }
 
 /// Counters of sign-in changes at a server.

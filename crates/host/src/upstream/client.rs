@@ -182,6 +182,15 @@ impl UpstreamConnector for ClientConnector {
         self.account.as_ref().map(|account| account.changes())
     }
 
+    fn has_sign_in(&self) -> ConnectorFuture<'_, Option<bool>> {
+        Box::pin(async {
+            match &self.account {
+                Some(account) => Some(account.has_tokens().await),
+                None => None,
+            }
+        })
+    }
+
     fn connect(
         &self,
         wish: ConnectOptions,

@@ -44,6 +44,11 @@ impl Upstream {
         Self { server, max_connections, connector, memory, epoch, seats }
     }
 
+    /// Returns true if there are tokens of a sign-in at the server. `None` if it has no account that everybody shares.
+    pub(crate) async fn has_sign_in(&self) -> Option<bool> {
+        self.connector.has_sign_in().await
+    }
+
     /// Returns the connection for the lists of applications with these capabilities. It is opened if necessary.
     pub(crate) fn line(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
         // Held until the new connection is in the pool: two callers at once would otherwise open one each.

@@ -7,6 +7,7 @@ mod answers;
 mod attacks;
 mod card_content;
 mod cards;
+mod checking;
 mod console;
 mod deciding;
 mod editing;

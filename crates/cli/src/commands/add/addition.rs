@@ -144,7 +144,9 @@ impl ServerAddition<'_> {
             match &reported {
                 Some(Ok(Err(status))) if status.needs_sign_in && !accounts.is_signed_in() => {
                     trial.discard().await;
-                    let signed_in = reviewer.sign_in(&server, accounts, NOTHING_ADDED, output).await;
+                    let login = server.transport.to_string();
+                    let signed_in =
+                        reviewer.sign_in(&server, accounts, (&login, NOTHING_ADDED), output).await;
                     // The server may repeat what it was given.
                     signed_in.map_err(|error| error.masked(&planned.draft.secret_values(&server)))?;
                     continue;

@@ -83,7 +83,14 @@ pub(in crate::commands) async fn collect(
                 ask(question, &mut answers, output)?;
             }
         }
-        Asker::Page(person) => answers.extend(ask_page(questions, screen, person).await?),
+        Asker::Page(person) => {
+            // Of an update, only what the terminal asks: the other values stay as they are.
+            let is_open = |one: &&AskedValue<'_>| {
+                !answers.contains_key(one.id) && (request.known.is_empty() || one.is_asked())
+            };
+            let open: Vec<&AskedValue<'_>> = questions.iter().filter(is_open).collect();
+            answers.extend(ask_page(&open, screen, person).await?);
+        }
     }
     let missing: Vec<&AskedValue<'_>> = questions
         .iter()
@@ -104,13 +111,13 @@ pub(in crate::commands) async fn collect(
 /// Asks the person at a page for all values at once, until the answers are possible. Values with a default are asked as
 /// well, because they cost no key there.
 async fn ask_page(
-    questions: &[AskedValue<'_>],
+    questions: &[&AskedValue<'_>],
     screen: &Screen,
     person: &AdditionPerson,
 ) -> CliResult<AnswerMap> {
     let mut asked = AdditionQuestions {
         screen: screen.for_page(),
-        questions: questions.iter().map(AskedValue::for_page).collect(),
+        questions: questions.iter().map(|question| question.for_page()).collect(),
         problems: BTreeMap::new(),
     };
     if asked.questions.is_empty() {

@@ -1,15 +1,16 @@
-//! Additions that a person makes on a page of the console, with the steps of `hospes add`.
+//! Additions and updates that a person makes on a page of the console, with the steps of `hospes add` and `hospes update`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hospes_console::{
     AddedServer, AdditionFailure, AdditionOutcome, AdditionPerson, ServerAdder, SetupOutcome, WantedServer,
+    WantedUpdate,
 };
 use hospes_registry::RegistryClient;
 
 use super::super::config_target::ConfigTarget;
-use super::super::search;
+use super::super::{search, update};
 use super::addition::{ServerAddition, not_added};
 use super::answers::{AnswerMap, Asker};
 use super::find;
@@ -58,15 +59,28 @@ impl ServerAdder for RegistryAdder {
     fn add(&self, wanted: WantedServer, person: Arc<AdditionPerson>) -> AdditionOutcome {
         let adder = self.clone();
         Box::pin(async move {
-            let shown = Arc::clone(&person);
-            let listener = StepListener::new(move |report| match report {
-                StepReport::Text(text) => shown.show_step(text),
-                StepReport::Bytes(done, total) => shown.show_bytes(done, total),
-            });
-            let added = Box::pin(listener.listen(adder.run(wanted, &person))).await;
+            let added = Box::pin(listener(&person).listen(adder.run(wanted, &person))).await;
             added.map_err(|error| failure(&error))
         })
     }
+
+    fn update(&self, wanted: WantedUpdate, person: Arc<AdditionPerson>) -> AdditionOutcome {
+        let config = self.config.clone();
+        Box::pin(async move {
+            let updated =
+                Box::pin(listener(&person).listen(update::on_page::run(config, wanted, &person))).await;
+            updated.map_err(|error| failure(&error))
+        })
+    }
+}
+
+/// Creates a listener that shows the steps to the person.
+fn listener(person: &Arc<AdditionPerson>) -> StepListener {
+    let shown = Arc::clone(person);
+    StepListener::new(move |report| match report {
+        StepReport::Text(text) => shown.show_step(text),
+        StepReport::Bytes(done, total) => shown.show_bytes(done, total),
+    })
 }
 
 impl RegistryAdder {

@@ -1,4 +1,4 @@
-//! The person who decides about an addition: at the terminal, or at a page of the console.
+//! The person who decides about an addition or an update: at the terminal, or at a page of the console.
 
 use std::io;
 use std::pin::pin;
@@ -18,8 +18,8 @@ use super::{ask_start, definitions};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, announce, discard_typed_input};
 
-/// The person who decides, and who can end the addition.
-pub(super) enum AdditionReviewer<'p> {
+/// The person who decides, and who can end the addition or the update.
+pub(in crate::commands) enum AdditionReviewer<'p> {
     Terminal {
         /// False if the command line has answered everything.
         may_ask: bool,
@@ -31,12 +31,31 @@ pub(super) enum AdditionReviewer<'p> {
 
 impl AdditionReviewer<'_> {
     /// Runs `work`. Returns `None` if the person ends the addition before it is done.
-    pub(super) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    pub(in crate::commands) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         match self {
             Self::Terminal { ending: Some(ending), .. } => ending.unless(work).await,
             Self::Terminal { ending: None, .. } => Some(work.await),
             Self::Page(person) => person.unless_cancelled(work).await,
         }
+    }
+
+    /// Creates the person at the terminal, who can end the work with Ctrl-C from now on.
+    pub(in crate::commands) fn at_terminal(may_ask: bool) -> CliResult<Self> {
+        Ok(Self::Terminal { may_ask, ending: Some(InterruptListener::new()?) })
+    }
+
+    /// Returns true if the person can be asked anything.
+    pub(in crate::commands) fn may_ask(&self) -> bool {
+        matches!(self, Self::Terminal { may_ask: true, .. } | Self::Page(_))
+    }
+
+    pub(in crate::commands) fn is_page(&self) -> bool {
+        matches!(self, Self::Page(_))
+    }
+
+    /// Returns true if the person at the terminal has interrupted something.
+    pub(in crate::commands) fn was_interrupted(&self) -> bool {
+        matches!(self, Self::Terminal { ending: Some(ending), .. } if ending.was_interrupted())
     }
 
     /// Returns true if the person can be asked for a grant that the sandbox of the server lacks.
@@ -82,22 +101,21 @@ impl AdditionReviewer<'_> {
         }
     }
 
-    /// Signs the person in to a server that requires it. Nothing is stored yet.
+    /// Signs the person in to a server that requires it. Nothing is stored yet. `login` is the target of `hospes auth login`.
     ///
     /// # Errors
     /// If nobody can be asked, or the person does not sign in.
-    pub(super) async fn sign_in(
+    pub(in crate::commands) async fn sign_in(
         &mut self,
         server: &ServerConfig,
         accounts: &TrialAccounts,
-        end: &str,
+        (login, end): (&str, &str),
         output: CliOutput,
     ) -> CliResult {
         match self {
             Self::Terminal { may_ask, ending } => {
-                let login = server.transport.to_string();
                 let asked = (*may_ask, ending.as_mut());
-                accounts.sign_in_at_terminal(server, asked, (&login, end), output).await
+                accounts.sign_in_at_terminal(server, asked, (login, end), output).await
             }
             Self::Page(person) => {
                 let (send, mut pages) = mpsc::channel(1);

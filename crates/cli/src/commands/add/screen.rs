@@ -78,7 +78,7 @@ impl Screen {
     }
 
     /// Returns the screen for a page of the console, which shows hidden characters itself.
-    pub(super) fn for_page(&self) -> AdditionScreen {
+    pub(in crate::commands) fn for_page(&self) -> AdditionScreen {
         let rows = self.rows.iter().filter(|row| row.kind != RowKind::Terminal);
         let rows = rows.map(|row| AdditionRow {
             label: row.label.clone(),

@@ -115,6 +115,23 @@ impl DoctorCheck {
     }
 }
 
+/// Receiver of checks as they end.
+type CheckListener = Box<dyn Fn(&DoctorCheck) + Send + Sync>;
+
+tokio::task_local! {
+    // In place of a parameter of every check.
+    static LISTENER: CheckListener;
+}
+
+/// Runs `work`, and tells the listener of each check as it ends. Checks that are changed afterwards, because a cause was
+/// found, are not told again.
+pub(super) async fn listen<T>(
+    listener: impl Fn(&DoctorCheck) + Send + Sync + 'static,
+    work: impl Future<Output = T>,
+) -> T {
+    LISTENER.scope(Box::new(listener), work).await
+}
+
 /// Checks of one thing, in the order of the way. The first fault ends the chain.
 #[derive(Debug)]
 pub(crate) struct DoctorChain {
@@ -203,7 +220,10 @@ impl DoctorChain {
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.begun = Instant::now();
         let (code, step, target) = (code.code, code.step, self.target.clone());
-        self.checks.push(DoctorCheck { code, target, step, status, what, why, mend, evidence, ms });
+        let check = DoctorCheck { code, target, step, status, what, why, mend, evidence, ms };
+        // Without a listener nobody wants to know before the end.
+        let _silent = LISTENER.try_with(|listener| listener(&check));
+        self.checks.push(check);
     }
 
     /// Returns the worst status of the checks.

@@ -1,6 +1,6 @@
 //! Report of the checks: details only of what fails, and one line at the end that says whether all is well.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::check::{CheckStatus, DOCTOR_CODES, DoctorChain, DoctorCheck, DoctorCode};
 use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, one_line, paint, result_width, wrap_text};
@@ -86,6 +86,29 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
         DoctorVerdict::Faults => paint(RED, format!("{counts}: not ready")),
     });
     output.result(text);
+}
+
+/// Formats a check as a line of JSON, with the name of its step.
+pub(super) fn step_line(check: &DoctorCheck) -> String {
+    let mut value = described(check);
+    value["event"] = "check".into();
+    value.to_string()
+}
+
+/// Formats the report as a line of JSON.
+pub(super) fn report_line(chains: &[DoctorChain]) -> String {
+    let checks: Vec<Value> = chains.iter().flat_map(|chain| &chain.checks).map(described).collect();
+    let is_well = verdict(chains) != DoctorVerdict::Faults;
+    json!({ "event": "report", "checks": checks, "ok": is_well }).to_string()
+}
+
+fn described(check: &DoctorCheck) -> Value {
+    let mut value = serde_json::to_value(check).unwrap_or_default();
+    value["step"] = check.step.into();
+    if let Some(evidence) = &check.evidence {
+        value["evidence"] = last_lines(evidence).collect::<Vec<_>>().join("\n").into();
+    }
+    value
 }
 
 /// Returns the list of checks.

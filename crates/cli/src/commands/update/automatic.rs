@@ -9,9 +9,10 @@ use hospes_store::{AuditEntry, AuditEntryKind};
 use serde_json::{Value, json};
 
 use super::super::add::plan::PlannedServer;
+use super::super::add::reviewer::AdditionReviewer;
 use super::super::add::trial::DefinitionMap;
 use super::merge::{MergedServer, read_written};
-use super::{BeforeUpdate, ConfigTarget, InterruptListener, Update, UpdateOutcome, update};
+use super::{BeforeUpdate, ConfigTarget, Update, UpdateOutcome, update};
 use crate::args::UpdateArgs;
 use crate::enforcement;
 use crate::exit::{CliError, CliResult, FailureCode};
@@ -27,14 +28,14 @@ pub(super) const DECIDER: &str = "automatic update";
 pub(super) async fn run(args: &Arc<UpdateArgs>, output: CliOutput) -> CliResult {
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
-    let mut ending = InterruptListener::new()?;
+    let mut reviewer = AdditionReviewer::at_terminal(false)?;
     let (mut rows, mut code) = (Vec::new(), None);
     let meant = if target.file.is_file() { target.auto_updated()? } else { BTreeSet::new() };
     let is_meant = |server: &&ServerConfig| meant.contains(&server.name) && server.origin.registry.is_some();
     for server in servers.iter().filter(is_meant) {
         let name = &server.name;
         let row = |state: &str, why: Option<&str>| json!({ "server": name, "state": state, "why": why });
-        rows.push(match Box::pin(update(name, args, &mut ending, output)).await {
+        rows.push(match Box::pin(update(name, args, &mut reviewer, None, output)).await {
             Ok(UpdateOutcome::Current) => row("current", None),
             Ok(UpdateOutcome::Updated { from, to }) => {
                 json!({ "server": name, "state": "updated", "from": from, "version": to })
@@ -45,7 +46,7 @@ pub(super) async fn run(args: &Arc<UpdateArgs>, output: CliOutput) -> CliResult 
                 row(if is_waiting { "waits" } else { "failed" }, Some(&error.message))
             }
         });
-        if ending.was_interrupted() {
+        if reviewer.was_interrupted() {
             break;
         }
     }

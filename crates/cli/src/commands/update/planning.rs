@@ -1,20 +1,47 @@
 //! The start of the new version of a server, planned, and its entry with the secrets.
 
+use std::sync::Arc;
+
 use hospes_host::config::{ConfigLoader, Secret, SecretValues, ServerConfig, replace_server};
 use hospes_registry::{ServerEntry, is_local_registry};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use super::super::add::answers::Asker;
 use super::super::add::plan::{self, ChosenEntry, PlanRequest, PlannedServer};
+use super::super::add::reviewer::AdditionReviewer;
 use super::super::config_target::ConfigTarget;
+use super::super::interrupted;
 use super::before::known_answers;
 use super::{UNCHANGED, Update};
 use crate::exit::{CliError, CliResult};
 
 impl Update {
+    /// Plans the update. The person is asked for values that the new version needs.
+    pub(super) async fn plan_with(
+        self: &Arc<Self>,
+        reviewer: &mut AdditionReviewer<'_>,
+        servers: &[ServerConfig],
+    ) -> CliResult<PlannedServer> {
+        if let AdditionReviewer::Page(person) = reviewer {
+            let planned = person.unless_cancelled(self.plan(servers, Asker::Page(person))).await;
+            let planned = planned.unwrap_or_else(|| Err(interrupted(UNCHANGED)))?;
+            // The server may repeat what it is given, also what was typed earlier.
+            planned.draft.secrets.values().for_each(|secret| person.hide(secret.expose_secret()));
+            return Ok(planned);
+        }
+        // In a thread, because it asks for values, and Ctrl-C ends these questions, too.
+        let asker = if reviewer.may_ask() { Asker::Terminal } else { Asker::Nobody };
+        let (this, servers, runtime) = (Arc::clone(self), servers.to_vec(), Handle::current());
+        let plan = spawn_blocking(move || runtime.block_on(this.plan(&servers, asker)));
+        let planned = reviewer.unless(plan).await.ok_or_else(|| interrupted(UNCHANGED))?;
+        planned.map_err(|error| CliError::usage("cannot plan the update").with_cause(&error))?
+    }
+
     /// Plans the start of the new version.
-    pub(super) async fn plan(&self, servers: &[ServerConfig], may_ask: bool) -> CliResult<PlannedServer> {
+    async fn plan(&self, servers: &[ServerConfig], asker: Asker<'_>) -> CliResult<PlannedServer> {
         let (candidate, args) = (&self.candidate, &*self.args);
         let name = &candidate.server.name;
         let others = servers.iter().filter(|server| server.name != *name);
@@ -34,7 +61,7 @@ impl Update {
             known: known_answers(version)?,
             installs: !args.no_install && (!is_launched || args.package.is_some()),
             is_registry_local: candidate.registry().is_some_and(is_local_registry),
-            asker: if may_ask { Asker::Terminal } else { Asker::Nobody },
+            asker,
             output: self.output,
         };
         let host = candidate.host();
