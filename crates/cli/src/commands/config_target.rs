@@ -60,7 +60,7 @@ impl ConfigTarget {
     fn config(&self) -> CliResult<HostConfig> {
         let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
         loader.parse(&self.file, &self.text).map_err(|errors| {
-            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
+            CliError::usage(errors.full_text()).hint("nothing was changed; correct the file and try again")
         })
     }
 }

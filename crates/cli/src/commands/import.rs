@@ -121,8 +121,11 @@ fn find(args: &ImportArgs, output: CliOutput) -> CliResult<FoundServers> {
         && found.refused.is_empty()
         && let Some((file, problem)) = found.unreadable.first()
     {
-        return Err(CliError::usage(problem.clone())
-            .hint(format!("correct {} and try again", paths::display_path(file))));
+        let shown = paths::display_path(file);
+        return Err(CliError::usage(problem.clone()).hint(match file.exists() {
+            true => format!("correct {shown} and try again"),
+            false => format!("there is no file {shown}; correct the path"),
+        }));
     }
     Ok(found)
 }

@@ -35,8 +35,7 @@ const EXTRA_TIME: Duration = Duration::from_secs(60);
 /// Returns the chain of an entry with mistakes.
 pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
-    let why: Vec<String> = server.errors.iter().map(ToString::to_string).collect();
-    let text = why.join("; ");
+    let text = server.errors.full_text().replace('\n', "; ");
     let mut finding = DoctorFinding::new("the entry cannot be used").why(text.clone());
     finding.mend = Some(match text.contains("not set") {
         true => "set the variable, or store the value: `hospes secret set NAME`, and write ${secret:NAME}"
