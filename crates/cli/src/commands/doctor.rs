@@ -9,6 +9,7 @@ mod check;
 mod executable;
 mod failed_connection;
 mod fetch;
+mod filters;
 mod host;
 mod ignored;
 mod launcher;
@@ -174,8 +175,8 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
     };
     for group in config.servers.chunks(MAX_CONCURRENT) {
         let checked = group.iter().map(async |server| match ready(server) {
-            Some((endpoint, status)) => server::running(endpoint, status, args).await,
-            None => server::check(server, args).await,
+            Some(found) => server::running((server, &config.profiles), found, args).await,
+            None => server::check(server, &config.profiles, args).await,
         });
         chains.extend(join_all(checked).await);
     }
