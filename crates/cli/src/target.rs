@@ -78,7 +78,8 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         return found(apply_flags(target, reach)?);
     }
     let mut names: Vec<&str> = loaded.config.servers.iter().map(|server| server.name.as_str()).collect();
-    for name in builtins::names() {
+    // An entry may have the name of a built-in server.
+    for name in builtins::names().filter(|name| loaded.config.server(name).is_none()) {
         names.push(name);
     }
     let mut failure = CliError::usage(format!(

@@ -19,6 +19,49 @@ fn assert_refused(ran: &Ran, code: i32, texts: &[&str]) {
     }
 }
 
+fn configure(house: &House, config: &str) {
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", config);
+}
+
+#[test]
+fn an_entry_with_mistakes_is_found_and_removed() {
+    let house = House::new();
+    let well = "[servers.time]\nbuiltin = 'time'\n";
+    configure(&house, &format!("{well}\n[servers.b]\ncomand = 'x'\n"));
+    assert_refused(&house.run(&["update", "b"]), 1, &["entry of the server `b` has mistakes", "comand"]);
+    let removed = house.run(&["remove", "b", "--yes"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert_eq!(house.read("config/hospes/config.toml"), well);
+}
+
+/// A hint that sends to a host is of no use to a person who has none.
+#[test]
+fn an_unknown_server_is_answered_with_the_names_that_there_are() {
+    let house = House::new();
+    configure(&house, "[servers.time]\nbuiltin = 'time'\n\n[servers.broken]\ncomand = 'x'\n");
+    for args in [&["remove", "x", "--yes"][..], &["update", "x"]] {
+        assert_refused(&house.run(args), 1, &["has no server `x`", "known servers: time, broken"]);
+    }
+    assert_refused(&house.run(&["logs", "x"]), 1, &["no server is called `x`", "known servers: time"]);
+    assert_refused(&house.run(&["remove", "tmie", "--yes"]), 1, &["did you mean `time`?"]);
+    let logout = house.run(&["auth", "logout", "x"]);
+    assert_refused(&logout, 1, &["known names are time, "]);
+    assert_eq!(said(&logout).matches("time").count(), 1, "{logout:?}");
+}
+
+#[test]
+fn an_addition_to_a_file_that_no_host_reads_is_warned_of() {
+    let house = House::new();
+    configure(&house, "[server.c]\ncommand = 'x'\n");
+    let program = env!("CARGO_BIN_EXE_hospes");
+    let added = house.run(&["add", "--name", "z", "--yes", "--", program, "serve", "time"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert!(said(&added).contains("cannot start z"), "{added:?}");
+    assert!(said(&added).contains("unknown key `server`; did you mean `servers`?"), "{added:?}");
+    assert!(said(&added).contains("z added. Correct the file; then `hospes up` starts it."), "{added:?}");
+}
+
 #[test]
 fn a_file_that_is_missing_is_said_to_be() {
     let house = House::new();
