@@ -63,6 +63,21 @@ fn an_addition_to_a_file_that_no_host_reads_is_warned_of() {
 }
 
 #[test]
+fn a_truncated_file_of_an_application_is_told_from_one_with_comments() {
+    let house = House::new();
+    std::fs::create_dir_all(house.path("home")).unwrap();
+    for (content, remedy, other) in [
+        ("{\"mcpServers\":", "correct the file", "trailing commas"),
+        ("{\"a\": 1, // mine\n}", "remove the comments and trailing commas", "correct the file"),
+    ] {
+        house.write("home/.claude.json", content);
+        let ran = house.run(&["connect", "claude-code"]);
+        assert_refused(&ran, 1, &[remedy, "hospes connect claude-code"]);
+        assert!(!said(&ran).contains(other), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_file_that_is_missing_is_said_to_be() {
     let house = House::new();
     let missing = ["No such file or directory", "correct the path"];
