@@ -3,6 +3,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
 use crate::support::{House, Ran};
 
 /// Text of an error without its line breaks.
@@ -75,6 +78,24 @@ fn a_truncated_file_of_an_application_is_told_from_one_with_comments() {
         assert_refused(&ran, 1, &[remedy, "hospes connect claude-code"]);
         assert!(!said(&ran).contains(other), "{ran:?}");
     }
+}
+
+#[test]
+fn a_program_that_downloads_first_is_said_to_do_so() {
+    let house = House::new();
+    std::fs::create_dir(house.path("bin")).unwrap();
+    let npx = house.write("bin/npx", "#!/bin/sh\nexec sleep 60\n");
+    std::fs::set_permissions(&npx, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", house.path("bin").display(), std::env::var("PATH").unwrap());
+    let run = |words: &str| {
+        let mut command = house.command(&["list", words, "--connect-timeout", "1"]);
+        Ran::of(command.env("PATH", &path).stdin(Stdio::null()).output().unwrap())
+    };
+    let downloading = "npx may still be downloading the package; try again, or raise --connect-timeout";
+    assert_refused(&run("npx -y some-server"), 4, &["no response", downloading]);
+    let other = run("sleep 60");
+    assert_refused(&other, 4, &["is it an MCP server?"]);
+    assert!(!said(&other).contains("downloading"), "{other:?}");
 }
 
 #[test]
