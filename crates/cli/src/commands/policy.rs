@@ -8,8 +8,8 @@ use hospes_host::config::nearest;
 use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
     CallArguments, CallEffect, DecisionReason, FlowLabels, KnownLabels, KnownTool, LabelSource, LabelSources,
-    Policy as Rules, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, SessionFlow, ToolEffectSet,
-    UnmatchedPart,
+    Policy as Rules, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, Preset, SessionFlow,
+    ToolEffectSet, UnmatchedPart,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -182,7 +182,16 @@ struct PolicyTestCase<'a> {
 }
 
 async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
-    let (_, rules) = rules(&test.file)?;
+    check_object(&test.arguments)?;
+    let rules = match enforcement::find_policy_file(test.file.policy.as_deref())? {
+        Some(_) => rules(&test.file)?.1,
+        // As the host does.
+        None => {
+            let preset = Preset::default();
+            output.say(format_args!("there is no policy file: the preset `{preset}` decides, without rules"));
+            Rules::of_preset(preset)
+        }
+    };
     let known = configured_servers(&test.file.config, output).await;
     let case = find(test, known.as_deref(), output)?;
     let arguments = match CallArguments::read(&test.arguments) {
@@ -192,6 +201,7 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
             return show(&Rules::deny_unreadable(&error), &facts, output);
         }
     };
+        // A server could read them in more than one way.
     let mut effects = case.tool.map_or(ToolEffectSet::unknown(), |tool| tool.effects);
     effects.read_only |= test.read_only;
     effects.destructive &= !test.read_only && !test.not_destructive;
@@ -237,6 +247,18 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
 fn find<'a>(
     test: &PolicyTestArgs,
     known: Option<&'a [ConfiguredServer]>,
+/// Checks that the arguments are a JSON object. Anything else is a mistake in the command, such as a missing quote.
+fn check_object(arguments: &str) -> CliResult {
+    const HINT: &str = r#"quote the object as one word, such as '{"path":"notes.txt"}'"#;
+
+    serde_json::from_str::<serde::de::IgnoredAny>(arguments)
+        .map_err(|error| CliError::usage("the arguments are not valid JSON").with_cause(&error).hint(HINT))?;
+    match arguments.trim_start().starts_with('{') {
+        true => Ok(()),
+        false => Err(CliError::usage("the arguments are not a JSON object").hint(HINT)),
+    }
+}
+
     output: CliOutput,
 ) -> CliResult<PolicyTestCase<'a>> {
     let nothing = PolicyTestCase { tool: None, origin: None, server: None };

@@ -99,6 +99,35 @@ fn a_program_that_downloads_first_is_said_to_do_so() {
 }
 
 #[test]
+fn arguments_that_are_no_object_are_a_mistake_and_no_decision() {
+    let house = House::new();
+    configure(&house, "[servers.files]\nbuiltin = 'files'\nargs = ['.']\n");
+    house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'allow'\nserver = 'files'\n");
+    for (arguments, problem) in [
+        ("{bad", "the arguments are not valid JSON"),
+        ("path=a", "the arguments are not valid JSON"),
+        ("[1]", "the arguments are not a JSON object"),
+    ] {
+        let ran = house.run(&["policy", "test", "files", "read", arguments]);
+        assert_refused(&ran, 1, &[problem, "quote the object"]);
+        assert_eq!(ran.stdout, "", "{ran:?}");
+    }
+    // Two values of one key are a call that the host denies.
+    let ran = house.run(&["policy", "test", "files", "read", r#"{"path":"a","path":"b"}"#]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("deny"), "{ran:?}");
+}
+
+#[test]
+fn without_a_policy_file_the_preset_is_tested() {
+    let house = House::new();
+    configure(&house, "[servers.files]\nbuiltin = 'files'\nargs = ['.']\n");
+    let ran = house.run(&["policy", "test", "files", "read", r#"{"path":"a"}"#]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("allow"), "{ran:?}");
+    assert!(said(&ran).contains("there is no policy file: the preset `balanced` decides"), "{ran:?}");
+    assert_refused(&house.run(&["policy", "check"]), 1, &["there is no policy file"]);
+}
+
+#[test]
 fn a_file_that_is_missing_is_said_to_be() {
     let house = House::new();
     let missing = ["No such file or directory", "correct the path"];
