@@ -51,7 +51,12 @@ fn write_policy(init: &PolicyInitArgs, output: CliOutput) -> CliResult {
     let nowhere = || CliError::usage("no folder found for the policy file (HOME is not set)");
     let file = init.policy.clone().or_else(paths::policy_file).ok_or_else(nowhere)?;
     let shown = paths::display_path(&file);
-    let failed = |error: &std::io::Error| CliError::usage(format!("cannot write {shown}")).with_cause(error);
+    let failed = |error: &std::io::Error| {
+        let folder = file.parent().map(paths::display_path).unwrap_or_default();
+        CliError::usage(format!("cannot write {shown}"))
+            .with_cause(error)
+            .hint(format!("make {folder} writable for you, or name another file with --policy"))
+    };
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
@@ -196,12 +201,12 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     let case = find(test, known.as_deref(), output)?;
     let arguments = match CallArguments::read(&test.arguments) {
         Ok(arguments) => arguments,
+        // A server could read them in more than one way.
         Err(error) => {
             let facts = DecisionFacts { steps: Vec::new(), labels: None, tool: None };
             return show(&Rules::deny_unreadable(&error), &facts, output);
         }
     };
-        // A server could read them in more than one way.
     let mut effects = case.tool.map_or(ToolEffectSet::unknown(), |tool| tool.effects);
     effects.read_only |= test.read_only;
     effects.destructive &= !test.read_only && !test.not_destructive;
@@ -242,11 +247,6 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     show(&verdict, &facts, output)
 }
 
-/// Looks up the tested item among the known ones. A near miss of a known name is an error. Any other unknown name gets
-/// a warning, because the item may not exist yet.
-fn find<'a>(
-    test: &PolicyTestArgs,
-    known: Option<&'a [ConfiguredServer]>,
 /// Checks that the arguments are a JSON object. Anything else is a mistake in the command, such as a missing quote.
 fn check_object(arguments: &str) -> CliResult {
     const HINT: &str = r#"quote the object as one word, such as '{"path":"notes.txt"}'"#;
@@ -259,6 +259,11 @@ fn check_object(arguments: &str) -> CliResult {
     }
 }
 
+/// Looks up the tested item among the known ones. A near miss of a known name is an error. Any other unknown name gets
+/// a warning, because the item may not exist yet.
+fn find<'a>(
+    test: &PolicyTestArgs,
+    known: Option<&'a [ConfiguredServer]>,
     output: CliOutput,
 ) -> CliResult<PolicyTestCase<'a>> {
     let nothing = PolicyTestCase { tool: None, origin: None, server: None };

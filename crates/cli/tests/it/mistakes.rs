@@ -136,3 +136,20 @@ fn a_file_that_is_missing_is_said_to_be() {
     assert_refused(&bundle, 1, &missing);
     assert!(!said(&bundle).contains("--check"), "{bundle:?}");
 }
+
+/// A file in the place of a folder cannot be written by anybody, not even by the administrator.
+#[test]
+fn folders_that_cannot_be_used_are_named_with_a_remedy() {
+    let house = House::new();
+    house.write("blocked", "");
+    let run = |variable: &str, args: &[&str]| {
+        let mut command = house.command(args);
+        command.env(variable, house.path("blocked"));
+        Ran::of(command.stdin(Stdio::null()).output().unwrap())
+    };
+    let up = ["up", "--no-audit", "--listen", "127.0.0.1:0", "--console", "off"];
+    assert_refused(&run("XDG_STATE_HOME", &up), 1, &["blocked/hospes", "hint:", "XDG_STATE_HOME"]);
+    let init = run("XDG_CONFIG_HOME", &["policy", "init"]);
+    assert_refused(&init, 1, &["blocked/hospes/policy.toml", "hint:", "--policy"]);
+    assert_refused(&house.run(&["serve", "files", "/nonexistent"]), 1, &["/nonexistent", "hint:"]);
+}
