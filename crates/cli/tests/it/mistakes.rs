@@ -6,7 +6,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use crate::support::{House, Ran};
+use crate::support::terminal::Terminal;
+use crate::support::{House, Ran, eventually, text};
 
 /// Text of an error without its line breaks.
 fn said(ran: &Ran) -> String {
@@ -152,4 +153,27 @@ fn folders_that_cannot_be_used_are_named_with_a_remedy() {
     let init = run("XDG_CONFIG_HOME", &["policy", "init"]);
     assert_refused(&init, 1, &["blocked/hospes/policy.toml", "hint:", "--policy"]);
     assert_refused(&house.run(&["serve", "files", "/nonexistent"]), 1, &["/nonexistent", "hint:"]);
+}
+
+#[test]
+fn commands_for_a_host_say_that_none_runs() {
+    let house = House::new();
+    for args in [&["approve", "--list"][..], &["grants", "list"], &["console", "--no-browser"]] {
+        let ran = house.run(args);
+        assert_refused(&ran, 4, &["no host is running here", "hospes up"]);
+    }
+}
+
+/// Ctrl-C has one exit code, and its error begins on a line of its own.
+#[test]
+fn an_interruption_is_code_130_on_a_line_of_its_own() {
+    let house = House::new();
+    let server = house.server("one", &[], r#"*'"method":"tools/list"'*) ;;"#);
+    let file = server["args"][0].as_str().unwrap().to_owned();
+    let mut terminal = Terminal::start(&house.command(&["list", "--", "sh", &file]), 100, 20);
+    eventually("it is asked", || house.read("one.log").contains("tools/list"));
+    terminal.type_keys("\u{3}");
+    assert_eq!(terminal.wait(), 130, "{}", terminal.text());
+    let shown = terminal.text();
+    assert!(shown.lines().any(|line| line.starts_with("error: interrupted")), "{shown}");
 }
