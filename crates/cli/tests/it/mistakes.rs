@@ -164,6 +164,25 @@ fn commands_for_a_host_say_that_none_runs() {
     }
 }
 
+#[test]
+fn a_name_that_is_taken_comes_with_the_option_for_another() {
+    let house = House::new();
+    configure(&house, "[servers.search]\ncommand = 'one'\n");
+    let file = house.write("mcp.json", r#"{"mcpServers":{"search":{"command":"two"}}}"#);
+    for option in ["--dry-run", "--yes"] {
+        let ran = house.run(&["import", &text(&file), option]);
+        assert!(ran.stdout.contains("--rename search=NEW"), "{ran:?}");
+    }
+    let mut terminal = Terminal::start(&house.command(&["import", &text(&file)]), 120, 30);
+    terminal.sees("Name for it?");
+    terminal.type_keys("search\n");
+    terminal.sees("the name search is taken");
+    terminal.type_keys("a b\n");
+    terminal.sees("a name has up to 64 letters");
+    terminal.type_keys("other\n");
+    terminal.sees("Import 1 server");
+}
+
 /// Ctrl-C has one exit code, and its error begins on a line of its own.
 #[test]
 fn an_interruption_is_code_130_on_a_line_of_its_own() {
