@@ -189,7 +189,7 @@ fn change_profile(
     check_owner(&record.file)?;
     let quiet = CliOutput { json: false, quiet: true };
     disconnect_file(file, quiet, false)?;
-    output.say(format_args!("{} was {is_now}", record.application));
+    output.say(format_args!("{} was {is_now}", file.application.name));
     connect(&ConnectApplicationArgs { seen: None, ..args.clone() }, file, output)
 }
 

@@ -6,6 +6,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use serde_json::Value;
+
 use crate::support::terminal::Terminal;
 use crate::support::{House, Ran, eventually, text};
 
@@ -181,6 +183,31 @@ fn a_name_that_is_taken_comes_with_the_option_for_another() {
     terminal.sees("a name has up to 64 letters");
     terminal.type_keys("other\n");
     terminal.sees("Import 1 server");
+}
+
+/// Each application is found by every name that the program shows, regardless of case.
+#[test]
+fn applications_are_known_by_the_names_that_are_shown() {
+    let house = House::new();
+    let none = house.run(&["connect"]);
+    assert!(said(&none).contains("supported applications: Claude Desktop, Claude Code, VS Code"), "{none:?}");
+    std::fs::create_dir_all(house.path("home/.cursor")).unwrap();
+    let listed = house.run(&["connect"]);
+    assert!(said(&listed).contains("`hospes connect APP` connects one"), "{listed:?}");
+    for name in ["Cursor", "CURSOR"] {
+        let ran = house.run(&["connect", name, "--dry-run", "--json"]);
+        let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+        assert_eq!(value["application"], "cursor");
+    }
+    assert_eq!(house.run(&["connect", "Claude Codex"]).code, Some(1));
+    configure(&house, "[servers.time]\nbuiltin = 'time'\n[profiles.work]\nservers = ['time']\n");
+    let ran = house.run(&["export", "--format", "vs code"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("time"), "{ran:?}");
+    assert_eq!(house.run(&["connect", "cursor"]).code, Some(0));
+    let all = house.run(&["connect"]);
+    assert!(!said(&all).contains("connects one"), "nothing is left to connect: {all:?}");
+    let changed = house.run(&["connect", "cursor", "--profile", "work"]);
+    assert!(said(&changed).contains("Cursor was connected"), "{changed:?}");
 }
 
 /// Ctrl-C has one exit code, and its error begins on a line of its own.
