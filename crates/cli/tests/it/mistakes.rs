@@ -223,3 +223,13 @@ fn an_interruption_is_code_130_on_a_line_of_its_own() {
     let shown = terminal.text();
     assert!(shown.lines().any(|line| line.starts_with("error: interrupted")), "{shown}");
 }
+
+#[test]
+fn a_prefix_without_a_name_misses_the_name() {
+    let house = House::new();
+    for prefix in ["npm:", "pypi:", "cargo:", "oci:"] {
+        let ran = house.run(&["add", prefix, "--yes"]);
+        assert_refused(&ran, 1, &[&format!("a package name is missing after `{prefix}`")]);
+    }
+    assert_refused(&house.run(&["add", "npm:@1.0.0", "--yes"]), 1, &["a package name is missing"]);
+}
