@@ -146,8 +146,9 @@ pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
                 .hint("--no-audit disables the audit log")
         })?;
     }
+    let shown = paths::display_path(&file);
     let audit = AuditLog::open(file, key).map_err(|error| {
-        CliError::usage("cannot open the audit log")
+        CliError::usage(format!("cannot open the audit log {shown}"))
             .with_cause(&error)
             .hint("--no-audit disables the audit log")
     })?;
@@ -157,11 +158,15 @@ pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
 /// Opens the state store. Returns `None` if there is no folder for it.
 pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
     let Some(file) = paths::state_file() else { return Ok(None) };
-    let wrong =
-        |error: &dyn std::error::Error| CliError::usage("cannot open the state store").with_cause(error);
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
+    let wrong = |error: &dyn std::error::Error| {
+        let (file, folder) = (paths::display_path(&file), paths::display_path(folder));
+        CliError::usage(format!("cannot open the state store {file}"))
+            .with_cause(error)
+            .hint(format!("make {folder} writable for you, or set XDG_STATE_HOME to another folder"))
+    };
     fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
-    StateStore::open(file).map(Some).map_err(|error| wrong(&error))
+    StateStore::open(file.clone()).map(Some).map_err(|error| wrong(&error))
 }
 
 /// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable or gone

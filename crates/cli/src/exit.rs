@@ -21,6 +21,8 @@ pub(crate) enum FailureCode {
     Tool = 5,
     /// A newer version of a server is available (`hospes update --check`).
     Outdated = 6,
+    /// The person has interrupted the program. As shells report a program that SIGINT has ended.
+    Interrupted = 130,
 }
 
 impl FailureCode {
@@ -32,6 +34,7 @@ impl FailureCode {
             Self::Unreachable => "unreachable",
             Self::Tool => "tool_error",
             Self::Outdated => "outdated",
+            Self::Interrupted => "interrupted",
         }
     }
 }

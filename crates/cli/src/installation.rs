@@ -65,8 +65,6 @@ pub(crate) struct InstallEvidence {
     pub(crate) is_debian: bool,
     /// Content of the file in which Python keeps the name of the installer, such as `pip`.
     pub(crate) python_installer: Option<String>,
-    /// True inside of a container.
-    pub(crate) is_container: bool,
     /// `CARGO_HOME`, if it is set.
     pub(crate) cargo_home: Option<String>,
 }
@@ -81,13 +79,13 @@ impl InstallEvidence {
             marker,
             is_debian: cfg!(target_os = "linux") && is_known_to_dpkg(&program),
             python_installer: python_installer(&program),
-            is_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|file| Path::new(file).exists()),
             cargo_home: cargo_home.as_deref().map(slashes),
             program: slashes(&program),
         })
     }
 
-    /// Returns the channel. A marker is exact, a path is specific, and a container may hold any of these.
+    /// Returns the channel. A marker is exact, and a path is specific. A container may hold any
+    /// of these; the program of our image has a marker.
     pub(crate) fn channel(&self) -> InstallChannel {
         match (self.marker.as_deref().and_then(marked_channel), self.path_channel()) {
             // These unpack archives with their marker into folders of their own.
@@ -122,7 +120,6 @@ impl InstallEvidence {
             }
             () if has("/target/debug/") || has("/target/release/") => InstallChannel::Build,
             () if self.is_debian => InstallChannel::Debian,
-            () if self.is_container => InstallChannel::Container,
             () => InstallChannel::Unknown,
         }
     }
@@ -341,13 +338,13 @@ mod tests {
     fn other_evidence_decides_where_the_path_says_nothing() {
         let usr = || InstallEvidence { program: "/usr/bin/hospes".to_owned(), ..InstallEvidence::default() };
         assert_eq!(InstallEvidence { is_debian: true, ..usr() }.channel(), InstallChannel::Debian);
-        assert_eq!(InstallEvidence { is_container: true, ..usr() }.channel(), InstallChannel::Container);
-        // A Debian package in a container is upgraded as such.
-        let both = InstallEvidence { is_debian: true, is_container: true, ..usr() };
-        assert_eq!(both.channel(), InstallChannel::Debian);
-        let marked =
-            InstallEvidence { marker: Some("archive 0.2.0\n".to_owned()), is_container: true, ..usr() };
-        assert_eq!(marked.channel(), InstallChannel::Archive);
+        assert_eq!(usr().channel(), InstallChannel::Unknown);
+        for (marker, expected) in
+            [("archive", InstallChannel::Archive), ("container", InstallChannel::Container)]
+        {
+            let marked = InstallEvidence { marker: Some(format!("{marker} 0.2.0\n")), ..usr() };
+            assert_eq!(marked.channel(), expected);
+        }
         let nonsense = InstallEvidence { marker: Some("rm -rf /".to_owned()), is_debian: true, ..usr() };
         assert_eq!(nonsense.channel(), InstallChannel::Debian);
         let own = InstallEvidence {

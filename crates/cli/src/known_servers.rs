@@ -98,13 +98,7 @@ pub(crate) fn names(files: &[PathBuf]) -> Vec<String> {
 pub(crate) async fn tool_names(files: &[PathBuf], name: &str) -> Vec<String> {
     let configured = load_quietly(files).into_iter().find(|server| &*server.name == name);
     let offers = match configured {
-        Some(server) => {
-            let pins = match server.transport {
-                ServerTransport::Builtin(_) => None,
-                _ => open_pins().unwrap_or_default(),
-            };
-            one(&server, pins.as_ref()).await.server.offers
-        }
+        Some(server) => return known_tool_names(&server).await.unwrap_or_default(),
         None => {
             let args: Vec<String> =
                 builtins::default_arguments(name).iter().map(|&arg| arg.to_owned()).collect();
@@ -112,6 +106,16 @@ pub(crate) async fn tool_names(files: &[PathBuf], name: &str) -> Vec<String> {
         }
     };
     offers.map(|offers| offers.tools.into_iter().map(|tool| tool.name).collect()).unwrap_or_default()
+}
+
+/// Returns the names of the tools of a server, as far as they are known without starting it.
+pub(crate) async fn known_tool_names(server: &ServerConfig) -> Option<Vec<String>> {
+    let pins = match server.transport {
+        ServerTransport::Builtin(_) => None,
+        _ => open_pins().unwrap_or_default(),
+    };
+    let offers = one(server, pins.as_ref()).await.server.offers?;
+    Some(offers.tools.into_iter().map(|tool| tool.name).collect())
 }
 
 /// Returns the servers of the configuration, and none if it cannot be read.

@@ -21,7 +21,7 @@ pub(crate) async fn ask_running_host<T>(
             Ok(answer) => return Ok((console, answer)),
             // This host has refused, so no older one is asked instead.
             Err(error @ ClientError::Refused { .. }) => {
-                return Err(CliError::new(FailureCode::Unreachable, what).with_cause(&error));
+                return Err(CliError::usage(what).with_cause(&error));
             }
             Err(error) => {
                 tracing::debug!(pid = note.pid, %error, "console of recorded host does not answer");
@@ -29,12 +29,12 @@ pub(crate) async fn ask_running_host<T>(
             }
         }
     }
-    let failure = CliError::new(FailureCode::Unreachable, "no console is running on this machine");
+    let failure = |text: &str| CliError::new(FailureCode::Unreachable, text);
     Err(if without {
-        failure.hint(
-            "the host may run with `--console off` or may have ended; `hospes status` shows whether one answers",
+        failure("the running host has no console that answers").hint(
+            "it may run with `--console off`, or may have ended; `hospes status` shows whether a host answers",
         )
     } else {
-        failure.hint("start a host with `hospes up`")
+        failure("no host is running here").hint("start one with `hospes up`")
     })
 }

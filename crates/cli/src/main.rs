@@ -105,7 +105,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Search(args) => Box::pin(commands::search::run(args, output)).await,
         CliCommand::Import(args) => commands::import::run(&args, output),
         CliCommand::Connect(args) => commands::connect::run(&args, output),
-        CliCommand::Profile(command) => commands::profile::run(command, output),
+        CliCommand::Profile(command) => commands::profile::run(command, output).await,
         CliCommand::Disconnect(args) => commands::connect::disconnect(&args, output),
         CliCommand::Export(args) => commands::export::run(&args, output),
         CliCommand::Bundle(args) => commands::bundle::run(&args, output),

@@ -9,7 +9,7 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use crate::exit::CliError;
+use crate::exit::{CliError, FailureCode};
 use crate::screen_log;
 use crate::terminal_screen::without_screen;
 
@@ -102,6 +102,10 @@ impl CliOutput {
         // With -v everything is shown.
         let details = tracing::enabled!(tracing::Level::INFO);
         let lines: Vec<&str> = text.lines().filter(|line| details || !is_detail(line)).collect();
+        // The terminal has written `^C` where the cursor is.
+        if failure.code == FailureCode::Interrupted && io::stderr().is_terminal() {
+            err("\n");
+        }
         err(&format_labelled("error", RED, &lines.join("\n"), talk_width()));
         if let Some(hint) = &failure.hint {
             err(&format_labelled("hint", CYAN, &hint.to_string(), talk_width()));

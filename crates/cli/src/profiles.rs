@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hospes_host::config::{ConfigLoader, HostConfig, ProfileConfig, profile_hint};
+use hospes_host::config::{ConfigLoader, HostConfig, ProfileConfig, ToolFilter, profile_hint};
 
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
@@ -34,4 +34,25 @@ pub(crate) fn find<'p>(name: &str, profiles: &'p [ProfileConfig]) -> CliResult<&
         let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
         unknown_profile(name, &known)
     })
+}
+
+/// Maximum number of tools that a warning names.
+const MAX_NAMED_TOOLS: usize = 12;
+
+/// Describes the patterns of a filter that match none of a server's tools. `None` if all of them match one.
+pub(crate) fn unmatched_text(filter: &ToolFilter, server: &str, tools: &[impl AsRef<str>]) -> Option<String> {
+    let quoted = |pattern: &str| format!("`{}`", printable(pattern));
+    let unmatched: Vec<String> = filter.unmatched(tools).into_iter().map(quoted).collect();
+    let (matches, patterns) = match unmatched.len() {
+        0 => return None,
+        1 => ("matches", "pattern"),
+        _ => ("match", "patterns"),
+    };
+    let mut names: Vec<String> =
+        tools.iter().take(MAX_NAMED_TOOLS).map(|tool| printable(tool.as_ref())).collect();
+    if tools.len() > names.len() {
+        names.push(format!("and {} more", tools.len() - names.len()));
+    }
+    let (unmatched, server, names) = (unmatched.join(", "), printable(server), names.join(", "));
+    Some(format!("the {patterns} {unmatched} {matches} no tool of `{server}`, which offers {names}"))
 }

@@ -31,6 +31,16 @@ pub(crate) fn program_source(name: &str) -> Option<&'static str> {
         .map(|(_, source)| *source)
 }
 
+/// Programs that download a package or an image before they start it.
+const DOWNLOADERS: [&str; 9] = ["npx", "uvx", "docker", "podman", "dnx", "bunx", "pnpx", "pipx", "deno"];
+
+/// Returns the name of a program that downloads what it starts. `None` for any other program.
+pub(crate) fn downloader(program: &OsStr) -> Option<&'static str> {
+    // On Windows they are scripts, such as `npx.cmd`.
+    let stem = Path::new(program).file_stem().and_then(OsStr::to_str)?;
+    DOWNLOADERS.into_iter().find(|name| *name == stem)
+}
+
 /// Texts of `docker` and `podman` without the service that they need, in lower case.
 const STOPPED_SERVICE: [&str; 8] = [
     "cannot connect to the docker daemon",

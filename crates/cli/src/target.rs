@@ -15,12 +15,18 @@ use crate::commands::{InterruptListener, auth, interrupted};
 use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::CliOutput;
+use crate::program_sources::downloader;
 use crate::settings::{check_folders, launch_helper, load};
 use crate::{builtins, output, profiles, prompt};
 
 /// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
     "sign in with `hospes auth login TARGET`, or pass your own token with `--header 'Authorization: …'`";
+
+/// Time limit of a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit of a connection to a server that its program downloads first.
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
 
 /// A resolved server and its settings.
 #[derive(Debug)]
@@ -78,7 +84,8 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         return found(apply_flags(target, reach)?);
     }
     let mut names: Vec<&str> = loaded.config.servers.iter().map(|server| server.name.as_str()).collect();
-    for name in builtins::names() {
+    // An entry may have the name of a built-in server.
+    for name in builtins::names().filter(|name| loaded.config.server(name).is_none()) {
         names.push(name);
     }
     let mut failure = CliError::usage(format!(
@@ -249,8 +256,12 @@ pub(crate) async fn connect(
     output: CliOutput,
     ending: &mut InterruptListener,
 ) -> CliResult<Client> {
-    let builder =
-        Client::builder().info(hospes_host::implementation()).connect_timeout(reach.connect_timeout);
+    let downloader = match &found.target {
+        Target::Command(command) => downloader(&command.program),
+        _ => None,
+    };
+    let limit = reach.connect_timeout.unwrap_or_else(|| default_limit(downloader));
+    let builder = Client::builder().info(hospes_host::implementation()).connect_timeout(limit);
     let mut builder = with_era(builder, found.era);
     check_folders("--root", &reach.roots)?;
     let roots = if reach.roots.is_empty() { &found.roots } else { &reach.roots };
@@ -265,7 +276,13 @@ pub(crate) async fn connect(
         return Err(interrupted("the connection was not yet established"));
     };
     connected.map_err(|error| {
+        let is_silent = error.hint.as_deref().is_some_and(|hint| hint.contains("connect_timeout"));
         let mut failure = CliError::from(error);
+        if let Some(name) = downloader.filter(|_| is_silent) {
+            return failure.hint(format!(
+                "{name} may still be downloading the package; try again, or raise --connect-timeout"
+            ));
+        }
         // No token was sent because the store could not be opened, which is the cause to report.
         if failure.code == FailureCode::Unauthorized
             && let Some(why) = store.and_then(|store| store.failure())
@@ -280,6 +297,11 @@ pub(crate) async fn connect(
         failure.hint = failure.hint.map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
         failure
     })
+}
+
+/// Returns the time limit of a connection without one of its own. The first start of a downloaded package takes long.
+fn default_limit(downloader: Option<&str>) -> Duration {
+    if downloader.is_some() { DOWNLOAD_LIMIT } else { CONNECT_LIMIT }
 }
 
 /// Authorizes requests with the tokens of an earlier sign-in, unless an `Authorization` header is given.
@@ -307,4 +329,21 @@ fn answer_questions(builder: ClientBuilder, output: CliOutput) -> ClientBuilder 
         return builder;
     }
     builder.elicitation(move |params| prompt::elicit(params, output)).elicitation_urls()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn programs_that_download_first_have_more_time() {
+        for name in ["npx", "/usr/bin/uvx", "npx.cmd", "docker", "dnx"] {
+            assert_eq!(default_limit(downloader(OsStr::new(name))), DOWNLOAD_LIMIT, "{name}");
+        }
+        for name in ["node", "npx-like", "/opt/docker/server"] {
+            assert_eq!(default_limit(downloader(OsStr::new(name))), CONNECT_LIMIT, "{name}");
+        }
+    }
 }

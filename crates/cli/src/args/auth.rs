@@ -54,7 +54,7 @@ impl SignInServerArgs {
             env: Vec::new(),
             cwd: None,
             era: EraArg::Auto,
-            connect_timeout,
+            connect_timeout: Some(connect_timeout),
             roots: Vec::new(),
         }
     }

@@ -26,9 +26,9 @@ pub(crate) struct ConnectArgs {
     /// Protocol era to use
     #[arg(long, value_enum, default_value_t = EraArg::Auto)]
     pub(crate) era: EraArg,
-    /// Maximum time to connect, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
-    pub(crate) connect_timeout: Duration,
+    /// Maximum time to connect, in seconds [default: 30; 120 for programs that download first, such as npx, uvx and docker]
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    pub(crate) connect_timeout: Option<Duration>,
     /// Folder that the server may work in. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,

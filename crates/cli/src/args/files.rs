@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use hospes_host::config::applications::APPLICATIONS;
+use hospes_host::config::applications::{APPLICATIONS, Application};
 use hospes_host::pins::Sha256Digest;
 
 use super::values::{is_server_name, profile_name};
@@ -18,7 +18,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "APP|FILE")]
     pub(crate) sources: Vec<String>,
     /// Application to read, as above. May be repeated
-    #[arg(long, value_name = "APP", value_parser = applications())]
+    #[arg(long, value_name = "APP", value_parser = applications(), ignore_case = true)]
     pub(crate) from: Vec<String>,
     /// Server to import: NAME, or APP:NAME if applications have different ones. May be repeated [default: all of the
     /// user's servers that are new]
@@ -62,7 +62,7 @@ the configuration refers to them as ${secret:NAME}.
 #[command(after_help = CONNECT_HELP)]
 pub(crate) struct ConnectApplicationArgs {
     /// Application to connect [default: list the applications that are found, with their state]
-    #[arg(value_name = "APP", value_parser = applications(), hide_possible_values = true)]
+    #[arg(value_name = "APP", value_parser = applications(), ignore_case = true, hide_possible_values = true)]
     pub(crate) application: Option<String>,
     /// Add the entry to the application's file in this folder, instead of the user's file
     #[arg(long, requires = "application")]
@@ -86,7 +86,7 @@ pub(crate) struct ConnectApplicationArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DisconnectArgs {
     /// Application to disconnect
-    #[arg(value_name = "APP", value_parser = applications(), hide_possible_values = true)]
+    #[arg(value_name = "APP", value_parser = applications(), ignore_case = true, hide_possible_values = true)]
     pub(crate) application: String,
     /// Remove the entry from the application's file in this folder, instead of the user's file
     #[arg(long)]
@@ -109,7 +109,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) servers: Vec<String>,
     /// Application in whose form the servers are written
-    #[arg(short, long, value_name = "APP", value_parser = applications())]
+    #[arg(short, long, value_name = "APP", value_parser = applications(), ignore_case = true)]
     pub(crate) format: String,
     /// New file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
@@ -171,7 +171,9 @@ fn renaming(text: &str) -> Result<(String, String), &'static str> {
     names.ok_or("expected OLD=NEW, where NEW has up to 64 letters, digits, `-`, `_` or `.`")
 }
 
-/// Returns the parser for the id of an application.
-fn applications() -> PossibleValuesParser {
-    PossibleValuesParser::new(APPLICATIONS.iter().map(|one| one.id))
+/// Returns the parser for an application: its id, or its shown name. The result is the id.
+fn applications() -> impl TypedValueParser<Value = String> {
+    let value = |one: &Application| PossibleValue::new(one.id).alias(one.name);
+    let values = PossibleValuesParser::new(APPLICATIONS.iter().map(value));
+    values.map(|word| Application::find(&word).map_or(word, |one| one.id.to_owned()))
 }

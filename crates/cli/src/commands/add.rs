@@ -116,11 +116,26 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         return Ok(());
     }
     let is_used = wait_for_host(&planned.draft.name).await;
-    say_added(&planned.draft, &report, is_used, target.text.trim().is_empty(), output);
+    let next = match (is_used, target.check_startable()) {
+        (true, _) => "Applications see it now.",
+        (false, Ok(())) => "`hospes up` starts it.",
+        (false, Err(problem)) => {
+            let (name, file) = (printable(&planned.draft.name), paths::display_path(&target.file));
+            output.warn(format_args!("`hospes up` cannot start {name}: {file} has a mistake: {problem}"));
+            "Correct the file; then `hospes up` starts it."
+        }
+    };
+    say_added(&planned.draft, &report, (is_used, next), target.text.trim().is_empty(), output);
     Ok(())
 }
 
-fn say_added(draft: &ServerDraft, report: &TrialReport, is_used: bool, is_first: bool, output: CliOutput) {
+fn say_added(
+    draft: &ServerDraft,
+    report: &TrialReport,
+    (is_used, next): (bool, &str),
+    is_first: bool,
+    output: CliOutput,
+) {
     let (name, origin) = (&draft.name, &draft.origin);
     if output.json {
         output.value(&json!({
@@ -133,7 +148,7 @@ fn say_added(draft: &ServerDraft, report: &TrialReport, is_used: bool, is_first:
         }));
         return;
     }
-    output.say(view::added(name, is_used));
+    output.say(view::added(name, next));
     if is_first && is_used {
         let note = "    The built-in servers, which run without a configuration, have ended.";
         output.say(paint(output::DIM, note));

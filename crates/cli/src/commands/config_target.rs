@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use hospes_host::config::{AutoUpdate, ConfigLoader, HostConfig, ServerConfig};
+use hospes_host::config::{AutoUpdate, ConfigLoader, HostConfig, ServerConfig, nearest};
 
 use super::file_replace;
 use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
+use crate::output::printable;
 use crate::paths;
 use crate::settings::load_without_secrets;
 
@@ -57,11 +58,57 @@ impl ConfigTarget {
         Ok(servers.filter(is_meant).map(|server| server.name).collect())
     }
 
-    fn config(&self) -> CliResult<HostConfig> {
+    /// Checks that a host starts with the file, as it is now.
+    ///
+    /// # Errors
+    /// If the host refuses the file, or none of its servers can be used.
+    pub(super) fn check_startable(&self) -> CliResult {
+        let files = ConfigFileArgs { config: vec![self.file.clone()], allow_unset: false, strict: false };
+        load_without_secrets(&files).map(drop)
+    }
+
+    /// Returns the error for a server that the file does not have, or whose entry has mistakes.
+    pub(super) fn unusable_server(&self, config: &HostConfig, name: &str) -> CliError {
+        let file = paths::display_path(&self.file);
+        if let Some(rejected) = config.rejected.iter().find(|rejected| rejected.name == name) {
+            return CliError::usage(format!(
+                "the entry of the server `{}` has mistakes: {}",
+                printable(name),
+                rejected.errors.full_text().replace('\n', "; ")
+            ))
+            .hint(format!("correct the entry in {file}, or remove it: hospes remove {}", printable(name)));
+        }
+        let rejected = config.rejected.iter().map(|rejected| rejected.name.as_str());
+        let names: Vec<&str> =
+            config.servers.iter().map(|server| server.name.as_str()).chain(rejected).collect();
+        unknown_server(format!("{file} has no server `{}`", printable(name)), name, &names)
+    }
+
+    /// Reads the file with its references.
+    pub(super) fn config(&self) -> CliResult<HostConfig> {
         let loader = ConfigLoader::new().keep_references(true).keep_going(true).allow_unset(true);
         loader.parse(&self.file, &self.text).map_err(|errors| {
-            CliError::usage(errors.to_string()).hint("nothing was changed; correct the file and try again")
+            CliError::usage(errors.full_text()).hint("nothing was changed; correct the file and try again")
         })
+    }
+}
+
+/// Maximum number of servers that a hint names.
+const MAX_NAMED_SERVERS: usize = 12;
+
+/// Adds a hint with a similar name, or with the names that there are, to an error about an unknown server.
+pub(super) fn unknown_server(problem: String, name: &str, known: &[&str]) -> CliError {
+    let problem = CliError::usage(problem);
+    if let Some(meant) = nearest(name, known.iter().copied()) {
+        return problem.hint(format!("did you mean `{}`?", printable(meant)));
+    }
+    let mut shown: Vec<String> = known.iter().take(MAX_NAMED_SERVERS).map(|name| printable(name)).collect();
+    if known.len() > shown.len() {
+        shown.push(format!("and {} more", known.len() - shown.len()));
+    }
+    match shown.is_empty() {
+        true => problem.hint("there are no servers; `hospes add` adds one"),
+        false => problem.hint(format!("known servers: {}", shown.join(", "))),
     }
 }
 

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use hospes_host::config::applications::{
     Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::{ApplicationEntry, ENTRY_NAME, EntrySplice, EntryState, check_own_parser};
+use hospes_host::config::connect::{
+    ApplicationEntry, ENTRY_NAME, EditEntryError, EntrySplice, EntryState, check_own_parser,
+};
 use hospes_host::pins::Sha256Digest;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -81,7 +83,7 @@ fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOut
     let mut entry = entry_of(file.application, &before, profile, endpoint.as_ref())?;
     let snippet = entry.snippet();
     let by_hand = |problem: CliError| problem.hint(format!("add this by hand:\n{snippet}"));
-    let invalid = |error: hospes_host::config::connect::EditEntryError| {
+    let invalid = |error: EditEntryError| {
         CliError::usage(format!("cannot add Hospes to {place}; it was not changed")).with_cause(&error)
     };
     match entry.state(&file.path, &before).map_err(|error| by_hand(invalid(error)))? {
@@ -187,7 +189,7 @@ fn change_profile(
     check_owner(&record.file)?;
     let quiet = CliOutput { json: false, quiet: true };
     disconnect_file(file, quiet, false)?;
-    output.say(format_args!("{} was {is_now}", record.application));
+    output.say(format_args!("{} was {is_now}", file.application.name));
     connect(&ConnectApplicationArgs { seen: None, ..args.clone() }, file, output)
 }
 
@@ -200,7 +202,7 @@ fn profile_change(
 ) -> CliResult<String> {
     let place = paths::display_path(&record.file);
     let text = read_text(&record.file)?;
-    let fails = |error: hospes_host::config::connect::EditEntryError| {
+    let fails = |error: EditEntryError| {
         CliError::usage(format!("the entry in {place} cannot be replaced")).with_cause(&error)
     };
     let old = recorded_entry(file.application, &text, Some(record))?;
@@ -304,11 +306,16 @@ fn find_file(id: &str, is_of_project: bool, output: CliOutput) -> CliResult<Appl
 /// Checks that the application itself can read its file. An entry in one that it ignores would be of no use.
 fn check_strictness(file: &ApplicationFile, text: &str) -> CliResult {
     check_own_parser(file.application, &file.path, text).map_err(|error| {
-        let (name, place) = (file.application.name, paths::display_path(&file.path));
-        CliError::usage(format!("{name} cannot read {place}; it was not changed")).with_cause(&error).hint(format!(
-            "remove the comments and trailing commas, for which {name} ignores all of the file; then: hospes connect {}",
-            file.application.id
-        ))
+        let (name, id, place) = (file.application.name, file.application.id, paths::display_path(&file.path));
+        let remedy = match &error {
+            EditEntryError::Extended { .. } => {
+                format!("remove the comments and trailing commas, for which {name} ignores all of the file")
+            }
+            _ => format!("correct the file, of which {name} may ignore all"),
+        };
+        CliError::usage(format!("{name} cannot read {place}; it was not changed"))
+            .with_cause(&error)
+            .hint(format!("{remedy}; then: hospes connect {id}"))
     })
 }
 

@@ -9,6 +9,7 @@ mod check;
 mod executable;
 mod failed_connection;
 mod fetch;
+mod filters;
 mod host;
 mod ignored;
 mod launcher;
@@ -135,8 +136,13 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
         let status = running.as_ref().map(|(_, status)| status);
         chains.push(host::check(config, status, &args.files.config).await);
     }
-    if let Some(application) = word.and_then(Application::find) {
-        let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
+    let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
+    let is_server = |word: &str| config.is_some_and(|config| config.server(word).is_some());
+    // A server may have the shown name of an application.
+    let application = word.and_then(|word| {
+        Application::find(word).filter(|application| application.id == word || !is_server(word))
+    });
+    if let Some(application) = application {
         let chains = ApplicationChecks::new(config).await.one(application).await;
         return Ok(CheckResult { chains, config: None, filter });
     }
@@ -187,8 +193,8 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
     };
     for group in config.servers.chunks(MAX_CONCURRENT) {
         let checked = group.iter().map(async |server| match ready(server) {
-            Some((endpoint, status)) => server::running(endpoint, status, args).await,
-            None => server::check(server, args).await,
+            Some(found) => server::running((server, &config.profiles), found, args).await,
+            None => server::check(server, &config.profiles, args).await,
         });
         chains.extend(join_all(checked).await);
     }

@@ -70,8 +70,10 @@ fn find(args: &ImportArgs, output: CliOutput) -> CliResult<FoundServers> {
     let mut files: Vec<&Path> = Vec::new();
     for source in &args.sources {
         // A path has a separator or an extension; the ids of applications have neither.
-        if Application::find(source).is_some() {
-            applications.push(source);
+        let application = Application::find(source);
+        // A shown name may be that of a file, too.
+        if let Some(known) = application.filter(|known| known.id == *source || !Path::new(source).is_file()) {
+            applications.push(known.id);
         } else if source.contains(['/', '\\', '.']) || Path::new(source).is_file() {
             files.push(Path::new(source));
         } else {
@@ -121,8 +123,11 @@ fn find(args: &ImportArgs, output: CliOutput) -> CliResult<FoundServers> {
         && found.refused.is_empty()
         && let Some((file, problem)) = found.unreadable.first()
     {
-        return Err(CliError::usage(problem.clone())
-            .hint(format!("correct {} and try again", paths::display_path(file))));
+        let shown = paths::display_path(file);
+        return Err(CliError::usage(problem.clone()).hint(match file.exists() {
+            true => format!("correct {shown} and try again"),
+            false => format!("there is no file {shown}; correct the path"),
+        }));
     }
     Ok(found)
 }

@@ -7,14 +7,14 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes_host::config::nearest;
 use jiff::tz::TimeZone;
 
 use super::InterruptListener;
+use super::config_target::unknown_server;
 use crate::args::LogsArgs;
 use crate::exit::{CliError, CliResult};
 use crate::log_file::{LogEntry, OLDER_ENDING, list_files};
-use crate::output::{BOLD, CliOutput, DIM, RED, YELLOW, paint};
+use crate::output::{BOLD, CliOutput, DIM, RED, YELLOW, paint, printable};
 use crate::{known_servers, paths, platform};
 
 /// Interval at which the files are read while they are followed.
@@ -82,11 +82,9 @@ fn nothing_found(args: &LogsArgs, output: CliOutput) -> CliResult {
     if let Some(server) = &args.server {
         let names = known_servers::names(&[]);
         if !names.contains(server) {
-            let failure = CliError::usage(format!("no server is called `{server}`, and no log names one"));
-            return Err(match nearest(server, names.iter().map(String::as_str)) {
-                Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-                None => failure.hint("`hospes status` lists the servers"),
-            });
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let problem = format!("no server is called `{}`, and no log names one", printable(server));
+            return Err(unknown_server(problem, server, &names));
         }
     }
     output.say("no matching lines; `hospes up` and `hospes stdio` write the log");

@@ -45,7 +45,7 @@ use std::time::Duration;
 use hospes::transport::shutdown_signal;
 use tokio::sync::{Notify, oneshot};
 
-use crate::exit::{CliError, CliResult};
+use crate::exit::{CliError, CliResult, FailureCode};
 
 /// Time a shutdown may take before a message is printed.
 const SHUTDOWN_NOTICE_DELAY: Duration = Duration::from_millis(300);
@@ -154,5 +154,5 @@ impl Future for ServerShutdown {
 
 /// Creates the error for a program that was asked to end before `what` was done.
 pub(crate) fn interrupted(what: &str) -> CliError {
-    CliError::usage(format!("interrupted; {what}"))
+    CliError::new(FailureCode::Interrupted, format!("interrupted; {what}"))
 }

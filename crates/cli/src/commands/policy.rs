@@ -8,8 +8,8 @@ use hospes_host::config::nearest;
 use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
     CallArguments, CallEffect, DecisionReason, FlowLabels, KnownLabels, KnownTool, LabelSource, LabelSources,
-    Policy as Rules, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, SessionFlow, ToolEffectSet,
-    UnmatchedPart,
+    Policy as Rules, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, Preset, SessionFlow,
+    ToolEffectSet, UnmatchedPart,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -51,7 +51,12 @@ fn write_policy(init: &PolicyInitArgs, output: CliOutput) -> CliResult {
     let nowhere = || CliError::usage("no folder found for the policy file (HOME is not set)");
     let file = init.policy.clone().or_else(paths::policy_file).ok_or_else(nowhere)?;
     let shown = paths::display_path(&file);
-    let failed = |error: &std::io::Error| CliError::usage(format!("cannot write {shown}")).with_cause(error);
+    let failed = |error: &std::io::Error| {
+        let folder = file.parent().map(paths::display_path).unwrap_or_default();
+        CliError::usage(format!("cannot write {shown}"))
+            .with_cause(error)
+            .hint(format!("make {folder} writable for you, or name another file with --policy"))
+    };
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
@@ -182,11 +187,21 @@ struct PolicyTestCase<'a> {
 }
 
 async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
-    let (_, rules) = rules(&test.file)?;
+    check_object(&test.arguments)?;
+    let rules = match enforcement::find_policy_file(test.file.policy.as_deref())? {
+        Some(_) => rules(&test.file)?.1,
+        // As the host does.
+        None => {
+            let preset = Preset::default();
+            output.say(format_args!("there is no policy file: the preset `{preset}` decides, without rules"));
+            Rules::of_preset(preset)
+        }
+    };
     let known = configured_servers(&test.file.config, output).await;
     let case = find(test, known.as_deref(), output)?;
     let arguments = match CallArguments::read(&test.arguments) {
         Ok(arguments) => arguments,
+        // A server could read them in more than one way.
         Err(error) => {
             let facts = DecisionFacts { steps: Vec::new(), labels: None, tool: None };
             return show(&Rules::deny_unreadable(&error), &facts, output);
@@ -230,6 +245,18 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     let flow = SessionFlow::new(test.private.clone(), test.untrusted.clone());
     let verdict = rules.apply_data_flow(explained.verdict, labels, flow);
     show(&verdict, &facts, output)
+}
+
+/// Checks that the arguments are a JSON object. Anything else is a mistake in the command, such as a missing quote.
+fn check_object(arguments: &str) -> CliResult {
+    const HINT: &str = r#"quote the object as one word, such as '{"path":"notes.txt"}'"#;
+
+    serde_json::from_str::<serde::de::IgnoredAny>(arguments)
+        .map_err(|error| CliError::usage("the arguments are not valid JSON").with_cause(&error).hint(HINT))?;
+    match arguments.trim_start().starts_with('{') {
+        true => Ok(()),
+        false => Err(CliError::usage("the arguments are not a JSON object").hint(HINT)),
+    }
 }
 
 /// Looks up the tested item among the known ones. A near miss of a known name is an error. Any other unknown name gets

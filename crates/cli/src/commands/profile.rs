@@ -1,19 +1,23 @@
 //! `hospes profile`: lists and shows the profiles of the configuration.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use hospes_host::config::{HostConfig, ProfileConfig, ToolFilter};
 use serde_json::{Value, json};
 
-use crate::args::{ProfileCommand, ProfileListArgs, ProfileShowArgs};
+use crate::args::{ConfigFileArgs, ProfileCommand, ProfileListArgs, ProfileShowArgs};
 use crate::exit::{CliError, CliResult};
+use crate::known_servers::known_tool_names;
 use crate::output::{BOLD, CYAN, CliOutput, DIM, paint, printable};
+use crate::profiles::unmatched_text;
+use crate::settings::load_without_secrets;
 use crate::{paths, profiles};
 
-pub(crate) fn run(command: ProfileCommand, output: CliOutput) -> CliResult {
+pub(crate) async fn run(command: ProfileCommand, output: CliOutput) -> CliResult {
     match command {
         ProfileCommand::List(args) => list(&args, output),
-        ProfileCommand::Show(args) => show(&args, output),
+        ProfileCommand::Show(args) => show(&args, output).await,
     }
 }
 
@@ -39,9 +43,10 @@ fn list(args: &ProfileListArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-fn show(args: &ProfileShowArgs, output: CliOutput) -> CliResult {
+async fn show(args: &ProfileShowArgs, output: CliOutput) -> CliResult {
     let config = read(&args.config)?;
     let profile = profiles::find(&args.name, &config.profiles)?;
+    warn_of_unmatched(profile, &args.config, output).await;
     if output.json {
         output.value(&value(profile, &config));
         return Ok(());
@@ -84,7 +89,23 @@ fn show(args: &ProfileShowArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-fn read(files: &[std::path::PathBuf]) -> CliResult<HostConfig> {
+/// Warns of patterns that match none of the tools that a server is known to offer.
+async fn warn_of_unmatched(profile: &ProfileConfig, files: &[PathBuf], output: CliOutput) {
+    if profile.tools.is_empty() {
+        return;
+    }
+    let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
+    let servers = load_without_secrets(&files).map(|loaded| loaded.config.servers).unwrap_or_default();
+    for server in servers.iter().filter(|server| profile.includes(&server.name)) {
+        let Some(filter) = profile.tools.get(&server.name) else { continue };
+        let Some(tools) = known_tool_names(server).await.filter(|tools| !tools.is_empty()) else { continue };
+        if let Some(text) = unmatched_text(filter, &server.name, &tools) {
+            output.warn(text);
+        }
+    }
+}
+
+fn read(files: &[PathBuf]) -> CliResult<HostConfig> {
     if files.is_empty() && paths::default_config().is_none() {
         return Ok(HostConfig::default());
     }

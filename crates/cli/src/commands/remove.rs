@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hospes_host::config::import::required_secrets;
-use hospes_host::config::{ServerConfig, ServerTransport, nearest, remove_server};
+use hospes_host::config::{ServerConfig, ServerTransport, remove_server};
 use hospes_host::pins::Sha256Digest;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -31,23 +31,22 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         return Err(CliError::usage(format!("{file} is no longer the one that was shown"))
             .hint("nothing was changed; look at the change again"));
     }
-    let servers = target.servers()?;
-    let Some(server) = servers.iter().find(|server| server.name == args.server) else {
-        let problem = CliError::usage(format!("{file} has no server `{}`", printable(&args.server)));
-        return Err(match nearest(&args.server, servers.iter().map(|server| server.name.as_str())) {
-            Some(meant) => problem.hint(format!("did you mean `{}`?", printable(meant))),
-            None => problem.hint("`hospes status` lists the servers"),
-        });
-    };
+    let config = target.config()?;
+    let (servers, name) = (&config.servers, args.server.as_str());
+    let server = servers.iter().find(|server| server.name == name);
+    // An entry with mistakes is removed, too.
+    if server.is_none() && !config.rejected.iter().any(|rejected| rejected.name == name) {
+        return Err(target.unusable_server(&config, name));
+    }
     let profiles = profiles::configured(std::slice::from_ref(&target.file));
-    let naming = profiles.iter().filter(|profile| profile.names(&server.name));
+    let naming = profiles.iter().filter(|profile| profile.names(name));
     let naming: Vec<&str> = naming.map(|profile| profile.name.as_str()).collect();
-    let after = remove_server(&target.file, &target.text, &server.name).map_err(|error| {
+    let after = remove_server(&target.file, &target.text, name).map_err(|error| {
         CliError::usage(format!("cannot remove from {file}"))
             .with_cause(&error)
             .hint("nothing was changed; delete the entry by hand")
     })?;
-    let mut secrets = own_secrets(server, &servers);
+    let mut secrets = server.map(|server| own_secrets(server, servers)).unwrap_or_default();
     // A secret that a profile uses in place of another is not the server's alone.
     let others = KnownConfigs::read_others(&target.file);
     secrets.retain(|name| !others.names_secret(name));
@@ -60,15 +59,15 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         if !naming.is_empty() {
             output.say(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
         }
-        let name = paint(BOLD, one_line(&server.name));
-        let answer = output
-            .ask(format!("Remove {name} ({}) from {file}? [y/N] ", one_line(&server.transport.to_string())));
+        let shown = paint(BOLD, one_line(name));
+        let what = server.map_or("its entry has mistakes".to_owned(), |server| server.transport.to_string());
+        let answer = output.ask(format!("Remove {shown} ({}) from {file}? [y/N] ", one_line(&what)));
         if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
             return Err(CliError::usage("cancelled; nothing was changed"));
         }
     }
     file_replace::replace(&target.file, &target.text, &after)?;
-    let folder = remove_packages(server, &target.file, args.purge);
+    let folder = remove_packages(name, server, &target.file, args.purge);
     let mut deleted = Vec::new();
     if args.purge
         && !secrets.is_empty()
@@ -80,13 +79,13 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         }
     }
     if output.json {
-        output.value(&json!({ "server": server.name, "deletedSecrets": deleted, "profiles": naming }));
+        output.value(&json!({ "server": name, "deletedSecrets": deleted, "profiles": naming }));
         return Ok(());
     }
     output.say(format_args!(
         "  {} {} removed. A running host stops it now.",
         paint(GREEN, "✓"),
-        paint(BOLD, printable(&server.name))
+        paint(BOLD, printable(name))
     ));
     if !naming.is_empty() {
         let text = format!("    It was taken out of the profiles that named it: {}", naming.join(", "));
@@ -110,14 +109,19 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
 
 /// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Otherwise they are
 /// marked, and removed after 30 days. Those that something else uses stay. Returns a folder that stays until then.
-fn remove_packages(server: &ServerConfig, file: &Path, is_purged: bool) -> Option<PathBuf> {
+fn remove_packages(
+    name: &str,
+    server: Option<&ServerConfig>,
+    file: &Path,
+    is_purged: bool,
+) -> Option<PathBuf> {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
-    if let Some(record) = ServerRecord::read(file, &server.name) {
-        ServerRecord::remove(file, &server.name);
+    if let Some(record) = ServerRecord::read(file, name) {
+        ServerRecord::remove(file, name);
         folders.extend(record.folders().map(Path::to_owned));
     }
     // There is no record of bundles that were files. Their entries name the folder.
-    if let ServerTransport::Stdio(stdio) = &server.transport {
+    if let Some(ServerTransport::Stdio(stdio)) = server.map(|server| &server.transport) {
         let words =
             std::iter::once(&stdio.command).chain(&stdio.args).map(|word| PathBuf::from(word.reveal()));
         let named = words.chain(stdio.cwd.clone()).filter_map(|path| version_folder_of(&path));

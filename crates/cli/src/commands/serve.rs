@@ -17,7 +17,10 @@ use crate::output::{CliOutput, explain_stdio};
 use crate::settings::check_allowed;
 
 pub(crate) async fn run(args: ServeArgs, output: CliOutput) -> CliResult {
-    let service = builtins::find_named(&args.server).map_err(|error| CliError::usage(error.to_string()))?;
+    let service = builtins::find_named(&args.server).map_err(|error| {
+        CliError::usage(error.to_string())
+            .hint(format!("`hospes serve {} --help` shows its arguments", args.server.name))
+    })?;
     match &args.http {
         Some(address) => over_http(service, address, &args, output).await,
         None => {

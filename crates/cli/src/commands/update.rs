@@ -16,7 +16,7 @@ mod rollback;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hospes_host::config::{ServerConfig, nearest, replace_server};
+use hospes_host::config::{ServerConfig, replace_server};
 use hospes_host::pins::PinState;
 use hospes_registry::ServerEntry;
 use secrecy::ExposeSecret as _;
@@ -87,13 +87,10 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
 }
 
 fn find<'s>(servers: &'s [ServerConfig], name: &str, target: &ConfigTarget) -> CliResult<&'s ServerConfig> {
-    servers.iter().find(|server| server.name == name).ok_or_else(|| {
-        let file = paths::display_path(&target.file);
-        let problem = CliError::usage(format!("{file} has no server `{}`", printable(name)));
-        match nearest(name, servers.iter().map(|server| server.name.as_str())) {
-            Some(meant) => problem.hint(format!("did you mean `{}`?", printable(meant))),
-            None => problem.hint("`hospes status` lists the servers"),
-        }
+    let found = servers.iter().find(|server| server.name == name);
+    found.ok_or_else(|| match target.config() {
+        Ok(config) => target.unusable_server(&config, name),
+        Err(error) => error,
     })
 }
 

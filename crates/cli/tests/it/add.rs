@@ -297,7 +297,7 @@ fn an_interrupted_installation_leaves_nothing() {
     let npm = std::fs::read_to_string(&started).unwrap().trim().to_owned();
     let interrupt = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
-    assert_eq!(running.wait().unwrap().code(), Some(1));
+    assert_eq!(running.wait().unwrap().code(), Some(130));
     eventually("npm has ended", || !std::path::Path::new(&format!("/proc/{npm}")).exists());
     assert_eq!(house.config(), "");
     assert!(folders(&house.house.path("data/hospes/packages/clock-npm")).is_empty());

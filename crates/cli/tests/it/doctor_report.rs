@@ -153,3 +153,42 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
     host.signal("-TERM");
     host.wait();
 }
+
+#[test]
+fn built_in_files_without_folders_have_a_remedy() {
+    let house = House::new();
+    let config = text(&house.write("own.toml", "[servers.files]\nbuiltin = 'files'\n"));
+    let (_, found) = doctor(&house, &["--config", &config, "files"]);
+    assert_found(&found, "files", "T03", "fault", "answers with an error", "name folders in `args`");
+    let config = text(&house.write("own.toml", "[servers.files]\nbuiltin = 'files'\nargs = ['.']\n"));
+    let (_, found) = doctor(&house, &["--config", &config, "files"]);
+    assert_eq!(check(&found, "files", "T03")["status"], "ok", "{found:#}");
+}
+
+/// A filter of the entry and one of a profile, of a server that doctor starts and of one that runs in the host.
+#[test]
+fn patterns_that_match_no_tool_are_found() {
+    let house = House::new();
+    let entry = "[servers.files]\nbuiltin = 'files'\nargs = ['.']\ntools = { exclude = ['wipe', 'tree'] }\n";
+    let profile = "[profiles.reading]\ntools.files = { include = ['read_*', 'list'] }\n";
+    let right = "[profiles.right]\ntools.files = { include = ['read', 'list'] }\n";
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", &format!("{entry}{profile}{right}"));
+    let assert_warned = || {
+        let (ran, found) = doctor(&house, &["files"]);
+        assert_eq!(ran.code, Some(2), "{found:#}");
+        let all = found["checks"].as_array().unwrap().iter();
+        let warned: Vec<_> = all.filter(|check| check["code"] == "T04").collect();
+        assert_eq!(warned.len(), 2, "{found:#}");
+        assert_found(&found, "files", "T04", "warning", "the pattern `wipe` matches", "`[servers.files]`");
+        assert!(warned[1]["what"].as_str().unwrap().contains("`read_*` matches no tool"), "{found:#}");
+        assert!(warned[1]["mend"].as_str().unwrap().contains("`[profiles.reading]`"), "{found:#}");
+    };
+    assert_warned();
+    let shown = house.run(&["profile", "show", "reading"]);
+    assert!(shown.stderr.contains("the pattern `read_*` matches no tool of `files`"), "{shown:?}");
+    assert_eq!(house.run(&["profile", "show", "right"]).stderr, "");
+    let host = house.up(&[]);
+    host.said(|line| line.contains("event=ready"));
+    assert_warned();
+}

@@ -308,7 +308,17 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
                 .variables(variables)
                 .secrets(|name| Ok(Some(name.to_owned())))
                 .load([&file]);
-            assert!(read.is_ok(), "{}: {}", block.place, read.err().unwrap());
+            assert!(read.is_ok(), "{}: {}", block.place, read.as_ref().err().unwrap());
+            for profile in &read.unwrap().profiles {
+                let ran = house.run(&["profile", "show", &profile.name, "--config", &text(&file)]);
+                assert_eq!(
+                    (ran.code, ran.stderr.as_str()),
+                    (Some(0), ""),
+                    "{}: {}",
+                    block.place,
+                    profile.name
+                );
+            }
             settings += 1;
         }
     }

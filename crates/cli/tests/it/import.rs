@@ -354,7 +354,7 @@ fn a_server_is_imported_under_another_name_if_its_own_is_taken() {
     let mut terminal = crate::support::terminal::Terminal::start(&house.command(&["import"]), 100, 30);
     terminal.sees("Name for it?");
     terminal.type_keys("notes\r");
-    terminal.sees("this name is taken");
+    terminal.sees("the name notes is taken");
     terminal.type_keys("mine\r");
     terminal.sees("Import 1 server");
     terminal.type_keys("y\r");

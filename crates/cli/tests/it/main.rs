@@ -36,6 +36,7 @@ mod live;
 mod login_path;
 mod logs;
 mod man;
+mod mistakes;
 #[cfg(target_os = "linux")]
 mod notifications;
 mod pins;

@@ -211,7 +211,7 @@ fn an_update_can_be_interrupted_at_any_time() {
         let interrupt = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
         assert!(interrupt.success());
         let ran = Ran::of(running.wait_with_output().unwrap());
-        assert!(ran.code == Some(1) && ran.stderr.contains("interrupted"), "{args:?}: {ran:?}");
+        assert!(ran.code == Some(130) && ran.stderr.contains("interrupted"), "{args:?}: {ran:?}");
     }
     house.publish("1.2.0", |entry| {
         let zone = json!({ "name": "CLOCK_ZONE", "description": "Time zone", "isRequired": true });
@@ -220,7 +220,7 @@ fn an_update_can_be_interrupted_at_any_time() {
     let mut terminal = Terminal::start(&house.command(&["update", "clock-npm"]), 100, 40);
     terminal.sees("CLOCK_ZONE: ");
     terminal.type_keys("\u{3}");
-    assert_eq!(terminal.wait(), 1, "{}", terminal.text());
+    assert_eq!(terminal.wait(), 130, "{}", terminal.text());
     assert!(terminal.text().contains("interrupted"), "{}", terminal.text());
     assert_eq!(house.config(), before);
 }

@@ -302,7 +302,7 @@ fn a_list_that_takes_too_long_can_be_interrupted() {
     eventually("it is asked", || house.read("one.log").contains("tools/list"));
     list.signal("-INT");
     list.said(|line| line.contains("interrupted"));
-    assert_eq!(list.wait(), Some(1));
+    assert_eq!(list.wait(), Some(130));
     eventually("the server is gone", || !house.is_running("one"));
 }
 
@@ -322,7 +322,7 @@ fn a_call_that_is_interrupted_says_that_it_is_being_cancelled() {
     call.said(|line| line.contains("cancelling greet"));
     assert!(call.child.try_wait().unwrap().is_none(), "said at once, before the server has ended");
     call.said(|line| line.contains("interrupted; the call was cancelled and the server was notified"));
-    assert_eq!(call.wait(), Some(1));
+    assert_eq!(call.wait(), Some(130));
     assert!(house.read("one.log").contains("notifications/cancelled"), "{}", house.read("one.log"));
 }
 

@@ -381,6 +381,22 @@ impl ConfigErrors {
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
     }
+
+    /// Returns the text with the causes of each error, one error to a line, for output that follows no chain of causes.
+    pub fn full_text(&self) -> String {
+        self.0.iter().map(with_causes).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Formats an error with its causes.
+fn with_causes(error: &ConfigError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 impl From<ConfigError> for ConfigErrors {
@@ -391,19 +407,11 @@ impl From<ConfigError> for ConfigErrors {
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{error}")?;
+        match self.0.as_slice() {
+            [error] => write!(f, "{error}"),
             // With several mistakes there is no one chain of causes for the reporter to walk.
-            let mut cause = std::error::Error::source(error).filter(|_| self.0.len() > 1);
-            while let Some(error) = cause {
-                write!(f, ": {error}")?;
-                cause = error.source();
-            }
+            _ => f.write_str(&self.full_text()),
         }
-        Ok(())
     }
 }
 

@@ -138,7 +138,7 @@ impl FoundServers {
             Err(errors) => {
                 // Most files of settings name no servers.
                 if application.is_none() || !errors.iter().all(ConfigError::names_no_servers) {
-                    self.unreadable.push((file.to_owned(), errors.to_string()));
+                    self.unreadable.push((file.to_owned(), errors.full_text()));
                 }
                 return None;
             }

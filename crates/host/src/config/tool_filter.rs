@@ -16,6 +16,13 @@ impl ToolFilter {
         let listed = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
         !listed(&self.exclude) && self.include.as_deref().is_none_or(listed)
     }
+
+    /// Returns the patterns that match none of these tools, which are probably mistakes.
+    pub fn unmatched<'f>(&'f self, tools: &[impl AsRef<str>]) -> Vec<&'f str> {
+        let is_unmatched = |pattern: &&str| !tools.iter().any(|tool| matches(pattern, tool.as_ref()));
+        let patterns = self.include.iter().flatten().chain(&self.exclude).map(String::as_str);
+        patterns.filter(is_unmatched).collect()
+    }
 }
 
 /// Matches a pattern in which `*` matches any text, in time linear in the text for each `*`.
@@ -54,6 +61,13 @@ mod tests {
         assert!(filter.allows("list"));
         assert!(!filter.allows("read_secret"));
         assert!(!filter.allows("write_file"));
+    }
+
+    #[test]
+    fn patterns_that_match_no_tool_are_found() {
+        let filter = filter(Some(&["read_*", "list"]), &["write*", "remove"]);
+        assert_eq!(filter.unmatched(&["read", "list", "write"]), ["read_*", "remove"]);
+        assert_eq!(ToolFilter::default().unmatched(&["read"]), [""; 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use hospes_bundle::signature::{BundleSigner, CertificateValidity};
 use hospes_bundle::{
-    Bundle, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
+    Bundle, BundleError, BundleLaunch, BundlePlaces, BundlePlatform, SignatureVerdict, TrustRoots, UserValues,
 };
 use hospes_registry::ServerEntry;
 
@@ -106,7 +106,13 @@ pub(in crate::commands) async fn plan(
             .with_cause(error)
             .hint("`hospes bundle --check FILE` lists all that is wrong with it")
     };
-    let bundle = Bundle::open(file).map_err(|error| failed(&error))?;
+    let bundle = Bundle::open(file).map_err(|error| match &error {
+        // The file itself, not what is in it.
+        BundleError::Io { source, .. } => CliError::usage(format!("cannot read {shown}"))
+            .with_cause(source)
+            .hint("nothing was added; correct the path, or make the file readable"),
+        _ => failed(&error),
+    })?;
     let manifest = bundle.manifest_loose().map_err(|error| failed(&error))?;
     let verdict =
         bundle.signature(&TrustRoots::system(), SystemTime::now()).map_err(|error| failed(&error))?;

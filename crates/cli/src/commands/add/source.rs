@@ -58,6 +58,15 @@ impl AddSource {
         }
         for (prefix, kind) in &PREFIXES {
             if let Some(package) = word.strip_prefix(prefix) {
+                // A version alone names no package either.
+                if package.is_empty()
+                    || package.starts_with("@") && !package.contains('/')
+                    || package.starts_with("==")
+                {
+                    return Err(CliError::usage(format!("a package name is missing after `{prefix}`")).hint(
+                        format!("`{prefix}NAME` names a package; `hospes search WORD` finds servers"),
+                    ));
+                }
                 return Self::package(kind, package);
             }
         }

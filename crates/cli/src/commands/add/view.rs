@@ -296,9 +296,8 @@ pub(in crate::commands) fn failure(status: &UpstreamStatus) -> String {
 }
 
 /// Formats the last line.
-pub(in crate::commands) fn added(name: &str, is_used: bool) -> String {
+pub(in crate::commands) fn added(name: &str, next: &str) -> String {
     let sign = paint(GREEN, "✓");
-    let next = if is_used { "Applications see it now." } else { "`hospes up` starts it." };
     format!("  {sign} {} added. {next}", paint(BOLD, printable(name)))
 }
 

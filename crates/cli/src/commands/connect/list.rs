@@ -68,7 +68,12 @@ pub(super) fn list(output: CliOutput) -> CliResult {
     if listed.is_empty() {
         output.say("no application was found");
     }
-    output.hint("`hospes connect APP` connects one");
+    if listed.is_empty() {
+        let names: Vec<&str> = APPLICATIONS.iter().map(|application| application.name).collect();
+        output.hint(format_args!("supported applications: {}", names.join(", ")));
+    } else if listed.iter().any(|one| matches!(one.state, "not-connected" | "gone")) {
+        output.hint("`hospes connect APP` connects one");
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use hospes_host::config::applications::{
     APPLICATIONS, Application, ApplicationFile, ApplicationFolders, PlaceScope, SystemKind,
 };
-use hospes_host::config::connect::{ENTRY_NAME, application_in_form, check_own_parser};
+use hospes_host::config::connect::{ENTRY_NAME, EditEntryError, application_in_form, check_own_parser};
 use hospes_host::config::{ConfigError, ConfigLoader, HostConfig, ServerConfig, profile_hint};
 
 use super::application_entry::{CheckedEntry, KnownEndpoints, is_hospes, option_of, profile_of};
@@ -151,9 +151,15 @@ impl ApplicationChecks {
         };
         chain.ok(&A01, shown.as_str());
         if let Err(error) = check_own_parser(application, &file.path, &text) {
+            let mend = match &error {
+                EditEntryError::Extended { .. } => {
+                    "remove the comments and trailing commas; the application ignores all of the file"
+                }
+                _ => "correct the file; the application may ignore all of it",
+            };
             let finding = DoctorFinding::new(format!("{} cannot read {shown}", application.name))
                 .why(error.to_string())
-                .mend("remove the comments and trailing commas; the application ignores all of the file");
+                .mend(mend);
             chain.fail(&A02, finding, &[&A03, &A04, &A05, &A06, &A07]);
             return FileResult::Checked(chain);
         }

@@ -20,15 +20,17 @@ pub(super) struct CheckCall<'a> {
     pub(super) tool: Option<&'a str>,
     /// Its arguments, as words.
     pub(super) words: &'a [String],
-    /// True if what the server says about its tools can be relied on: it is built in.
-    pub(super) is_trusted: bool,
+    /// Name of the built-in server. What it says about its tools can be relied on.
+    pub(super) builtin: Option<&'a str>,
 }
 
 /// Calls the named tool; otherwise a tool that only reads and needs no argument, of a trusted server.
 pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, chain: &mut DoctorChain) {
     let (tool, given) = match call.tool {
         None => {
-            let Some(tool) = tools.iter().find(|tool| call.is_trusted && is_harmless(tool)) else { return };
+            let Some(tool) = tools.iter().find(|tool| call.builtin.is_some() && is_harmless(tool)) else {
+                return;
+            };
             (tool, Map::new())
         }
         Some(name) => {
@@ -58,7 +60,7 @@ pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, 
         Ok(result) => {
             let said = result.content.iter().find_map(|block| block.as_text().map(str::to_owned));
             let finding = DoctorFinding::new(format!("`{name}` answers with an error"))
-                .mend(format!("correct the arguments, or see: hospes logs {}", chain.target))
+                .mend(remedy(call, &chain.target))
                 .evidence(said.unwrap_or_default());
             chain.fail(&T03, finding, &[]);
         }
@@ -68,6 +70,20 @@ pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, 
                 .mend(format!("hospes logs {}", chain.target));
             chain.fail(&T03, finding, &[]);
         }
+    }
+}
+
+/// Returns what to do about a tool that answers with an error.
+fn remedy(call: CheckCall<'_>, target: &str) -> String {
+    match call {
+        CheckCall { tool: None, builtin: Some("files" | "git"), .. } => {
+            format!(
+                "name folders in `args` of the server, such as args = [\".\"], or see: hospes logs {target}"
+            )
+        }
+        // Nobody gave arguments that could be corrected.
+        CheckCall { tool: None, .. } => format!("hospes logs {target}"),
+        _ => format!("correct the arguments, or see: hospes logs {target}"),
     }
 }
 

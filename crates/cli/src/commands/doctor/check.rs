@@ -70,6 +70,7 @@ codes! {
     T01 = "T01", "tools", "the list of tools is read, and compared with the definitions that were accepted";
     T02 = "T02", "names", "names that applications accept: at most 64 characters with the name of the server";
     T03 = "T03", "call", "one call: of the tool of `--call`, or of a tool of a built-in server that only reads";
+    T04 = "T04", "filters", "each pattern of the tool filters, those of profiles too, matches a tool";
 }
 
 /// Result of a check.

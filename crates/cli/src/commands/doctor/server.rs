@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use hospes::client::{CallError, Client, Target};
 use hospes::model::Tool;
-use hospes_host::config::{RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport};
+use hospes_host::config::{
+    ProfileConfig, RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport,
+};
 use hospes_host::upstream::UpstreamStatus;
 use hospes_sandbox::ProgramNotFound;
 
@@ -17,10 +19,10 @@ use super::check::{
 };
 use super::failed_connection::{FailedServer, PROCESS_STEPS, URL_STEPS, explain};
 use super::sign_in::{self, RefusedRequest};
-use super::{executable, launcher, leftovers, package};
+use super::{executable, filters, launcher, leftovers, package};
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
-use crate::known_servers::open_pins;
+use crate::known_servers::{known_tool_names, open_pins};
 use crate::output::printable;
 use crate::paths;
 use crate::program_sources::program_source;
@@ -35,8 +37,7 @@ const EXTRA_TIME: Duration = Duration::from_secs(60);
 /// Returns the chain of an entry with mistakes.
 pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
-    let why: Vec<String> = server.errors.iter().map(ToString::to_string).collect();
-    let text = why.join("; ");
+    let text = server.errors.full_text().replace('\n', "; ");
     let mut finding = DoctorFinding::new("the entry cannot be used").why(text.clone());
     finding.mend = Some(match text.contains("not set") {
         true => "set the variable, or store the value: `hospes secret set NAME`, and write ${secret:NAME}"
@@ -55,7 +56,11 @@ pub(super) fn skipped(server: &SkippedServer) -> DoctorChain {
 }
 
 /// Returns the chain of a server that is ready in the running host. A call goes through the host, and by its rules.
-pub(super) async fn running(endpoint: &str, status: &UpstreamStatus, args: &DoctorArgs) -> DoctorChain {
+pub(super) async fn running(
+    (server, profiles): (&ServerConfig, &[ProfileConfig]),
+    (endpoint, status): (&str, &UpstreamStatus),
+    args: &DoctorArgs,
+) -> DoctorChain {
     let mut chain = DoctorChain::new(&*status.name);
     chain.ok(&S03, "ready in the running host");
     chain.ok(&S04, status.revision.as_deref().unwrap_or_default());
@@ -65,6 +70,7 @@ pub(super) async fn running(endpoint: &str, status: &UpstreamStatus, args: &Doct
         let command = if warning.contains("accept") { "hospes pins show" } else { "hospes logs" };
         chain.warn(&T01, DoctorFinding::new(warning.as_str()).mend(format!("{command} {}", status.name)));
     }
+    filters::check(server, profiles, &known_tool_names(server).await.unwrap_or_default(), &mut chain);
     let Some(tool) = args.call.as_deref() else { return chain };
     let token = paths::list_host_notes().into_iter().find(|(_, note)| note.endpoint == endpoint);
     let mut target = Target::url(format!("{endpoint}/{}", status.name));
@@ -75,7 +81,7 @@ pub(super) async fn running(endpoint: &str, status: &UpstreamStatus, args: &Doct
     match builder.connect_timeout(args.connect_timeout).connect(target).await {
         Ok(client) => {
             let tools = client.tools().all().await.unwrap_or_default();
-            let call = CheckCall { tool: Some(tool), words: &args.words, is_trusted: false };
+            let call = CheckCall { tool: Some(tool), words: &args.words, builtin: None };
             call::check(&client, &tools, call, &mut chain).await;
             client.close().await;
         }
@@ -90,7 +96,11 @@ pub(super) async fn running(endpoint: &str, status: &UpstreamStatus, args: &Doct
 }
 
 /// Checks a server of the configuration.
-pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorChain {
+pub(super) async fn check(
+    server: &ServerConfig,
+    profiles: &[ProfileConfig],
+    args: &DoctorArgs,
+) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
     if server.disabled {
         chain.ok(&C01, "switched off in the configuration");
@@ -98,7 +108,10 @@ pub(super) async fn check(server: &ServerConfig, args: &DoctorArgs) -> DoctorCha
     }
     chain.ok(&C01, "");
     let mark = leftovers::new_mark();
-    within(args, &mut chain, async |chain| check_steps(server, args, &mark, chain).await).await;
+    within(args, &mut chain, async |chain| {
+        check_steps((server, profiles), args, &mark, chain).await;
+    })
+    .await;
     if matches!(server.transport, ServerTransport::Stdio(_))
         && chain
             .checks
@@ -123,7 +136,12 @@ async fn within(args: &DoctorArgs, chain: &mut DoctorChain, checks: impl AsyncFn
     }
 }
 
-async fn check_steps(server: &ServerConfig, args: &DoctorArgs, mark: &str, chain: &mut DoctorChain) {
+async fn check_steps(
+    (server, profiles): (&ServerConfig, &[ProfileConfig]),
+    args: &DoctorArgs,
+    mark: &str,
+    chain: &mut DoctorChain,
+) {
     match &server.transport {
         ServerTransport::Stdio(stdio) if !files(server, stdio, chain).await => return,
         ServerTransport::Stdio(stdio) if !package::check(server, stdio, chain).await => return,
@@ -149,9 +167,13 @@ async fn check_steps(server: &ServerConfig, args: &DoctorArgs, mark: &str, chain
             let call = CheckCall {
                 tool: args.call.as_deref(),
                 words: &args.words,
-                is_trusted: matches!(server.transport, ServerTransport::Builtin(_)),
+                builtin: match &server.transport {
+                    ServerTransport::Builtin(builtin) => Some(builtin.name.as_str()),
+                    _ => None,
+                },
             };
-            connect(target, args, ConnectCheck { call, has_header, command }, chain).await;
+            let filtered = Some((server, profiles));
+            connect(target, args, ConnectCheck { call, has_header, command, filtered }, chain).await;
         }
         Err(error) => refused(&error, chain),
     }
@@ -191,8 +213,9 @@ pub(super) async fn check_url(url: &str, args: &DoctorArgs) -> DoctorChain {
         }
         match url_target(url) {
             Ok(target) => {
-                let call = CheckCall { tool: args.call.as_deref(), words: &args.words, is_trusted: false };
-                connect(target, args, ConnectCheck { call, has_header: false, command: None }, chain).await;
+                let call = CheckCall { tool: args.call.as_deref(), words: &args.words, builtin: None };
+                let check = ConnectCheck { call, has_header: false, command: None, filtered: None };
+                connect(target, args, check, chain).await;
             }
             Err(error) => refused(&error, chain),
         }
@@ -247,10 +270,12 @@ struct ConnectCheck<'a> {
     has_header: bool,
     /// Command line of a process.
     command: Option<String>,
+    /// The entry and the profiles, whose filters are compared with the tools.
+    filtered: Option<(&'a ServerConfig, &'a [ProfileConfig])>,
 }
 
 async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_>, chain: &mut DoctorChain) {
-    let ConnectCheck { call, has_header, command } = check;
+    let ConnectCheck { call, has_header, command, filtered } = check;
     let url = match &target.target {
         Target::Url(url) => Some(url.url.clone()),
         _ => None,
@@ -269,6 +294,10 @@ async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_
                     accepted(&tools, chain).await;
                 }
                 call::check(&client, &tools, call, chain).await;
+                if let Some((server, profiles)) = filtered {
+                    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                    filters::check(server, profiles, &names, chain);
+                }
             }
             client.close().await;
         }

@@ -57,10 +57,12 @@ impl ImportPlan {
                 if new.is_empty() {
                     break;
                 }
-                if !is_server_name(new) || taken.iter().any(|name| name == new) {
-                    announce(
-                        "this name is taken, or has other characters than letters, digits, `-`, `_` and `.`",
-                    );
+                if !is_server_name(new) {
+                    announce("a name has up to 64 letters, digits, `-`, `_` and `.`");
+                    continue;
+                }
+                if taken.iter().any(|name| name == new) {
+                    announce(format_args!("the name {new} is taken"));
                     continue;
                 }
                 taken.push(new.to_owned());

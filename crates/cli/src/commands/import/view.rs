@@ -57,7 +57,9 @@ fn server_line(planned: &PlannedServer, width: usize, file: &Path) -> String {
         ServerState::New => (paint(DIM, "-"), String::new()),
         ServerState::Present => (paint(DIM, "="), format!("already in {}", paths::display_path(file))),
         ServerState::NameTaken => {
-            (paint(YELLOW, "!"), format!("{} has another server of this name", paths::display_path(file)))
+            let (file, name) = (paths::display_path(file), printable(&server.name));
+            let state = format!("{file} has another server of this name: --rename {name}=NEW takes this one");
+            (paint(YELLOW, "!"), state)
         }
         ServerState::Conflict => {
             let name = planned.qualified_names().into_iter().next().unwrap_or_default();

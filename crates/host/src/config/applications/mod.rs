@@ -211,10 +211,13 @@ impl VariableSyntax {
 }
 
 impl Application {
-    /// Returns the application with this id.
+    /// Returns the application with this id or shown name, regardless of case.
     #[must_use]
-    pub fn find(id: &str) -> Option<&'static Self> {
-        APPLICATIONS.iter().find(|application| application.id == id)
+    pub fn find(word: &str) -> Option<&'static Self> {
+        let is_named = |application: &&Self| {
+            [application.id, application.name].iter().any(|name| name.eq_ignore_ascii_case(word))
+        };
+        APPLICATIONS.iter().find(is_named)
     }
 
     /// Returns the application that has the same files, in another form. `None` if the files are its own.

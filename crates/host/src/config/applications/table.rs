@@ -107,7 +107,7 @@ pub const APPLICATIONS: &[Application] = &[
             variables: VariableSyntax::Inputs,
             ..COMMON
         },
-        takes_effect: "at once, after its question whether the server is trusted",
+        takes_effect: "it asks whether you trust the server; after you agree, the tools are there at once",
     },
     Application {
         id: "copilot-cli",

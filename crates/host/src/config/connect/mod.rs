@@ -117,6 +117,12 @@ pub enum EditEntryError {
         /// Reason, with the location.
         reason: String,
     },
+    /// The file has comments or trailing commas, which the application's own parser refuses.
+    #[error("{reason}")]
+    Extended {
+        /// Reason, with the location.
+        reason: String,
+    },
     /// The entry cannot be added or removed without changing something else.
     #[error("{reason}")]
     Unsupported {

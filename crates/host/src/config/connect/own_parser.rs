@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use super::super::applications::Application;
 use super::super::document::check_strict_json;
+use super::super::error::ConfigError;
 use super::EditEntryError;
+
+/// Messages of the parser about extensions of JSON.
+const EXTENSIONS: [&str; 2] = ["comments are not allowed", "trailing commas are not allowed"];
 
 /// Checks that an application's own parser accepts a file. An empty file is a new one.
 ///
@@ -16,8 +20,15 @@ pub fn check_own_parser(application: &Application, file: &Path, text: &str) -> R
     if !application.shape.is_strict || text.trim().is_empty() {
         return Ok(());
     }
-    check_strict_json(&Arc::from(file), text)
-        .map_err(|error| EditEntryError::Invalid { reason: error.to_string() })
+    check_strict_json(&Arc::from(file), text).map_err(|error| {
+        let reason = error.to_string();
+        match *error {
+            ConfigError::Syntax { message, .. } if EXTENSIONS.contains(&message.as_str()) => {
+                EditEntryError::Extended { reason }
+            }
+            _ => EditEntryError::Invalid { reason },
+        }
+    })
 }
 
 #[cfg(test)]
@@ -48,6 +59,12 @@ mod tests {
         }
         for text in ["", " \n", "{}", "\u{feff}{}", "{\"a\": [1, \"// no comment ,]\"]}\r\n"] {
             check("claude-desktop", text).unwrap();
+        }
+        // What is no JSON at all is told apart.
+        let application = Application::find("claude-code").unwrap();
+        for (text, is_extended) in [("{\"a\": 1,}", true), ("{ /* a */ }", true), ("{\"a\":", false)] {
+            let error = check_own_parser(application, Path::new("a.json"), text).unwrap_err();
+            assert_eq!(matches!(error, EditEntryError::Extended { .. }), is_extended, "{text}: {error}");
         }
         // What both parsers refuse, and what only the standard does.
         let error = check("claude-code", "{\"a\": \"one\ttwo\"}").unwrap_err();
