@@ -20,7 +20,7 @@ use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges,
 use self::config_reload::ConfigReload;
 use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
-pub(crate) use self::server_line::{MARGIN, line};
+pub(crate) use self::server_line::{MARGIN, line, offered_counts};
 use self::startup_text::StartupText;
 pub(crate) use self::startup_text::{NO_POLICY, preset_line};
 use super::serve::{listen, listen_error};

@@ -14,6 +14,7 @@ use super::data::{LiveData, mend};
 use super::rows;
 use super::state::{LiveFocus, LiveState};
 use crate::approve::{bold, dim, text};
+use crate::commands::up::offered_counts;
 use crate::output::is_detail;
 use crate::screen_log::LogLine;
 
@@ -96,17 +97,14 @@ fn server_lines(data: &LiveData, server: &UpstreamStatus, width: usize) -> Vec<L
         fact(&mut lines, "revision", revision, width, plain);
     }
     if server.state == UpstreamState::Ready {
-        let offers = format!(
-            "{} tools, {} prompts, {} resources, {} templates",
-            server.tools, server.prompts, server.resources, server.templates
-        );
+        let offers = offered_counts(server).unwrap_or_else(|| "nothing".to_owned());
         fact(&mut lines, "offers", &offers, width, plain);
     }
     if let Some(sandbox) = server.process.as_ref().and_then(|process| process.sandbox.as_ref()) {
         fact(&mut lines, "sandbox", &sandbox.to_string(), width, plain);
     }
     if !data.server_log.is_empty() {
-        lines.push(Line::styled(" last lines of its log (l shows all)", dim()));
+        lines.push(Line::styled(" log, last lines (l shows all)", dim()));
         let skipped = data.server_log.len().saturating_sub(STDERR_LINES);
         lines.extend(data.server_log.iter().skip(skipped).map(|line| log_line(line, width)));
     }
@@ -202,7 +200,7 @@ pub(super) fn draw_doctor(frame: &mut Frame<'_>, data: &LiveData, state: &LiveSt
     let command = format!("`hospes doctor {}` in another terminal checks each step", server.name);
     fact(&mut lines, "", &command, width, dim());
     if !data.server_log.is_empty() {
-        lines.push(Line::styled(" last lines of its log", dim()));
+        lines.push(Line::styled(" log, last lines", dim()));
         let skipped = data.server_log.len().saturating_sub(STDERR_LINES);
         lines.extend(data.server_log.iter().skip(skipped).map(|line| log_line(line, width)));
     }

@@ -10,6 +10,23 @@ use crate::output::{CYAN, DIM, GREEN, RED, YELLOW, first_line, is_detail, paint,
 /// Indentation of the messages below a server's name, in columns.
 pub(crate) const MARGIN: usize = 6;
 
+/// Returns what a server offers, such as `6 tools, 1 resource`; kinds of which it has none are left out.
+/// `None` if it offers nothing.
+pub(crate) fn offered_counts(server: &UpstreamStatus) -> Option<String> {
+    let counts = [
+        (server.tools, "tool"),
+        (server.prompts, "prompt"),
+        (server.resources, "resource"),
+        (server.templates, "template"),
+    ];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    if counts.is_empty() { None } else { Some(counts.join(", ")) }
+}
+
 /// Formats one server on one line, followed by its problems in lines no longer than `width`.
 pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     let (sign, style) = match server.state {
@@ -29,18 +46,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let _ = write!(text, "an account for each user  {}", paint(DIM, users));
         }
         UpstreamState::Ready => {
-            let counts = [
-                (server.tools, "tool"),
-                (server.prompts, "prompt"),
-                (server.resources, "resource"),
-                (server.templates, "template"),
-            ];
-            let counts: Vec<String> = counts
-                .iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
-                .collect();
-            let counts = if counts.is_empty() { "offers nothing".to_owned() } else { counts.join(", ") };
+            let counts = offered_counts(server).unwrap_or_else(|| "offers nothing".to_owned());
             let revision = server.revision.as_deref().unwrap_or_default();
             let who = server.implementation.as_deref().unwrap_or(&server.target);
             // Columns before the text: the margin, the sign, the name and the blanks between them.
