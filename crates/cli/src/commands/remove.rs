@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         }
         output::discard_typed_input();
         if !naming.is_empty() {
-            output.say(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
+            output.say_wrapped(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
         }
         let name = paint(BOLD, one_line(&server.name));
         let answer = output
@@ -83,14 +83,14 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         output.value(&json!({ "server": server.name, "deletedSecrets": deleted, "profiles": naming }));
         return Ok(());
     }
-    output.say(format_args!(
+    output.say_wrapped(format_args!(
         "  {} {} removed. A running host stops it now.",
         paint(GREEN, "✓"),
         paint(BOLD, printable(&server.name))
     ));
     if !naming.is_empty() {
         let text = format!("    It was taken out of the profiles that named it: {}", naming.join(", "));
-        output.say(paint(DIM, text));
+        output.say_wrapped(paint(DIM, text));
     }
     if !secrets.is_empty() && deleted.is_empty() {
         let names: Vec<String> = secrets.iter().map(|name| printable(name)).collect();
@@ -98,12 +98,12 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
             "    Its secrets are kept: {} (`hospes secret remove NAME` deletes them)",
             names.join(", ")
         );
-        output.say(paint(DIM, kept));
+        output.say_wrapped(paint(DIM, kept));
     }
     if let Some(folder) = folder {
         let days = removed::KEPT_FOR.as_hours() / 24;
         let kept = format!("    Its files are kept in {} for {days} days", paths::display_path(&folder));
-        output.say(paint(DIM, kept));
+        output.say_wrapped(paint(DIM, kept));
     }
     Ok(())
 }
