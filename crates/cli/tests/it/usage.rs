@@ -114,6 +114,30 @@ fn a_server_that_cannot_be_reached_is_code_4_and_says_what_was_tried() {
     assert!(!ran.stderr.contains('\u{1b}'), "colour where nobody sees it: {ran:?}");
 }
 
+/// The log repeated each problem of a server, without its name.
+#[test]
+fn commands_that_report_a_problem_print_no_log_of_it() {
+    let house = House::new();
+    let noisy = ["list", "--", "sh", "-c", "echo 'Welcome to the server!'; exit 3"];
+    let ran = house.run(&noisy);
+    assert_eq!(ran.code, Some(4));
+    assert!(!ran.stderr.contains("WARN"), "{ran:?}");
+    assert_eq!(ran.stderr.matches("Welcome to the server!").count(), 1, "{ran:?}");
+    let mut args = vec!["-v"];
+    args.extend(noisy);
+    assert!(house.run(&args).stderr.contains("WARN"));
+    // It works, so its noise is a warning of the doctor.
+    let mut server = house.server("one", &["greet"], "");
+    let script = server["args"][1].as_str().unwrap().to_owned();
+    server["args"][1] = json!(format!("echo 'Welcome to the server!'\n{script}"));
+    let config = house.config(&[("one", server)]);
+    let ran = house.run(&["doctor", "one", "--config", &config]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(!ran.stderr.contains("WARN"), "{ran:?}");
+    assert!(ran.stdout.contains("works, with a warning") && ran.stdout.contains("code  S02"), "{ran:?}");
+    assert!(ran.stdout.contains("said  Welcome to the server!"), "{ran:?}");
+}
+
 #[test]
 fn what_was_tried_is_told_to_who_wants_to_know() {
     let house = House::new();
