@@ -47,7 +47,7 @@ pub(crate) use self::values::is_server_name;
 /// Supports old and new protocol revisions; every application sees the tools of all servers.
 #[derive(Debug, Parser)]
 #[command(name = "hospes", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Start with `hospes up`; it prints the configuration for your applications.")]
+#[command(after_help = "Start with `hospes up`, and connect your applications with `hospes connect`.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
@@ -142,4 +142,39 @@ pub(crate) enum CliCommand {
     Completions(CompletionsArgs),
     /// Print the manual page of the program, or write those of all commands
     Man(ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Widest line of an example that a terminal of 80 columns shows whole.
+    const MAX_EXAMPLE: usize = 78;
+
+    fn check(command: &clap::Command, faults: &mut Vec<String>) {
+        for text in [command.get_after_help(), command.get_after_long_help(), command.get_long_about()] {
+            let text = text.map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            for (at, line) in lines.iter().enumerate() {
+                if is_prose(line) && lines.get(at + 1).is_some_and(|next| is_prose(next)) {
+                    faults.push(format!("{}: hard break after: {line}", command.get_name()));
+                }
+                if line.starts_with(' ') && line.chars().count() > MAX_EXAMPLE {
+                    faults.push(format!("{}: too wide: {line}", command.get_name()));
+                }
+            }
+        }
+        command.get_subcommands().for_each(|command| check(command, faults));
+    }
+
+    /// The help is wrapped at the width of the terminal, which breaks a paragraph with line ends of its own twice.
+    #[test]
+    fn paragraphs_of_the_help_have_no_line_ends_and_examples_fit_a_terminal() {
+        let mut faults = Vec::new();
+        check(&Cli::command(), &mut faults);
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
 }

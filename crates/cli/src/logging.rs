@@ -17,11 +17,9 @@ const VARIABLE: &str = "HOSPES_LOG";
 
 /// Starts logging at the level that the command line selects.
 pub(crate) fn start(cli: &Cli) {
-    // `up` reports the states of servers itself.
-    let quiet = if matches!(cli.command, CliCommand::Up(_)) { "error" } else { "warn" };
     let level = match cli.global.verbose {
         _ if cli.global.quiet => "error",
-        0 => quiet,
+        0 => default_filter(&cli.command),
         1 => "hospes=info,hospes_host=info,hospes_cli=info,warn",
         2 => "hospes=debug,hospes_host=debug,hospes_cli=debug,info",
         _ => "trace",
@@ -57,4 +55,17 @@ pub(crate) fn start(cli: &Cli) {
 /// Returns true if the command runs servers for others, whose log is of use later.
 fn is_host(command: &CliCommand) -> bool {
     matches!(command, CliCommand::Up(_) | CliCommand::Stdio(_) | CliCommand::Chat(_))
+}
+
+/// Returns the filter without an option. Commands that report the problems of servers themselves print them once.
+fn default_filter(command: &CliCommand) -> &'static str {
+    match command {
+        CliCommand::Up(_) => "error",
+        CliCommand::Add(_)
+        | CliCommand::Update(_)
+        | CliCommand::Doctor(_)
+        | CliCommand::List(_)
+        | CliCommand::Call(_) => "warn,hospes::client=error,hospes_host::upstream=error",
+        _ => "warn",
+    }
 }

@@ -7,11 +7,15 @@ use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 use zeroize::Zeroizing;
 
 use crate::exit::{CliError, FailureCode};
 use crate::screen_log;
 use crate::terminal_screen::without_screen;
+
+/// Indentation of what continues a wrapped line, in columns.
+const WRAP_INDENT: usize = 4;
 
 /// Settings for printing.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +37,21 @@ fn out(text: &str) {
 }
 
 fn err(text: &str) {
-    if screen_log::take(text) {
-        return;
+    if !screen_log::take(text) {
+        print_err(text);
     }
+}
+
+fn print_err(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _gone = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Prints a message after a label. A screen wraps it at its own width.
+fn err_labelled(label: &str, style: &str, text: &str) {
+    if !screen_log::take(&format_labelled(label, style, text, None)) {
+        print_err(&format_labelled(label, style, text, talk_width()));
+    }
 }
 
 impl CliOutput {
@@ -75,17 +89,27 @@ impl CliOutput {
         }
     }
 
+    /// Prints a progress message in sentences, wrapped at words.
+    pub(crate) fn say_wrapped(self, text: impl fmt::Display) {
+        self.say(wrap_lines(&text.to_string(), WRAP_INDENT, talk_width()));
+    }
+
+    /// Prints a result in sentences or rows, wrapped at words.
+    pub(crate) fn result_wrapped(self, text: impl fmt::Display) {
+        self.result(wrap_lines(&text.to_string(), WRAP_INDENT, result_width()));
+    }
+
     /// Prints a warning.
     pub(crate) fn warn(self, text: impl fmt::Display) {
         if !self.quiet {
-            err(&format_labelled("warning", YELLOW, &text.to_string(), talk_width()));
+            err_labelled("warning", YELLOW, &text.to_string());
         }
     }
 
     /// Prints a hint.
     pub(crate) fn hint(self, text: impl fmt::Display) {
         if !self.quiet {
-            err(&format_labelled("hint", CYAN, &text.to_string(), talk_width()));
+            err_labelled("hint", CYAN, &text.to_string());
         }
     }
 
@@ -106,9 +130,9 @@ impl CliOutput {
         if failure.code == FailureCode::Interrupted && io::stderr().is_terminal() {
             err("\n");
         }
-        err(&format_labelled("error", RED, &lines.join("\n"), talk_width()));
+        err_labelled("error", RED, &lines.join("\n"));
         if let Some(hint) = &failure.hint {
-            err(&format_labelled("hint", CYAN, &hint.to_string(), talk_width()));
+            err_labelled("hint", CYAN, &hint.to_string());
         }
     }
 
@@ -332,17 +356,36 @@ pub(crate) fn wrap_text(text: &str, margin: usize, width: Option<usize>) -> Stri
     for word in text.trim_end().split(' ') {
         match lines.last_mut() {
             // The line so far is only the text's own indentation.
-            Some(line)
-                if line.trim().is_empty() || line.chars().count() + 1 + word.chars().count() <= most =>
-            {
+            Some(line) if line.trim().is_empty() || columns(line) + 1 + columns(word) <= most => {
                 line.push(' ');
                 line.push_str(word);
             }
+            // Several blanks between columns of a row are one line break.
+            Some(_) if word.is_empty() => {}
             _ => lines.push(word.to_owned()),
         }
     }
     let margin = " ".repeat(margin);
-    lines.iter().map(|line| format!("{margin}{line}")).collect::<Vec<_>>().join("\n")
+    lines.iter().map(|line| format!("{margin}{}", line.trim_end())).collect::<Vec<_>>().join("\n")
+}
+
+/// Breaks each line of a text at spaces where the terminal would break it inside a word. What continues a line begins
+/// `hang` columns after its begin.
+pub(crate) fn wrap_lines(text: &str, hang: usize, width: Option<usize>) -> String {
+    let wrap = |line: &str| {
+        if width.is_none_or(|width| columns(line) <= width) {
+            return line.to_owned();
+        }
+        let begin = line.len() - line.trim_start_matches(' ').len();
+        let margin = begin + hang;
+        wrap_text(line.trim_start_matches(' '), margin, width).split_off(hang)
+    };
+    text.lines().map(wrap).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the number of columns of a text on a terminal. Styles have none.
+pub(crate) fn columns(text: &str) -> usize {
+    anstream::adapter::strip_str(text).map(UnicodeWidthStr::width).sum()
 }
 
 /// Returns the first line of a text, cut if it is longer than `most` characters.
@@ -388,6 +431,19 @@ mod tests {
             wrap_text("a averyveryveryveryverylongword b", 0, Some(5)),
             "a\naveryveryveryveryverylongword\nb"
         );
+    }
+
+    #[test]
+    fn rows_are_broken_at_spaces_and_styles_and_wide_characters_count_as_they_are_shown() {
+        let row =
+            format!("  {}  reads the files of a folder  {}", paint(GREEN, "+"), paint(DIM, "from Cursor"));
+        let plain = |width| anstream::adapter::strip_str(&wrap_lines(&row, 4, Some(width))).to_string();
+        assert_eq!(plain(80), "  +  reads the files of a folder  from Cursor");
+        assert_eq!(plain(45), plain(80), "it is 45 columns wide");
+        assert_eq!(plain(44), "  +  reads the files of a folder  from\n      Cursor");
+        assert_eq!(plain(35), "  +  reads the files of a\n      folder  from Cursor");
+        assert_eq!(wrap_text("漢字漢字漢字 漢字漢字漢字", 0, Some(24)), "漢字漢字漢字\n漢字漢字漢字");
+        assert_eq!(wrap_lines("a\n\nb", 4, Some(80)), "a\n\nb");
     }
 
     #[test]

@@ -17,8 +17,10 @@ const MAX_LINES: usize = 500;
 const MAX_SERVER_LINES: usize = 200;
 /// Maximum number of servers whose lines are kept.
 const MAX_SERVERS: usize = 128;
-/// Maximum length of a line, in bytes. The rest is cut.
-const MAX_LINE_BYTES: usize = 500;
+/// Maximum length of a printed line, in bytes. The rest is cut. A warning may name several mistakes of an entry.
+const MAX_LINE_BYTES: usize = 2000;
+/// Maximum length of a line of a server, in bytes. The rest is cut.
+const MAX_SERVER_LINE_BYTES: usize = 500;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,29 +45,34 @@ static LOG: Mutex<ScreenLog> =
     Mutex::new(ScreenLog { lines: VecDeque::new(), part: String::new(), servers: BTreeMap::new(), count: 0 });
 /// True if lines of servers are collected.
 static IS_COLLECTING: AtomicBool = AtomicBool::new(false);
+/// True from [`begin`] until a screen is shown. What is printed meanwhile is on the terminal, and the screen hides it.
+static IS_COVERED: AtomicBool = AtomicBool::new(false);
 /// True while a screen is shown.
 static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Starts to collect the lines of servers.
+/// Starts to collect the lines of servers, and copies of what is printed until the screen is shown.
 pub(crate) fn begin() {
     // Relaxed is enough for flags that guard no other data: a line at the moment of the change may go either way.
     IS_COLLECTING.store(true, Ordering::Relaxed);
+    IS_COVERED.store(true, Ordering::Relaxed);
 }
 
 /// Takes what is printed from now on, or prints it again.
 pub(crate) fn show(is_shown: bool) {
     IS_SHOWN.store(is_shown, Ordering::Relaxed);
+    IS_COVERED.store(false, Ordering::Relaxed);
 }
 
-/// Takes a text that would be printed. Returns false if no screen is shown.
+/// Takes a text that would be printed. Returns false if it is to be printed, because no screen is shown.
 pub(crate) fn take(text: &str) -> bool {
-    if !IS_SHOWN.load(Ordering::Relaxed) {
+    let is_shown = IS_SHOWN.load(Ordering::Relaxed);
+    if !is_shown && !IS_COVERED.load(Ordering::Relaxed) {
         return false;
     }
     let plain = anstream::adapter::strip_str(text).to_string();
     let mut log = LOG.lock();
     for piece in plain.split_inclusive('\n') {
-        log.part.push_str(clip(piece));
+        log.part.push_str(clip(piece, MAX_LINE_BYTES));
         if piece.ends_with('\n') || log.part.len() > MAX_LINE_BYTES {
             let line = std::mem::take(&mut log.part);
             let line = line.trim_end();
@@ -74,7 +81,7 @@ pub(crate) fn take(text: &str) -> bool {
             }
         }
     }
-    true
+    is_shown
 }
 
 /// Adds a line of a server, if lines are collected.
@@ -91,7 +98,11 @@ pub(crate) fn add_server_line(server: &str, level: &str, text: &str) {
     if lines.len() >= MAX_SERVER_LINES {
         lines.pop_front();
     }
-    lines.push_back(LogLine { at: Timestamp::now(), level: level.to_owned(), text: clip(text).to_owned() });
+    lines.push_back(LogLine {
+        at: Timestamp::now(),
+        level: level.to_owned(),
+        text: clip(text, MAX_SERVER_LINE_BYTES).to_owned(),
+    });
 }
 
 /// Returns the last lines that were printed, at most `count`, the oldest first.
@@ -118,13 +129,13 @@ impl ScreenLog {
         if self.lines.len() >= MAX_LINES {
             self.lines.pop_front();
         }
-        let text = clip(line).to_owned();
+        let text = clip(line, MAX_LINE_BYTES).to_owned();
         self.lines.push_back(LogLine { at: Timestamp::now(), level: String::new(), text });
     }
 }
 
-fn clip(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_LINE_BYTES)]
+fn clip(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
 }
 
 /// Writer of the log on standard error, which goes to the screen while one is shown.
@@ -162,11 +173,12 @@ mod tests {
         assert!(!take("not taken\n"));
         add_server_line("mail", "stderr", "too early");
         begin();
+        assert!(!take("warning: printed, and covered by the screen\n"));
         show(true);
         assert!(take("\u{1b}[31mone\u{1b}[0m\n\ntw"));
         assert!(take("o\n"));
         let texts = |lines: Vec<LogLine>| lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
-        assert_eq!(texts(last_lines(10)), ["one", "two"]);
+        assert_eq!(texts(last_lines(10)), ["warning: printed, and covered by the screen", "one", "two"]);
         assert!(take(&"x".repeat(10_000)));
         assert!(take("\n"));
         assert!(last_lines(1)[0].text.len() <= MAX_LINE_BYTES);
@@ -177,12 +189,15 @@ mod tests {
         assert_eq!(last_lines(usize::MAX).len(), MAX_LINES);
         let of_server = server_lines("mail", usize::MAX);
         assert_eq!(of_server.len(), MAX_SERVER_LINES);
-        assert!(of_server.iter().all(|line| line.text.len() <= MAX_LINE_BYTES));
+        assert!(of_server.iter().all(|line| line.text.len() <= MAX_SERVER_LINE_BYTES));
         for at in 0..2 * MAX_SERVERS {
             add_server_line(&format!("server {at}"), "stderr", "x");
         }
         assert!(LOG.lock().servers.len() <= MAX_SERVERS);
         show(false);
+        let count = last_lines(usize::MAX).len();
         assert!(!take("not taken\n"));
+        assert_eq!(last_lines(usize::MAX).len(), count);
+        assert!(!last_lines(1)[0].text.contains("not taken"));
     }
 }

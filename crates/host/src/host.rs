@@ -17,7 +17,7 @@ use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
 use crate::config::{HostConfig, HostSettings, ProfileConfig, ServerConfig};
 use crate::gateway::{Gateway, GatewayScope, GatewayState, HostServers, HostStatus, UnknownServerError};
 use crate::guard::PolicyEnforcer;
-use crate::pins::{PinManager, PinningConfig};
+use crate::pins::{PinManager, PinningConfig, format_error_chain};
 use crate::sampling::Sampler;
 use crate::server::{UpstreamConnector, UpstreamEpoch};
 use crate::upstream::{ServerMemory, UpstreamEntry, UpstreamState, UpstreamStatus};
@@ -258,7 +258,7 @@ fn split_servers(config: &mut HostConfig) -> (Vec<ServerConfig>, Vec<(String, St
     let mut left_out: Vec<(String, String)> =
         disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
     let rejected = std::mem::take(&mut config.rejected).into_iter();
-    left_out.extend(rejected.map(|rejected| (rejected.name, rejected.errors.to_string())));
+    left_out.extend(rejected.map(|rejected| (rejected.name, format_error_chain(&rejected.errors))));
     wanted.append(&mut config.profile_servers);
     (wanted, left_out)
 }

@@ -216,7 +216,8 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
                 }
                 keys.push(("v", "JSON", true));
             }
-            keys.extend([("?", "help", true), ("q", "quit", true)]);
+            let leave = if state.is_inner { ("Esc", "back", true) } else { ("q", "quit", true) };
+            keys.extend([("?", "help", true), leave]);
         }
         ScreenMode::Reason { .. } => keys.extend([("Enter", "deny", true), ("Esc", "back", true)]),
         ScreenMode::Filling(_) => {
@@ -392,7 +393,7 @@ fn draw_help(frame: &mut Frame<'_>, body: Rect) {
         ("j k ↓ ↑", "next, previous approval"),
         ("space PgUp", "scroll the card down, up"),
         ("J K", "scroll by one line"),
-        ("q", "quit; approvals stay pending"),
+        ("Esc q", "leave; approvals stay pending"),
         ("", "Enter never allows. No decision counts as a denial."),
     ];
     let line = |(key, does): &(&'static str, &'static str)| {

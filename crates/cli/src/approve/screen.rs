@@ -38,9 +38,9 @@ struct QueuedDecision {
     words: String,
 }
 
-/// Shows the approval queue until the person leaves it or the program is asked to end. With `must_choose`, keys decide
-/// nothing before the person has selected an approval.
-pub(super) async fn run(console: LocalConsole, must_choose: bool) -> CliResult {
+/// Shows the approval queue until the person leaves it or the program is asked to end. If another screen
+/// opened this one, keys decide nothing before the person has selected an approval.
+pub(super) async fn run(console: LocalConsole, is_inner: bool) -> CliResult {
     let mut ending = InterruptListener::new()?;
     // The queue is sent through a watch channel, because only its newest state is drawn. Decisions and their answers go
     // through bounded channels, because none may be lost.
@@ -51,9 +51,9 @@ pub(super) async fn run(console: LocalConsole, must_choose: bool) -> CliResult {
     let mut drawing = {
         let is_over = Arc::clone(&is_over);
         // Terminal input is read with blocking calls.
-        tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over, must_choose }.run())
+        tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over, is_inner }.run())
     };
-    let talking = sync_with_host((console, must_choose), &tell, posts, &answer);
+    let talking = sync_with_host((console, is_inner), &tell, posts, &answer);
     // `talking` never ends by itself; it is dropped when the screen is closed.
     let drawn = tokio::select! {
         drawn = ending.unless(&mut drawing) => drawn,
@@ -136,13 +136,13 @@ struct ScreenLoop {
     post: mpsc::Sender<QueuedDecision>,
     answers: mpsc::Receiver<ScreenEvent>,
     is_over: Arc<AtomicBool>,
-    must_choose: bool,
+    is_inner: bool,
 }
 
 impl ScreenLoop {
     fn run(mut self) -> io::Result<()> {
         let begun = Instant::now();
-        let mut state = ScreenState::new(self.must_choose);
+        let mut state = ScreenState::new(self.is_inner);
         let mut screen = TerminalScreen::enter()?;
         let mut drawn_at: Option<Instant> = None;
         while !self.is_over.load(Ordering::Relaxed) {

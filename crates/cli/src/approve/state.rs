@@ -53,6 +53,8 @@ pub(crate) struct ScreenState {
     decided: Option<String>,
     /// True after a decision, until an approval is selected again. Keys cannot decide in between.
     must_choose: bool,
+    /// True if another screen opened this one, and is shown again after it.
+    pub(crate) is_inner: bool,
     /// Furthest line of the card that was scrolled into view.
     furthest: usize,
     pub(crate) lost: Option<String>,
@@ -137,11 +139,11 @@ pub(crate) enum ScreenEffect {
 }
 
 impl ScreenState {
-    /// Creates the state of a screen. With `must_choose`, keys decide nothing before an approval is selected.
-    pub(crate) fn new(must_choose: bool) -> Self {
-        let words = "nothing is selected yet: j or Enter selects this card, q goes back";
-        let said = must_choose.then(|| (MessageTone::Plain, words.to_owned()));
-        Self { must_choose, said, ..Self::default() }
+    /// Creates the state of a screen. If another screen opened it, keys decide nothing before an approval is selected.
+    pub(crate) fn new(is_inner: bool) -> Self {
+        let words = "nothing is selected yet: j or Enter selects this card, Esc goes back";
+        let said = is_inner.then(|| (MessageTone::Plain, words.to_owned()));
+        Self { must_choose: is_inner, is_inner, said, ..Self::default() }
     }
 
     /// Returns the approval that the card shows.
@@ -300,7 +302,7 @@ impl ScreenState {
             return None;
         }
         match key.code {
-            KeyCode::Char('q') => return Some(ScreenEffect::Quit),
+            KeyCode::Char('q') | KeyCode::Esc => return Some(ScreenEffect::Quit),
             KeyCode::Char('?') => self.mode = ScreenMode::Help,
             KeyCode::Char('j') | KeyCode::Down => self.step(1),
             KeyCode::Char('k') | KeyCode::Up => self.step(-1),

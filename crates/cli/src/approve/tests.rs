@@ -301,6 +301,22 @@ fn enter_allows_nothing_and_neither_does_what_is_pasted() {
     assert_eq!(queue.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(ScreenEffect::Quit));
 }
 
+/// `Esc` goes back as on every other screen. Below a screen that the live screen opened, a second `q` stops the host.
+#[test]
+fn esc_leaves_the_screen_and_the_last_line_says_so() {
+    let open = [approval("a", &json!({}))];
+    let mut queue = TestQueue::new(&open);
+    assert!(queue.drawn(100, 24).lines().last().unwrap().contains("q quit"));
+    assert_eq!(queue.key(KeyCode::Esc), Some(ScreenEffect::Quit));
+    queue.typed("d");
+    assert_eq!(queue.key(KeyCode::Esc), None, "back to the list first");
+    queue.state = ScreenState::new(true);
+    queue.seen(&open, &[]);
+    let drawn = queue.drawn(100, 24);
+    assert!(drawn.lines().last().unwrap().contains("Esc back"), "{drawn}");
+    assert_eq!(queue.key(KeyCode::Esc), Some(ScreenEffect::Quit));
+}
+
 #[test]
 fn a_denial_carries_its_reason() {
     let mut queue = TestQueue::new(&[approval("a", &json!({}))]);

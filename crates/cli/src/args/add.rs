@@ -76,7 +76,7 @@ pub(crate) enum SandboxChoice {
 }
 
 const ADD_HELP: &str = "\
-The server is started once before anything is kept: you see what it offers, and it is added after your yes.
+The server is started once before anything is kept: you see what it offers, and it is added after your yes. \
 A running host uses it at once.
 
   hospes add io.github.owner/server            a server of the registry
@@ -134,7 +134,7 @@ pub(crate) struct UpdateArgs {
 }
 
 const UPDATE_HELP: &str = "\
-The new version is installed beside the old one and started once, alone. You see what changes; nothing does before your
+The new version is installed beside the old one and started once, alone. You see what changes; nothing does before your \
 yes. The old version stays for one step back.
 
   hospes update --check                what could be updated

@@ -23,12 +23,12 @@ pub(crate) struct BundleArgs {
 }
 
 const BUNDLE_HELP: &str = "\
-A bundle (.mcpb) is a ZIP archive with an MCP server and a manifest.json, which says how the server is started.
+A bundle (.mcpb) is a ZIP archive with an MCP server and a manifest.json, which says how the server is started. \
 Version control, lock files, source maps and what .mcpbignore names are left out.
 
   hospes bundle                              pack the current folder
   hospes bundle server --output demo.mcpb    pack another folder
-  hospes bundle --check                      judge the current folder as if it were packed
-  hospes bundle --check demo.mcpb            judge a bundle: manifest, files, signature, what it asks for
+  hospes bundle --check                      judge the current folder
+  hospes bundle --check demo.mcpb            judge a bundle
 
 Exit status of --check: 0 if there are no errors, 1 if there are, or if the signature is wrong.";

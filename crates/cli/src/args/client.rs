@@ -91,11 +91,11 @@ pub(crate) struct ChatArgs {
 
 const TARGET_HELP: &str = "\
 TARGET is one of
-  https://example.com/mcp      a URL
-  notes                        an entry of the configuration (--config, or the default one)
-  everything                   a built-in server: everything, fetch, files, git, memory, time
-  'npx -y some-server'         a command line, run without a shell
-  -- npx -y some-server        the same, already split into arguments
+  https://example.com/mcp  a URL
+  notes                    an entry of the configuration
+  everything               a built-in server; `hospes serve --help` lists them
+  'npx -y some-server'     a command line, run without a shell
+  -- npx -y some-server    the same, already split into arguments
 
 Any other value is an error.";
 
@@ -107,17 +107,17 @@ A model is a table of the configuration:
   model = \"gpt-5-mini\"
   api_key = \"${OPENAI_API_KEY}\"
 
-Ctrl-C stops a turn, twice quits; /help lists the commands. Answers go to standard output, the rest to standard
+Ctrl-C stops a turn, twice quits; /help lists the commands. Answers go to standard output, the rest to standard \
 error. Without a terminal each line is a turn, and calls that need your approval are denied.";
 
 const CALL_HELP: &str = "\
 Arguments are converted to the types of the tool's schema:
-  name=text        text, number, true or false; repeated for each item of a list
+  name=text        text, number, true or false; once for each item of a list
   name:=json       a JSON value
   name=@file       the content of a file; @- is standard input, @@ a literal @
   outer.inner=x    a member of an object
 
-TARGET is a URL, an entry of the configuration, a built-in server (`hospes serve
+TARGET is a URL, an entry of the configuration, a built-in server (`hospes serve \
 --help` lists them), or a command line in quotes; or the command follows after --.
 
 Exit codes: 0 done, 1 wrong usage, 3 sign-in required, 4 unreachable, 5 the tool failed.";

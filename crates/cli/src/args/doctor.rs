@@ -10,16 +10,16 @@ use super::values::some_seconds;
 use crate::commands::doctor::DOCTOR_CODES;
 
 const DOCTOR_HELP: &str = "\
-The checks follow the way from the application to the tools; the first fault ends it. Nothing is changed. Programs of
+The checks follow the way from the application to the tools; the first fault ends it. Nothing is changed. Programs of \
 servers are started, and ended again. Tools are called only if they are of built-in servers and only read.
 
-  hospes doctor                                  the host, the connected applications and all servers
-  hospes doctor github                           one server of the configuration
-  hospes doctor cursor                           an application
-  hospes doctor https://mcp.example.com/mcp      a server that is not configured
-  hospes doctor github --call get_me             one server, with a call of one of its tools
-  hospes doctor github --ignore T02              do not warn of this again
-  hospes doctor --bundle                         an archive for a report, without secrets
+  hospes doctor                              all that is configured
+  hospes doctor github                       one server of the configuration
+  hospes doctor cursor                       an application
+  hospes doctor https://mcp.example.com/mcp  a server elsewhere
+  hospes doctor github --call get_me         with a call of one of its tools
+  hospes doctor github --ignore T02          do not warn of this again
+  hospes doctor --bundle                     an archive for a report
 
 Exit status: 0 if all is well, 1 if there is a fault, 2 if there are warnings only.";
 

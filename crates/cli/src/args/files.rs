@@ -48,13 +48,13 @@ pub(crate) struct ImportArgs {
 }
 
 const IMPORT_HELP: &str = "\
-The files of the applications are only read. Tokens and passwords are stored encrypted;
+The files of the applications are only read. Tokens and passwords are stored encrypted; \
 the configuration refers to them as ${secret:NAME}.
 
-  hospes import                                  all that is found; asks before it changes anything
+  hospes import                                  all that is found; asks first
   hospes import --dry-run cursor                 what Cursor has
-  hospes import --yes --server cursor:github     one server, the one that Cursor has
-  hospes import --yes --rename github=github2    under another name, because this one is taken
+  hospes import --yes --server cursor:github     the one that Cursor has
+  hospes import --yes --rename github=github2    under another name
   hospes import --yes ./mcp.json                 a file";
 
 /// Options of `hospes connect`.
@@ -96,10 +96,10 @@ pub(crate) struct DisconnectArgs {
 const CONNECT_HELP: &str = "\
 One entry is inserted; everything else of the file stays as it is. `hospes disconnect` removes it again.
 
-  hospes connect                       the applications and their state
-  hospes connect --dry-run cursor      what would be changed
-  hospes connect cursor                adds the entry to the user's file
-  hospes connect cursor --profile work the same, for the servers of one profile";
+  hospes connect                         the applications and their state
+  hospes connect --dry-run cursor        what would be changed
+  hospes connect cursor                  adds the entry to the user's file
+  hospes connect cursor --profile work   the servers of one profile";
 
 /// Options of `hospes export`.
 #[derive(Debug, Args)]
@@ -125,8 +125,8 @@ pub(crate) struct ExportArgs {
 const EXPORT_HELP: &str = "\
 A secret becomes a reference to a variable in the form of the application, or <NAME> if the application has none.
 
-  hospes export --format cursor                            all servers, as a file of Cursor
-  hospes export --format codex github --output new.toml    one server, into a new file";
+  hospes export --format cursor                            all servers
+  hospes export --format codex github --output new.toml    one server";
 
 /// Subcommands of `hospes secret`.
 #[derive(Debug, Subcommand)]

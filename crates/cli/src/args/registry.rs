@@ -29,13 +29,13 @@ pub(crate) struct RegistryOptions {
 }
 
 const SEARCH_HELP: &str = "\
-Results are ordered by how well the name fits; deprecated servers come later. The registry counts neither users nor
+Results are ordered by how well the name fits; deprecated servers come later. The registry counts neither users nor \
 reviews. It has checked who publishes a server; nobody has audited the server.
 
-  hospes search calendar                                   the ten best results
-  hospes search google calendar -n 30                      more, with both words
-  hospes search --refresh calendar                         with a list for searches without a connection
-  hospes search calendar --registry https://mcp.example    in another registry";
+  hospes search calendar                                 the ten best results
+  hospes search google calendar -n 30                    more results
+  hospes search --refresh calendar                       with a new list
+  hospes search calendar --registry https://mcp.example  another registry";
 
 fn result_count(text: &str) -> Result<usize, &'static str> {
     const MAX_RESULTS: usize = 1000;

@@ -12,15 +12,15 @@ use crate::completion;
 
 /// Measured figures of the presets (docs/guard.md), for the help of `hospes policy init`.
 const PRESETS_HELP: &str = "\
-Measured on AgentDojo (97 tasks, 609 attacks) with an agent that follows every
+Measured on AgentDojo (97 tasks, 609 attacks) with an agent that follows every \
 injected text and a person who answers each question rightly (docs/guard.md):
   cautious  asks about every effect:
             no attack succeeds, 1.0 questions a task
   balanced  asks about effects that a text of others may have caused:
-            no attack succeeds, 0.8 questions a task, 0.4 once targets are known
+            no attack succeeds, 0.8 questions a task, 0.4 with known targets
   open      asks about values that stand in such a text:
             fewest questions; an attack that needs no such value succeeds
-The file allows plans: an application may ask for the approval of several calls
+The file allows plans: an application may ask for the approval of several calls \
 at once.";
 
 /// Subcommands of `hospes policy`.

@@ -76,11 +76,11 @@ const APPROVE_HELP: &str = "\
 In a terminal it opens a screen: d denies, o allows once, t also remembers the target, e edits first, ? lists all keys.
 
 Programs need a token in HOSPES_APPROVE_TOKEN to decide:
-  hospes approve --make-token ci                                create one, at your terminal
-  hospes approve --json --follow                                pending and new approvals, one a line
-  hospes approve --allow 3f9a --edit arguments.json             allow with edited arguments
-  hospes approve --allow 3f9a --remember-targets                allow, and know the recipient for 30 days
-  hospes approve --deny 3f9a --reason 'not in this folder'      deny, with a reason for the model";
+  hospes approve --make-token ci                            create one
+  hospes approve --json --follow                            an approval a line
+  hospes approve --allow 3f9a --edit arguments.json         with edits
+  hospes approve --allow 3f9a --remember-targets            remember targets
+  hospes approve --deny 3f9a --reason 'not in this folder'  with a reason";
 
 /// Options of `hospes grants`.
 #[derive(Debug, Args)]

@@ -61,8 +61,8 @@ impl Subcommand for BuiltinCommand {
 const SERVE_HELP: &str = "\
 Each server lists its options: hospes serve files --help
 
-  hospes serve files --write ~/notes      over stdio, for an application that launches it
-  hospes serve time --http 8080           over HTTP, at http://127.0.0.1:8080/mcp
+  hospes serve files --write ~/notes  over stdio
+  hospes serve time --http 8080       over HTTP, at http://127.0.0.1:8080/mcp
 
 The same server as an entry of a configuration:
 

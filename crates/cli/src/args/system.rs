@@ -34,13 +34,18 @@ pub(crate) enum CompletionShell {
 const COMPLETIONS_HELP: &str = "\
 Add one line to the file that your shell reads when it starts:
 
-  bash        ~/.bashrc                    source <(hospes completions bash)
-  zsh         ~/.zshrc                     source <(hospes completions zsh)
-  fish        ~/.config/fish/config.fish   hospes completions fish | source
-  elvish      ~/.config/elvish/rc.elv      eval (hospes completions elvish | slurp)
-  powershell  $PROFILE                     hospes completions powershell | Out-String | iex
+  bash, ~/.bashrc:
+    source <(hospes completions bash)
+  zsh, ~/.zshrc:
+    source <(hospes completions zsh)
+  fish, ~/.config/fish/config.fish:
+    hospes completions fish | source
+  elvish, ~/.config/elvish/rc.elv:
+    eval (hospes completions elvish | slurp)
+  powershell, $PROFILE:
+    hospes completions powershell | Out-String | iex
 
-Names of servers come from the configuration, and names of tools from what the host
+Names of servers come from the configuration, and names of tools from what the host \
 last saw of a server. No server is started.";
 
 /// Options of `hospes man`.
@@ -98,7 +103,7 @@ impl LogLevel {
 }
 
 const LOGS_HELP: &str = "\
-The log has the events of `hospes up`, `hospes stdio` and `hospes chat`, and what their servers write to standard error.
+The log has the events of `hospes up`, `hospes stdio` and `hospes chat`, and what their servers write to standard error. \
 With --json each line is an object.
 
   hospes logs                      the last lines of all hosts and servers

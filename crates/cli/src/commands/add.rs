@@ -112,7 +112,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     pending.forget();
     let report = report.ok_or_else(not_added)?;
     if planned.draft.is_switched_off() {
-        output.say(view::added_off(&planned.draft.name, &paths::display_path(&target.file)));
+        output.say_wrapped(view::added_off(&planned.draft.name, &paths::display_path(&target.file)));
         return Ok(());
     }
     let is_used = wait_for_host(&planned.draft.name).await;
@@ -148,10 +148,10 @@ fn say_added(
         }));
         return;
     }
-    output.say(view::added(name, next));
+    output.say_wrapped(view::added(name, next));
     if is_first && is_used {
         let note = "    The built-in servers, which run without a configuration, have ended.";
-        output.say(paint(output::DIM, note));
+        output.say_wrapped(paint(output::DIM, note));
     }
     // Others would be read by a shell as more than a name.
     let is_plain = |tool: &&String| {
@@ -160,7 +160,7 @@ fn say_added(
     };
     if let Some(tool) = report.example.as_ref().filter(is_plain) {
         let example = format!("    Try: hospes call {} {}", printable(name), printable(tool));
-        output.say(paint(output::DIM, example));
+        output.say_wrapped(paint(output::DIM, example));
     }
 }
 

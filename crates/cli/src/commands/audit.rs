@@ -10,9 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use crate::args::{AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs};
 use crate::enforcement::{audit_error, open_audit};
 use crate::exit::{CliError, CliResult};
-use crate::output::{CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable};
+use crate::output::{
+    CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable, result_width, wrap_lines,
+};
 use crate::paths;
 
+/// Column in which what continues a row begins: below its time.
+const ROW_INDENT: usize = 7;
 /// Number of entries that are read at once.
 const PAGE_SIZE: usize = 1000;
 
@@ -55,10 +59,11 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
     let found: Vec<(RecordedEntry, Option<(u64, i64)>)> = found.map_err(|error| audit_error(&error))?;
     if found.is_empty() {
         output.say("no matching entries");
+        return Ok(());
     }
     // The newest entry comes last, next to the prompt of the shell.
     let lines: Vec<String> = found.iter().rev().map(|(one, times)| line(one, *times)).collect();
-    output.result(lines.join("\n"));
+    output.result(wrap_lines(&lines.join("\n"), ROW_INDENT, result_width()));
     Ok(())
 }
 

@@ -35,6 +35,7 @@ use crate::args::DoctorArgs;
 use crate::commands::{InterruptListener, end_with_input, interrupted};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, printable};
+use crate::progress::StepBar;
 use crate::settings::{default_servers, load_tolerantly};
 use hospes_host::config::applications::{APPLICATIONS, Application};
 use hospes_host::config::{HostConfig, ServerConfig, nearest};
@@ -53,7 +54,7 @@ pub(crate) async fn run(args: DoctorArgs, output: CliOutput) -> CliResult {
     if !args.ignore.is_empty() || !args.no_ignore.is_empty() {
         return change_ignored(&mut ignored, &args, output);
     }
-    let work = Box::pin(check(&args));
+    let work = Box::pin(check(&args, output));
     let checked = match args.for_host {
         Some(_) => {
             end_with_input();
@@ -96,6 +97,11 @@ fn change_ignored(ignored: &mut IgnoredWarnings, args: &DoctorArgs, output: CliO
     ignored.store()
 }
 
+/// Returns the text of the progress bar.
+fn checking<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    format!("checking {} …", names.into_iter().collect::<Vec<_>>().join(", "))
+}
+
 /// Result of the checks.
 struct CheckResult {
     chains: Vec<DoctorChain>,
@@ -106,7 +112,7 @@ struct CheckResult {
 }
 
 /// Runs the checks of what was named, or all of them.
-async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
+async fn check(args: &DoctorArgs, output: CliOutput) -> CliResult<CheckResult> {
     let word = args.target.as_deref().map(str::trim);
     let url = word.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
     // On a thread of its own: it reads secrets, and a locked keyring may ask the person meanwhile.
@@ -126,6 +132,7 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
             true => load().await?.1.with_url(url),
             false => SecretFilter::new(None),
         };
+        let _bar = StepBar::spinner(&checking([url]), output);
         return Ok(CheckResult { chains: vec![server::check_url(url, args).await], config: None, filter });
     }
     let mut chains = Vec::new();
@@ -136,6 +143,8 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
         let status = running.as_ref().map(|(_, status)| status);
         chains.push(host::check(config, status, &args.files.config).await);
     }
+    // Some checks wait for a server that does not answer.
+    let bar = StepBar::spinner("checking the host and the applications …", output);
     let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
     let is_server = |word: &str| config.is_some_and(|config| config.server(word).is_some());
     // A server may have the shown name of an application.
@@ -192,6 +201,7 @@ async fn check(args: &DoctorArgs) -> CliResult<CheckResult> {
         host.servers.iter().find(same).map(|status| (endpoint.as_str(), status))
     };
     for group in config.servers.chunks(MAX_CONCURRENT) {
+        bar.set_text(&checking(group.iter().map(|server| server.name.as_str())));
         let checked = group.iter().map(async |server| match ready(server) {
             Some(found) => server::running((server, &config.profiles), found, args).await,
             None => server::check(server, &config.profiles, args).await,

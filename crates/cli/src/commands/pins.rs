@@ -23,7 +23,7 @@ const MAX_LINES: usize = 60;
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
     // Before `enforcement::state()`, which would create an empty state file.
     if paths::state_file().is_none_or(|file| !file.is_file()) {
-        return Err(CliError::usage("no server has been seen yet")
+        return Err(CliError::usage("no server that is not built in has been seen yet")
             .hint("`hospes up` starts the servers of your configuration"));
     }
     let Some(state) = enforcement::open_state()? else { return Ok(()) };
@@ -51,7 +51,8 @@ async fn list(pins: &Pinned, output: CliOutput) -> CliResult {
         return Ok(());
     }
     if all.is_empty() {
-        output.say("no server has been seen yet");
+        output.say("no server that is not built in has been seen yet");
+        return Ok(());
     }
     let lines: Vec<String> = all.iter().map(line).collect();
     output.result(lines.join("\n"));

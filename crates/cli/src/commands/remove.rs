@@ -57,7 +57,7 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         }
         output::discard_typed_input();
         if !naming.is_empty() {
-            output.say(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
+            output.say_wrapped(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
         }
         let shown = paint(BOLD, one_line(name));
         let what = server.map_or("its entry has mistakes".to_owned(), |server| server.transport.to_string());
@@ -82,14 +82,14 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
         output.value(&json!({ "server": name, "deletedSecrets": deleted, "profiles": naming }));
         return Ok(());
     }
-    output.say(format_args!(
+    output.say_wrapped(format_args!(
         "  {} {} removed. A running host stops it now.",
         paint(GREEN, "✓"),
         paint(BOLD, printable(name))
     ));
     if !naming.is_empty() {
         let text = format!("    It was taken out of the profiles that named it: {}", naming.join(", "));
-        output.say(paint(DIM, text));
+        output.say_wrapped(paint(DIM, text));
     }
     if !secrets.is_empty() && deleted.is_empty() {
         let names: Vec<String> = secrets.iter().map(|name| printable(name)).collect();
@@ -97,12 +97,12 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
             "    Its secrets are kept: {} (`hospes secret remove NAME` deletes them)",
             names.join(", ")
         );
-        output.say(paint(DIM, kept));
+        output.say_wrapped(paint(DIM, kept));
     }
     if let Some(folder) = folder {
         let days = removed::KEPT_FOR.as_hours() / 24;
         let kept = format!("    Its files are kept in {} for {days} days", paths::display_path(&folder));
-        output.say(paint(DIM, kept));
+        output.say_wrapped(paint(DIM, kept));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use hospes_host::HostStatus;
 use hospes_host::catalogue::STATUS_URI;
 use hospes_host::upstream::UpstreamStatus;
 
-use super::up::{MARGIN, NO_POLICY, line, preset_line};
+use super::up::{MARGIN, NO_POLICY, NO_SERVERS, line, preset_line};
 use crate::args;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable, result_width, wrap_text};
@@ -41,6 +41,9 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
     for server in &status.servers {
         text.push_str(&format!("  {}\n", line(server, result_width())));
         text.push_str(&process(server, result_width()));
+    }
+    if status.servers.is_empty() && status.left_out.is_empty() {
+        text.push_str(&format!("  {}: {NO_SERVERS}\n", paint(YELLOW, "no servers")));
     }
     for (name, why) in &status.left_out {
         text.push_str(&format!(
@@ -98,7 +101,6 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
     text
 }
 
-/// Returns the endpoint and status of the most recently started host that answers.
 /// Returns the status of the host that runs here, with its endpoint.
 pub(super) async fn running() -> CliResult<(String, HostStatus)> {
     for (file, note) in paths::list_host_notes() {

@@ -22,7 +22,7 @@ use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
 pub(crate) use self::server_line::{MARGIN, line, offered_counts};
 use self::startup_text::StartupText;
-pub(crate) use self::startup_text::{NO_POLICY, preset_line};
+pub(crate) use self::startup_text::{NO_POLICY, NO_SERVERS, preset_line};
 use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, new_servers, policy, waiting};
 use crate::args::{HostOptions, UpArgs};

@@ -134,7 +134,7 @@ async fn update(
             match output.json {
                 _ if args.auto || reviewer.is_page() => {}
                 true => output.value(&json!({ "server": name, "version": version, "updated": false })),
-                false => output.say(format_args!(
+                false => output.say_wrapped(format_args!(
                     "  {} {} is up to date: {}",
                     paint(GREEN, "✓"),
                     paint(BOLD, printable(name)),
@@ -352,7 +352,7 @@ impl Update {
             }));
             return;
         }
-        output.say(format_args!(
+        output.say_wrapped(format_args!(
             "  {} {} updated to {}. A running host uses it within a second or two.",
             paint(GREEN, "✓"),
             paint(BOLD, printable(&server.name)),
@@ -364,7 +364,7 @@ impl Update {
                 one_line(kept),
                 printable(&server.name)
             );
-            output.say(paint(output::DIM, back));
+            output.say_wrapped(paint(output::DIM, back));
         }
     }
 }

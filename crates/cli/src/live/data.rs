@@ -70,7 +70,8 @@ impl LiveSources {
             _ => "policy".to_owned(),
         };
         // It is about the built-in servers, which end when a configuration is written.
-        let is_builtin = status.servers.iter().all(|server| server.transport == "builtin");
+        let is_builtin =
+            status.left_out.is_empty() && status.servers.iter().all(|server| server.transport == "builtin");
         let notice = if is_builtin { self.notice.clone() } else { Vec::new() };
         LiveData {
             now: Timestamp::now(),
@@ -83,6 +84,7 @@ impl LiveSources {
             problem: status.record_problem,
             waiting: waiting.iter().map(WaitingRow::of).collect(),
             servers: status.servers,
+            left_out: status.left_out.into_iter().map(LeftOutServer::new).collect(),
             calls: calls.unwrap_or_default(),
             log: screen_log::last_lines(MAX_LOG_LINES),
             server_log: shown_server
@@ -108,6 +110,8 @@ pub(crate) struct LiveData {
     pub(crate) problem: Option<String>,
     pub(crate) waiting: Vec<WaitingRow>,
     pub(crate) servers: Vec<UpstreamStatus>,
+    /// Servers of the configuration that were not started.
+    pub(crate) left_out: Vec<LeftOutServer>,
     pub(crate) calls: CallSnapshot,
     /// Printed lines, the oldest first.
     pub(crate) log: Vec<LogLine>,
@@ -128,7 +132,48 @@ impl WaitingRow {
     }
 }
 
+/// A server of the configuration that was not started.
+#[derive(Clone, Debug)]
+pub(crate) struct LeftOutServer {
+    pub(crate) name: String,
+    /// Mistakes of its entry, each on a line, or `disabled`.
+    pub(crate) reason: String,
+}
+
+impl LeftOutServer {
+    fn new((name, reason): (String, String)) -> Self {
+        Self { name, reason }
+    }
+
+    /// Returns true if the configuration disables the server, which is no mistake.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.reason == "disabled"
+    }
+}
+
+/// A row of the list of servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ServerRow<'a> {
+    Configured(&'a UpstreamStatus),
+    LeftOut(&'a LeftOutServer),
+}
+
+impl<'a> ServerRow<'a> {
+    pub(crate) fn name(self) -> &'a str {
+        match self {
+            Self::Configured(server) => &server.name,
+            Self::LeftOut(server) => &server.name,
+        }
+    }
+}
+
 impl LiveData {
+    /// Returns all servers, those that were not started last.
+    pub(crate) fn server_rows(&self) -> impl Iterator<Item = ServerRow<'_>> {
+        let left_out = self.left_out.iter().map(ServerRow::LeftOut);
+        self.servers.iter().map(ServerRow::Configured).chain(left_out)
+    }
+
     /// Returns the statistics of a server, if it was called.
     pub(crate) fn calls_of(&self, server: &str) -> Option<&ServerCalls> {
         self.calls.servers.iter().find(|calls| calls.name == server)

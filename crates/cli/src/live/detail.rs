@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use serde_json::Value;
 
-use super::data::{LiveData, mend};
+use super::data::{LeftOutServer, LiveData, ServerRow, mend};
 use super::rows;
 use super::state::{LiveFocus, LiveState};
 use crate::approve::{bold, dim, text};
@@ -22,6 +22,8 @@ use crate::screen_log::LogLine;
 const NAMES: usize = 12;
 /// Maximum number of lines of the standard error of a server below its facts.
 const STDERR_LINES: usize = 8;
+/// Minimum number of columns of the text of a line of a log.
+const MIN_LOG_TEXT: usize = 12;
 /// Maximum number of lines of arguments.
 const ARGUMENT_LINES: usize = 24;
 
@@ -34,14 +36,35 @@ pub(super) fn lines(data: &LiveData, state: &LiveState, width: usize) -> Vec<Lin
             None => vec![Line::styled(" ↓ selects a call", dim())],
         },
         LiveFocus::Servers => match selected(data, state) {
-            Some(server) => server_lines(data, server, width),
+            Some(ServerRow::Configured(server)) => server_lines(data, server, width),
+            Some(ServerRow::LeftOut(server)) => left_out_lines(server, width),
             None => vec![Line::styled(" no server", dim())],
         },
     }
 }
 
-fn selected<'a>(data: &'a LiveData, state: &LiveState) -> Option<&'a UpstreamStatus> {
-    data.servers.iter().find(|server| Some(&server.name) == state.server.as_ref())
+fn selected<'a>(data: &'a LiveData, state: &LiveState) -> Option<ServerRow<'a>> {
+    data.server_rows().find(|server| Some(server.name()) == state.server.as_deref())
+}
+
+/// Returns the lines about a server that was not started.
+fn left_out_lines(server: &LeftOutServer, width: usize) -> Vec<Line<'static>> {
+    let (_, color, word) = rows::left_out_sign(server);
+    let mut lines =
+        vec![Line::styled(format!(" {}", text::line(&server.name, width.saturating_sub(2))), bold())];
+    fact(&mut lines, "state", word, width, Style::new().fg(color));
+    left_out_reason(&mut lines, server, width);
+    lines
+}
+
+/// Adds why a server was not started, and what mends it.
+fn left_out_reason(lines: &mut Vec<Line<'static>>, server: &LeftOutServer, width: usize) {
+    if server.is_disabled() {
+        return fact(lines, "", "The configuration disables it.", width, Style::new());
+    }
+    fact(lines, "mistake", &server.reason, width, Style::new());
+    let hint = "correct the entry; the host reads the file again when it changes";
+    fact(lines, "hint", hint, width, Style::new());
 }
 
 fn fact(lines: &mut Vec<Line<'static>>, name: &'static str, said: &str, width: usize, style: Style) {
@@ -106,7 +129,7 @@ fn server_lines(data: &LiveData, server: &UpstreamStatus, width: usize) -> Vec<L
     if !data.server_log.is_empty() {
         lines.push(Line::styled(" log, last lines (l shows all)", dim()));
         let skipped = data.server_log.len().saturating_sub(STDERR_LINES);
-        lines.extend(data.server_log.iter().skip(skipped).map(|line| log_line(line, width)));
+        lines.extend(wrapped_log(&data.server_log[skipped..], width));
     }
     lines
 }
@@ -146,7 +169,7 @@ pub(super) fn draw_log(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState
 
 fn draw_log_of(frame: &mut Frame<'_>, (title, log): (&str, &[LogLine]), state: &LiveState, area: Rect) {
     let width = usize::from(area.width);
-    let mut lines: Vec<Line<'static>> = log.iter().map(|line| log_line(line, width)).collect();
+    let mut lines = wrapped_log(log, width);
     if lines.is_empty() {
         lines.push(Line::styled("   nothing yet", dim()));
     }
@@ -160,32 +183,63 @@ fn draw_log_of(frame: &mut Frame<'_>, (title, log): (&str, &[LogLine]), state: &
     draw_lines(frame, lines, body, Some(state.scroll));
 }
 
+/// Returns the lines of a log, wrapped at words.
+pub(super) fn wrapped_log(log: &[LogLine], width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::with_capacity(log.len());
+    for line in log {
+        let head = log_head(line);
+        let margin: usize = head.iter().map(Span::width).sum();
+        let mut rest =
+            text::lines(line.text.trim(), width.saturating_sub(margin).max(MIN_LOG_TEXT)).into_iter();
+        let mut first = head;
+        first.extend(rest.next().map(Span::raw));
+        lines.push(rows::fit(first, width));
+        lines.extend(rest.map(|text| rows::fit(vec![Span::raw(" ".repeat(margin)), Span::raw(text)], width)));
+    }
+    lines
+}
+
 /// Returns a line of the log, cut at the width.
 pub(super) fn log_line(line: &LogLine, width: usize) -> Line<'static> {
+    let mut spans = log_head(line);
+    spans.push(Span::raw(text::line(line.text.trim(), width)));
+    rows::fit(spans, width)
+}
+
+/// Returns the time of a line, and its level if it says more than that the line is there.
+fn log_head(line: &LogLine) -> Vec<Span<'static>> {
     let style = match line.level.as_str() {
         "error" => Style::new().fg(Color::Red),
         "warn" => Style::new().fg(Color::Yellow),
         _ => Style::new(),
     };
-    let level = if line.level.is_empty() { String::new() } else { format!("{:<6} ", line.level) };
-    let spans = vec![
-        Span::styled(format!(" {} ", rows::time_of_day(line.at)), dim()),
-        Span::styled(level, style),
-        Span::raw(text::line(line.text.trim(), width)),
-    ];
-    rows::fit(spans, width)
+    let mut spans = vec![Span::styled(format!(" {} ", rows::time_of_day(line.at)), dim())];
+    if !matches!(line.level.as_str(), "" | "info") {
+        spans.push(Span::styled(format!("{} ", text::line(&line.level, 6)), style));
+    }
+    spans
 }
 
 /// Draws what is known to be wrong with the selected server.
 pub(super) fn draw_doctor(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
     let width = usize::from(area.width);
-    let Some(server) = selected(data, state) else { return };
-    let (sign, color, word) = rows::sign(server);
+    let Some(row) = selected(data, state) else { return };
+    let (sign, color, word) = match row {
+        ServerRow::Configured(server) => rows::sign(server),
+        ServerRow::LeftOut(server) => rows::left_out_sign(server),
+    };
     let mut lines = vec![Line::from(vec![
         Span::styled(format!(" {sign} "), Style::new().fg(color)),
-        Span::styled(text::line(&server.name, width / 2), bold()),
+        Span::styled(text::line(row.name(), width / 2), bold()),
         Span::raw(format!("  {word}")),
     ])];
+    let server = match row {
+        ServerRow::Configured(server) => server,
+        ServerRow::LeftOut(server) => {
+            left_out_reason(&mut lines, server, width);
+            return draw_lines(frame, lines, area, None);
+        }
+    };
     if mend(server).is_none() {
         let text = match server.state {
             UpstreamState::Starting => "It is starting. Calls to it wait.",
@@ -202,7 +256,7 @@ pub(super) fn draw_doctor(frame: &mut Frame<'_>, data: &LiveData, state: &LiveSt
     if !data.server_log.is_empty() {
         lines.push(Line::styled(" log, last lines", dim()));
         let skipped = data.server_log.len().saturating_sub(STDERR_LINES);
-        lines.extend(data.server_log.iter().skip(skipped).map(|line| log_line(line, width)));
+        lines.extend(wrapped_log(&data.server_log[skipped..], width));
     }
     draw_lines(frame, lines, area, None);
 }

@@ -35,9 +35,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, lo
 fn draw_small(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
     let width = usize::from(area.width);
     let well = data.servers.iter().filter(|server| super::data::mend(server).is_none()).count();
+    let wanted = data.servers.len() + data.left_out.iter().filter(|server| !server.is_disabled()).count();
     let mut first = vec![
         Span::styled(" hospes", bold()),
-        Span::raw(format!("  {well} of {} servers ready", data.servers.len())),
+        Span::raw(format!("  {well} of {wanted} servers ready")),
         Span::raw(format!("  {} running", data.calls.running.len())),
         Span::styled(format!("  {}", text::line(&data.endpoint, 60)), dim()),
     ];
@@ -50,7 +51,8 @@ fn draw_small(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: R
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn draw_full(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
+/// Returns the lines above the lists, and the rows that they get.
+fn top_lines(data: &LiveData, state: &LiveState, area: Rect) -> (Vec<Line<'static>>, u16) {
     let width = usize::from(area.width);
     let mut top = vec![rows::header(data, state, width)];
     top.extend(rows::profiles(data, width));
@@ -64,6 +66,20 @@ fn draw_full(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Re
         top.extend(notice.map(|line| Line::raw(format!(" {}", text::line(line, width.saturating_sub(2))))));
     }
     let height = u16::try_from(top.len()).unwrap_or(u16::MAX).min(area.height / 2);
+    (top, height)
+}
+
+/// Returns the number of rows of a log: the screen without the lines above, the title of the log and the keys.
+pub(super) fn log_rows(data: &LiveData, state: &LiveState) -> usize {
+    let size = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
+    let area = Rect::new(0, 0, size(state.columns), size(state.rows));
+    let (_, height) = top_lines(data, state, area);
+    state.rows.saturating_sub(usize::from(height) + 2)
+}
+
+fn draw_full(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
+    let width = usize::from(area.width);
+    let (top, height) = top_lines(data, state, area);
     let [head, body, keys] =
         Layout::vertical([Constraint::Length(height), Constraint::Min(1), Constraint::Length(1)]).areas(area);
     frame.render_widget(Paragraph::new(top), head);

@@ -1,6 +1,5 @@
 //! Lists and panes of the overview.
 
-use hospes_host::upstream::UpstreamStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -8,22 +7,24 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::data::LiveData;
+use super::data::{LiveData, ServerRow};
 use super::detail;
 use super::rows::{self, filled};
 use super::state::{LiveFocus, LiveState};
 use crate::approve::{bold, dim, text};
+use crate::commands::up::NO_SERVERS;
 
 /// Maximum width of the column with the names of applications.
 const MAX_APPLICATION_WIDTH: usize = 16;
-/// Width of the pane with applications, in columns.
-const APPLICATIONS_WIDTH: u16 = 27;
-/// Number of rows of the list of calls on a wide screen.
+/// Number of columns of a row about a server beside its name, with the line at the right of the pane.
+const SERVER_COLUMNS: u16 = 50;
+/// Minimum and maximum number of rows of the list of calls on a wide screen.
+const MIN_WIDE_CALLS: u16 = 6;
 const WIDE_CALLS: u16 = 20;
 
 /// Draws the servers above the calls.
 pub(super) fn draw_lists(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
-    let count = u16::try_from(state.servers(data).count()).unwrap_or(u16::MAX);
+    let count = u16::try_from(state.servers(data).count().max(1)).unwrap_or(u16::MAX);
     // The servers get at most half of the room, or more if there are few calls.
     let servers = count.saturating_add(1).min((area.height / 2).max(3));
     let log = if area.height >= 16 && !data.log.is_empty() { 3 } else { 0 };
@@ -35,22 +36,29 @@ pub(super) fn draw_lists(frame: &mut Frame<'_>, data: &LiveData, state: &LiveSta
     draw_log_tail(frame, data, bottom);
 }
 
-/// Draws three panes above the calls: applications, servers, and the selected row.
+/// Draws three panes above the calls: the servers, the applications below them, and at the right the selected row.
 pub(super) fn draw_wide(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
     let log = if data.log.is_empty() { 0 } else { 4 };
-    let calls = (WIDE_CALLS + 1).min(area.height.saturating_sub(log) / 2 + 3);
+    // Rows that no call needs are of more use above.
+    let count =
+        u16::try_from(state.calls(data).count()).unwrap_or(u16::MAX).clamp(MIN_WIDE_CALLS, WIDE_CALLS);
+    let calls = (count + 1).min(area.height.saturating_sub(log) / 2 + 3);
     let [top, middle, bottom] =
         Layout::vertical([Constraint::Min(6), Constraint::Length(calls), Constraint::Length(log)])
             .areas(area);
-    let [first, second, third] = Layout::horizontal([
-        Constraint::Length(APPLICATIONS_WIDTH),
-        Constraint::Fill(13),
-        Constraint::Fill(7),
-    ])
-    .areas(top);
-    let (first, second) = (pane(frame, first), pane(frame, second));
-    draw_applications(frame, data, first);
-    draw_servers(frame, data, state, second);
+    let servers: Vec<ServerRow<'_>> = state.servers(data).collect();
+    // The selected row has sentences, so it gets what the columns of the lists do not need.
+    let needed = u16::try_from(rows::name_width(&servers)).unwrap_or(u16::MAX).saturating_add(SERVER_COLUMNS);
+    let [left, right] =
+        Layout::horizontal([Constraint::Length(needed.max(area.width / 2)), Constraint::Fill(1)]).areas(top);
+    let left = pane(frame, left);
+    let rows_of = |count: usize| u16::try_from(count.max(1) + 1).unwrap_or(u16::MAX);
+    let applications = rows_of(data.calls.applications.len()).min((left.height / 3).max(2));
+    let listed = rows_of(servers.len()).min(left.height.saturating_sub(applications));
+    let [first, second] = Layout::vertical([Constraint::Length(listed), Constraint::Fill(1)]).areas(left);
+    draw_servers(frame, data, state, first);
+    draw_applications(frame, data, second);
+    let third = right;
     let lines = detail::lines(data, state, usize::from(third.width.saturating_sub(2)));
     let room = usize::from(third.height);
     frame.render_widget(Paragraph::new(lines.into_iter().take(room).collect::<Vec<_>>()), third);
@@ -95,16 +103,24 @@ fn draw_applications(frame: &mut Frame<'_>, data: &LiveData, area: Rect) {
 }
 
 fn draw_servers(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
-    let servers: Vec<&UpstreamStatus> = state.servers(data).collect();
+    let servers: Vec<ServerRow<'_>> = state.servers(data).collect();
     let (width, names) = (usize::from(area.width), rows::name_width(&servers));
     let is_focused = state.focus == LiveFocus::Servers;
     let mut lines = vec![rows::server_heading(names, width, is_focused)];
     let room = usize::from(area.height).saturating_sub(1);
-    let at = servers.iter().position(|server| Some(&server.name) == state.server.as_ref()).unwrap_or(0);
+    let at = servers.iter().position(|server| Some(server.name()) == state.server.as_deref()).unwrap_or(0);
     let first = first_shown(at, room, servers.len());
     for server in servers.iter().skip(first).take(room) {
-        let is_selected = is_focused && Some(&server.name) == state.server.as_ref();
-        lines.push(rows::server(server, data.calls_of(&server.name), (names, width), is_selected));
+        let is_selected = is_focused && Some(server.name()) == state.server.as_deref();
+        lines.push(match server {
+            ServerRow::Configured(server) => {
+                rows::server(server, data.calls_of(&server.name), (names, width), is_selected)
+            }
+            ServerRow::LeftOut(server) => rows::left_out(server, (names, width), is_selected),
+        });
+    }
+    if servers.is_empty() {
+        lines.push(Line::raw(format!("   no servers: {NO_SERVERS}")));
     }
     let hidden = servers.len().saturating_sub(first + room);
     if hidden > 0 && room > 1 {
@@ -137,10 +153,11 @@ fn draw_calls(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: R
         lines.push(rows::call(call, (applications, servers, subjects, width), is_selected));
     }
     if shown.is_empty() {
-        let empty = if state.filter.is_empty() {
-            "no calls yet: connect an application with `hospes connect NAME`"
-        } else {
-            "no call passes the filter"
+        let empty = match (state.filter.is_empty(), data.servers.is_empty()) {
+            (false, _) => "no call passes the filter",
+            (true, false) => "no calls yet: connect an application with `hospes connect NAME`",
+            // Without a server, an application has nothing to call.
+            (true, true) => "no calls yet",
         };
         lines.push(Line::styled(format!("   {empty}"), dim()));
     }

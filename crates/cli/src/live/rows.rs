@@ -11,7 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::data::{LiveData, mend};
+use super::data::{LeftOutServer, LiveData, ServerRow, mend};
 use super::state::LiveState;
 use crate::approve::draw::left;
 use crate::approve::{bold, dim, text};
@@ -21,6 +21,10 @@ use crate::output::{first_line, is_detail};
 const BAR_STEPS: usize = 8;
 /// Number of columns of a history.
 pub(super) const HISTORY_WIDTH: usize = 10;
+/// Minimum number of columns of a reason, which is left out otherwise.
+const MIN_REASON: usize = 8;
+/// Number of columns of a reason that are more useful than the wait before the next attempt.
+const MIN_REASON_ROOM: usize = 40;
 /// Levels of a history.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -130,8 +134,8 @@ pub(super) fn sign(server: &UpstreamStatus) -> (&'static str, Color, &'static st
 }
 
 /// Returns the width of the column with the names of the servers.
-pub(super) fn name_width(servers: &[&UpstreamStatus]) -> usize {
-    servers.iter().map(|server| text::line(&server.name, 20).width()).max().unwrap_or(0).clamp(8, 20)
+pub(super) fn name_width(servers: &[ServerRow<'_>]) -> usize {
+    servers.iter().map(|server| text::line(server.name(), 20).width()).max().unwrap_or(0).clamp(8, 20)
 }
 
 pub(super) fn server_heading(name_width: usize, width: usize, is_focused: bool) -> Line<'static> {
@@ -155,13 +159,7 @@ pub(super) fn server(
     is_selected: bool,
 ) -> Line<'static> {
     let (mark, color, word) = sign(server);
-    let mut spans = vec![
-        Span::styled(if is_selected { "▌" } else { " " }, Style::new().fg(Color::Cyan)),
-        Span::styled(mark, Style::new().fg(color)),
-        Span::raw(" "),
-        Span::styled(filled(&server.name, name_width), if is_selected { bold() } else { Style::new() }),
-        Span::raw(" "),
-    ];
+    let mut spans = row_begin((mark, color), &server.name, name_width, is_selected);
     let is_well = matches!(server.state, UpstreamState::Ready);
     if is_well {
         let offers = match (server.users, server.tools) {
@@ -203,23 +201,75 @@ pub(super) fn server(
         }
         return fit(spans, width);
     }
-    let mut word = word.to_owned();
-    if let Some(wait) = server.next_try_ms {
-        word.push_str(&format!(", again in {}", short(Duration::from_millis(wait))));
-    }
-    spans.push(Span::styled(word, Style::new().fg(color)));
     let command = mend(server).map(|command| text::line(&command, 40));
     let used: usize = spans.iter().map(Span::width).sum();
-    let wanted = command.as_ref().map_or(0, |command| command.width() + 3);
-    let problem = server.problem.as_deref().map(|problem| {
-        let line = problem.lines().find(|line| !is_detail(line)).unwrap_or_default();
-        first_line(line, 200)
+    let end = command.as_ref().map_or(0, |command| command.width() + 3);
+    let room = width.saturating_sub(used + end);
+    let reason = server.problem.as_deref().map(short_problem).unwrap_or_default();
+    let wait = server.next_try_ms.map(|wait| format!(", again in {}", short(Duration::from_millis(wait))));
+    // The reason says more than the wait, which is left out first.
+    let wait = wait.filter(|wait| {
+        let rest = if reason.is_empty() { 0 } else { reason.width().min(MIN_REASON_ROOM) + 2 };
+        word.width() + wait.width() + rest <= room
     });
-    if let Some(problem) = problem.filter(|_| used + wanted + 12 < width) {
-        spans.push(Span::styled(format!(": {}", text::line(&problem, width - used - wanted - 3)), dim()));
-    }
+    spans.push(Span::styled(format!("{word}{}", wait.unwrap_or_default()), Style::new().fg(color)));
+    push_reason(&mut spans, &reason, width.saturating_sub(end));
     let end = command.map(|command| vec![Span::styled(format!("{command} "), bold())]);
     spread(spans, end.unwrap_or_default(), width)
+}
+
+/// Returns the line about a server that was not started.
+pub(super) fn left_out(
+    server: &LeftOutServer,
+    (name_width, width): (usize, usize),
+    is_selected: bool,
+) -> Line<'static> {
+    let (mark, color, word) = left_out_sign(server);
+    let mut spans = row_begin((mark, color), &server.name, name_width, is_selected);
+    spans.push(Span::styled(word, Style::new().fg(color)));
+    if !server.is_disabled() {
+        push_reason(&mut spans, &first_line(&server.reason, 200), width);
+    }
+    fit(spans, width)
+}
+
+/// Returns the sign of a server that was not started, its colour and the word for its state.
+pub(super) fn left_out_sign(server: &LeftOutServer) -> (&'static str, Color, &'static str) {
+    match server.is_disabled() {
+        true => ("-", Color::Reset, "disabled"),
+        false => ("✗", Color::Red, "not started"),
+    }
+}
+
+/// Returns the begin of the line about a server: its sign and its name.
+fn row_begin(
+    (mark, color): (&'static str, Color),
+    name: &str,
+    name_width: usize,
+    is_selected: bool,
+) -> Vec<Span<'static>> {
+    vec![
+        Span::styled(if is_selected { "▌" } else { " " }, Style::new().fg(Color::Cyan)),
+        Span::styled(mark, Style::new().fg(color)),
+        Span::raw(" "),
+        Span::styled(filled(name, name_width), if is_selected { bold() } else { Style::new() }),
+        Span::raw(" "),
+    ]
+}
+
+/// Adds a reason, if there is room for some of its words.
+fn push_reason(spans: &mut Vec<Span<'static>>, reason: &str, width: usize) {
+    let room = width.saturating_sub(spans.iter().map(Span::width).sum::<usize>() + 2);
+    if !reason.is_empty() && (room >= MIN_REASON || reason.width() <= room) {
+        spans.push(Span::styled(format!(": {}", text::line(reason, room)), dim()));
+    }
+}
+
+/// Returns the reason of a problem in a few words, without the target and the stage, which the row has no room for.
+fn short_problem(problem: &str) -> String {
+    let line = problem.lines().find(|line| !is_detail(line)).unwrap_or_default();
+    let stage = line.strip_prefix("cannot connect to ").and_then(|rest| rest.split_once("): "));
+    first_line(stage.map_or(line, |(_, reason)| reason), 200)
 }
 
 /// Returns the name of the application of a call, without its process.

@@ -354,9 +354,9 @@ impl ScreenLoop {
         self.state.tick(&self.data, self.begun.elapsed());
         let (data, state, look) = (&self.data, &self.state, self.look);
         let drawn = terminal_screen::in_turn(|| {
-            screen.terminal.draw(|frame| draw(frame, data, state, look)).map(|drawn| drawn.area.height)
+            screen.terminal.draw(|frame| draw(frame, data, state, look)).map(|drawn| drawn.area)
         })?;
-        self.state.rows = usize::from(drawn);
+        (self.state.rows, self.state.columns) = (drawn.height.into(), drawn.width.into());
         Ok(())
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::data::LiveData;
+use super::data::{LiveData, ServerRow};
+use super::detail;
+use super::draw::log_rows;
 
 /// Time for which a message is shown.
 const MESSAGE_TIME: Duration = Duration::from_secs(8);
@@ -27,8 +29,9 @@ pub(crate) struct LiveState {
     pub(crate) is_paused: bool,
     pub(crate) message: Option<String>,
     pub(crate) message_until: Duration,
-    /// Number of rows of the screen at the last draw.
+    /// Number of rows and of columns of the screen at the last draw.
     pub(crate) rows: usize,
+    pub(crate) columns: usize,
 }
 
 /// View that fills the screen.
@@ -78,6 +81,8 @@ pub(crate) enum LiveEffect {
 impl LiveState {
     /// Handles a key. `data` is what the screen shows.
     pub(crate) fn key(&mut self, key: KeyEvent, data: &LiveData, now: Duration) -> Option<LiveEffect> {
+        // It is about an earlier key, and hides what the keys do.
+        self.message = None;
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c') if is_control => return Some(LiveEffect::Stop),
@@ -106,7 +111,7 @@ impl LiveState {
         }
     }
 
-    /// Shows a message for a while.
+    /// Shows a message for a while, or until the next key.
     pub(crate) fn say(&mut self, message: impl Into<String>, now: Duration) {
         (self.message, self.message_until) = (Some(message.into()), now + MESSAGE_TIME);
     }
@@ -116,13 +121,13 @@ impl LiveState {
         if now >= self.message_until {
             self.message = None;
         }
-        let is_there = |name: &String| data.servers.iter().any(|server| server.name == *name);
+        let is_there = |name: &String| data.server_rows().any(|server| server.name() == name);
         if self.focus == LiveFocus::Calls && self.call.is_none() {
             let first = self.calls(data).next().map(|call| call.number);
             self.call = first;
         }
         if !self.server.as_ref().is_some_and(is_there) {
-            self.server = data.servers.first().map(|server| server.name.clone());
+            self.server = data.server_rows().next().map(|server| server.name().to_owned());
         }
     }
 
@@ -207,9 +212,9 @@ impl LiveState {
         }
         match self.focus {
             LiveFocus::Servers => {
-                let names: Vec<&String> = self.servers(data).map(|server| &server.name).collect();
-                let at = names.iter().position(|name| Some(*name) == self.server.as_ref());
-                self.server = moved(at, by, &names).map(|name| (*name).clone());
+                let names: Vec<&str> = self.servers(data).map(ServerRow::name).collect();
+                let at = names.iter().position(|name| Some(*name) == self.server.as_deref());
+                self.server = moved(at, by, &names).map(|name| (*name).to_owned());
             }
             LiveFocus::Calls => {
                 let numbers: Vec<u64> = self.calls(data).map(|call| call.number).collect();
@@ -222,23 +227,20 @@ impl LiveState {
     /// Returns the number of lines that a log can be scrolled up.
     fn max_scroll(&self, data: &LiveData) -> usize {
         let count = match self.view {
-            LiveView::ServerLog => data.server_log.len(),
-            LiveView::Log => data.log.len(),
+            LiveView::ServerLog => detail::wrapped_log(&data.server_log, self.columns).len(),
+            LiveView::Log => detail::wrapped_log(&data.log, self.columns).len(),
             _ => 0,
         };
-        // The header, the title and the keys take rows, too.
-        count.saturating_sub(self.rows.saturating_sub(3))
+        count.saturating_sub(log_rows(data, self))
     }
 
     /// Returns the servers that pass the filter.
-    pub(crate) fn servers<'a>(
-        &'a self,
-        data: &'a LiveData,
-    ) -> impl Iterator<Item = &'a hospes_host::upstream::UpstreamStatus> {
+    pub(crate) fn servers<'a>(&'a self, data: &'a LiveData) -> impl Iterator<Item = ServerRow<'a>> {
         let wanted = self.filter.to_lowercase();
+        let is_wanted = move |row: &ServerRow<'_>| row.name().to_lowercase().contains(&wanted);
         // A filter for calls must not empty the list of servers.
-        let has_any = data.servers.iter().any(|server| server.name.to_lowercase().contains(&wanted));
-        data.servers.iter().filter(move |server| !has_any || server.name.to_lowercase().contains(&wanted))
+        let has_any = data.server_rows().any(|row| is_wanted(&row));
+        data.server_rows().filter(move |row| !has_any || is_wanted(row))
     }
 
     /// Returns the calls that pass the filter: the running ones, then the ended ones, the newest first.

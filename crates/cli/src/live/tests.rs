@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::cells::ScreenLook;
-use super::data::{LiveData, WaitingRow, mend};
+use super::data::{LeftOutServer, LiveData, WaitingRow, mend};
 use super::draw::draw;
 use super::state::{LiveEffect, LiveFocus, LiveMode, LiveState, LiveView};
 use crate::screen_log::LogLine;
@@ -170,9 +170,12 @@ fn a_wide_screen_has_three_panes_and_the_selected_row() {
     let data = data();
     let mut state = state(&data);
     let rows = screen(&data, &state, (120, 40), PLAIN);
-    assert!(row(&rows, "APPLICATIONS").contains("SERVERS"), "{}", rows.join("\n"));
+    assert!(row(&rows, "SERVERS").contains("│ files"), "{}", rows.join("\n"));
+    assert!(row(&rows, "APPLICATIONS").contains("calls  last"), "{}", rows.join("\n"));
     assert!(row(&rows, "Cursor 1.7").contains("500"));
     assert!(rows.iter().any(|row| row.contains("│ target      npx")), "{}", rows.join("\n"));
+    let bar = row(&rows, "│ target").split('│').next().map_or(0, unicode_width::UnicodeWidthStr::width);
+    assert!(bar <= 64, "the selected row has a good share: {bar}\n{}", rows.join("\n"));
     press(&mut state, &data, "\t↓↓");
     let text = screen(&data, &state, (120, 40), PLAIN).join("\n");
     assert!(text.contains("github write_file") && text.contains("allow: the person"), "{text}");
@@ -378,4 +381,104 @@ fn long_lists_scroll_to_the_selected_row() {
     let rows = screen(&data, &state, (80, 24), PLAIN);
     assert!(row(&rows, "▌").contains("server-70"), "{}", rows.join("\n"));
     assert!(rows.iter().all(|row| row.width() <= 80));
+}
+
+fn left_out(name: &str, reason: &str) -> LeftOutServer {
+    LeftOutServer { name: name.to_owned(), reason: reason.to_owned() }
+}
+
+/// A faulty entry had no row, and its warning was printed before the screen was opened.
+#[test]
+fn servers_that_were_not_started_have_a_row_and_their_mistake() {
+    let mut data = data();
+    let mistake = "hospes.toml:4:9: the variable `MISSING_TOKEN` is not set, and there is no default for it";
+    data.left_out = vec![left_out("unset", mistake), left_out("old", "disabled")];
+    let mut state = state(&data);
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    assert!(row(&rows, "✗ unset").contains("not started: hospes.toml:4:9: the variable"), "{rows:?}");
+    assert!(row(&rows, "- old").contains("disabled"), "{rows:?}");
+    assert!(screen(&data, &state, (50, 12), PLAIN)[0].contains("2 of 5 servers ready"));
+    press(&mut state, &data, "↓↓↓↓d");
+    assert_eq!(state.server.as_deref(), Some("unset"));
+    let text = screen(&data, &state, (80, 24), PLAIN).join("\n");
+    assert!(text.contains("✗ unset  not started"), "{text}");
+    assert!(text.contains("mistake     hospes.toml:4:9: the variable `MISSING_TOKEN` is not set,"), "{text}");
+    assert!(text.contains("correct the entry"), "{text}");
+    press(&mut state, &data, "d\n");
+    let text = screen(&data, &state, (120, 40), PLAIN).join("\n");
+    assert!(text.contains("│ mistake     hospes.toml:4:9: the variable"), "{text}");
+    press(&mut state, &data, "/unset\n");
+    assert_eq!(state.servers(&data).count(), 1);
+}
+
+#[test]
+fn without_servers_the_screen_names_the_commands_that_add_them() {
+    let data = LiveData { now: NOW.parse().unwrap(), ..LiveData::default() };
+    for size in [(80, 24), (120, 40)] {
+        let text = screen(&data, &state(&data), size, PLAIN).join("\n");
+        assert!(text.contains("no servers: ") && text.contains("`hospes add`"), "{text}");
+        assert!(text.contains("`hospes import`") && !text.contains("hospes connect"), "{text}");
+    }
+}
+
+/// covers: LIFE-03
+#[test]
+fn a_row_has_the_reason_rather_than_the_wait() {
+    let mut data = data();
+    let row_of = |data: &LiveData, width: u16| {
+        let rows = screen(data, &state(data), (width, 24), PLAIN);
+        row(&rows, "mail").to_owned()
+    };
+    let mut broken = server("mail", "retrying", &json!({ "next_try_ms": 13_000 }));
+    broken["nextTryMs"] = json!(13_000);
+    broken["problem"] = json!(
+        "cannot connect to /usr/local/bin/a-mail-server --port 99 (initialize): the program ended with code 1\n  stderr:"
+    );
+    data.servers[2] = serde_json::from_value(broken).unwrap();
+    assert_eq!(data.servers[2].next_try_ms, Some(13_000));
+    let narrow = row_of(&data, 80);
+    assert!(narrow.contains("retrying: the program ended with code 1   "), "{narrow}");
+    assert!(narrow.contains("hospes doctor mail"), "{narrow}");
+    let wide = row_of(&data, 109);
+    assert!(wide.contains("retrying, again in 13 s: the program ended with code 1   "), "{wide}");
+    data.servers[2].problem = None;
+    assert!(row_of(&data, 80).contains("retrying, again in 13 s   "));
+}
+
+#[test]
+fn a_message_ends_with_the_next_key() {
+    let mut data = data();
+    data.waiting.clear();
+    let mut state = state(&data);
+    press(&mut state, &data, "a");
+    assert!(screen(&data, &state, (80, 24), PLAIN)[23].contains("nothing waits"));
+    press(&mut state, &data, "↓");
+    assert!(screen(&data, &state, (80, 24), PLAIN)[23].contains("q quit"));
+}
+
+#[test]
+fn logs_are_wrapped_at_words_and_scrolled_by_lines_of_the_screen() {
+    let mut data = data();
+    let words: Vec<String> = (0..400).map(|at| format!("word{at}")).collect();
+    let long = LogLine { at: NOW.parse().unwrap(), level: "info".to_owned(), text: words.join(" ") };
+    data.log = vec![long.clone()];
+    data.server_log =
+        vec![long, LogLine { at: NOW.parse().unwrap(), level: "warn".to_owned(), text: "x".to_owned() }];
+    for key in ["L", "l"] {
+        let mut state = LiveState { rows: 24, columns: 80, ..state(&data) };
+        press(&mut state, &data, key);
+        let mut seen = screen(&data, &state, (80, 24), PLAIN).join("\n");
+        for _ in 0..80 {
+            press(&mut state, &data, "k");
+            seen.push_str(&screen(&data, &state, (80, 24), PLAIN).join("\n"));
+        }
+        for word in &words {
+            assert!(seen.contains(&format!(" {word} ")), "{word} is not whole:\n{seen}");
+        }
+        assert!(!seen.contains("info"), "{seen}");
+        assert_eq!(seen.contains("warn x"), key == "l");
+        let top = state.scroll;
+        press(&mut state, &data, "j");
+        assert_eq!(state.scroll, top - 1, "scrolled to the begin, and no further");
+    }
 }

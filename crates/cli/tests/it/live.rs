@@ -175,8 +175,14 @@ fn a_server_that_fails_shows_why_and_what_mends_it() {
         });
     }
     live.terminal.type_keys("d");
-    let doctor = live.terminal.sees("exited with status 3");
-    assert!(doctor.contains("mend") && doctor.contains("hospes doctor dead"), "{doctor}");
+    // The row has the reason, too.
+    let doctor = live.terminal.sees("problem ");
+    assert!(
+        doctor.contains("exited with status 3")
+            && doctor.contains("mend")
+            && doctor.contains("hospes doctor dead"),
+        "{doctor}"
+    );
     live.terminal.type_keys("\u{3}");
     live.ends();
 }
@@ -348,4 +354,48 @@ fn the_first_steps_go_when_a_configuration_is_written() {
     house.write("config/hospes/config.toml", &format!("[servers.one]\ncommand = [\"sh\", \"{script}\"]\n"));
     terminal.sees("● one");
     terminal.until("no first steps", |screen| !screen.contents().contains("No configuration"));
+}
+
+/// An entry with a mistake was in `hospes status` alone: its warning was printed before the screen was opened.
+#[test]
+fn a_server_that_was_not_started_is_on_the_screen_and_its_warning_in_the_log() {
+    let house = house();
+    let mut config: Value = serde_json::from_slice(&std::fs::read(house.path("mcp.json")).unwrap()).unwrap();
+    config["mcpServers"]["unset"] =
+        serde_json::json!({ "command": "sh", "env": { "TOKEN": "${HOSPES_TEST_UNSET}" } });
+    house.write("mcp.json", &config.to_string());
+    let mut terminal = Terminal::start(&command(&house, &["--preset", "off"]), 80, 24);
+    let row = terminal.sees("✗ unset");
+    assert!(row.contains("not started: "), "{row}");
+    terminal.type_keys("L");
+    // The overview has the begin of it, and the log the rest.
+    let log = terminal.sees("HOSPES_TEST_UNSET");
+    assert!(log.contains("the server `unset` was not started"), "{log}");
+    terminal.type_keys("\u{1b}");
+    terminal.sees("● one");
+    terminal.type_keys("q");
+    Live { house, terminal }.ends();
+}
+
+/// What a server prints instead of messages is a likelier reason of its silence than a slow start.
+#[test]
+fn a_server_that_prints_other_text_to_stdout_is_named_as_that() {
+    let house = House::new();
+    let script = "trap '' TERM; echo 'Welcome to the server!'; while true; do sleep 1; done";
+    let config =
+        format!("[servers.one]\ncommand = 'sh'\nargs = ['-c', \"{script}\"]\nconnect_timeout = '2s'\n");
+    let config = text(&house.write("hospes.toml", &config));
+    let args =
+        ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--pins", "off", "--json"];
+    let mut host = Running::start(house.command(&args));
+    let mut status = Value::Null;
+    eventually("its problem is known", || {
+        let whole: Value = serde_json::from_str(&house.run(&["--json", "status"]).stdout).unwrap_or_default();
+        status = whole["servers"][0].clone();
+        status["problem"].is_string()
+    });
+    assert!(status["problem"].as_str().unwrap().contains("Welcome to the server!"), "{status}");
+    assert!(status["hint"].as_str().unwrap().contains("stderr"), "{status}");
+    host.signal("-TERM");
+    host.wait();
 }

@@ -20,6 +20,22 @@ fn end(mut host: Running) {
     host.child.wait().unwrap();
 }
 
+/// Built-in servers are not pinned, and run.
+#[test]
+fn without_pinned_servers_the_list_says_which_ones_it_would_have() {
+    let house = House::new();
+    let mut host = house.up(&[]);
+    host.said(|line| line.contains("event=ready"));
+    for args in [&["pins", "list"][..], &["audit", "search", "--server", "nothing"]] {
+        let ran = house.run(args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{ran:?}");
+    }
+    let said = house.run(&["pins", "list"]).stderr;
+    assert!(said.contains("no server that is not built in has been seen yet"), "{said}");
+    host.signal("-TERM");
+    host.wait();
+}
+
 /// Calls a tool. Returns whether it succeeded, and the text.
 fn call(host: &mut Running, id: &mut u32, tool: &str) -> (bool, String) {
     *id += 1;

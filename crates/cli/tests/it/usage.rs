@@ -114,6 +114,17 @@ fn a_server_that_cannot_be_reached_is_code_4_and_says_what_was_tried() {
     assert!(!ran.stderr.contains('\u{1b}'), "colour where nobody sees it: {ran:?}");
 }
 
+/// The log repeated each problem of a server, without its name.
+#[test]
+fn commands_that_report_a_problem_print_no_log_of_it() {
+    let house = House::new();
+    let noisy = ["list", "--", "sh", "-c", "echo 'Welcome to the server!'; exit 3"];
+    let ran = house.run(&noisy);
+    assert_eq!(ran.code, Some(4));
+    assert!(!ran.stderr.contains("WARN"), "{ran:?}");
+    assert_eq!(ran.stderr.matches("printed this on stdout: Welcome").count(), 1, "{ran:?}");
+}
+
 #[test]
 fn what_was_tried_is_told_to_who_wants_to_know() {
     let house = House::new();

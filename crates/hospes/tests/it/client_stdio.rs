@@ -314,6 +314,16 @@ async fn what_a_server_prints_on_stdout_is_skipped_counted_and_shown() {
     assert!(closed.contains("printed this on stdout: Welcome to the server!"), "{closed}");
 }
 
+#[tokio::test]
+async fn a_silent_server_that_prints_other_text_is_told_to_log_elsewhere() {
+    let quick = Client::builder().connect_timeout(Duration::from_millis(500)).era(Era::Legacy);
+    let target = Target::command("sh").args(["-c", "echo 'Welcome to the server!'; exec sleep 60"]);
+    let error = quick.connect(target).await.unwrap_err();
+    assert!(error.what.contains("no response"), "{error}");
+    assert_eq!(error.noise.as_deref(), Some("Welcome to the server!"));
+    assert!(error.hint.as_ref().unwrap().contains("log to stderr"), "{error}");
+}
+
 /// Text that a server prints on stdout or stderr is shown to people and models.
 #[tokio::test]
 async fn what_a_server_was_told_is_not_shown_when_it_prints_it() {

@@ -34,7 +34,7 @@ pub use lint::{Lint, LintKind};
 pub use manager::{PinManager, PinManagerError};
 pub(crate) use manager::{PinMember, PinMembers};
 pub(crate) use package_identity::PackageIdentity;
-pub(crate) use pin_store::{PinStore, reload_on_change};
+pub(crate) use pin_store::{PinStore, format_error_chain, reload_on_change};
 pub use pinning_config::PinningConfig;
 pub use view::{
     DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer, definition_changes,

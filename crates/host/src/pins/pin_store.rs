@@ -172,7 +172,7 @@ pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, members:
 }
 
 /// Formats an error and its causes in one line.
-pub(super) fn format_error_chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn format_error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -11,6 +11,10 @@ pub(super) const PROCESS_STEPS: [&DoctorCode; 5] = [&S01, &S02, &S03, &S04, &T01
 /// Steps of a URL.
 pub(super) const URL_STEPS: [&DoctorCode; 10] = [&N01, &N02, &N04, &N03, &N05, &N06, &O01, &S03, &S04, &T01];
 
+/// Fault of a program that prints other text than messages, and what mends it.
+pub(super) const NOISE: &str = "the server prints other text to stdout, where only messages may be";
+pub(super) const NOISE_MEND: &str = "make the server log to stderr, and report it to its author";
+
 /// Server whose connection failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedServer<'a> {
@@ -41,9 +45,9 @@ pub(super) fn explain(
         }
         "S02" => {
             finding.why = Some(finding.what);
-            finding.what = "the server prints other text to stdout, where only messages may be".to_owned();
+            finding.what = NOISE.to_owned();
             finding.evidence = error.noise.clone().or(finding.evidence);
-            finding.mend = Some("make the server log to stderr, and report it to its author".to_owned());
+            finding.mend = Some(NOISE_MEND.to_owned());
         }
         "S03" => finding.mend = Some(silence_remedy(error, server)),
         "N01" => {

@@ -3,10 +3,17 @@
 use serde_json::{Value, json};
 
 use super::check::{CheckStatus, DOCTOR_CODES, DoctorChain, DoctorCheck, DoctorCode};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, one_line, paint, result_width, wrap_text};
+use crate::output::{
+    BOLD, CliOutput, DIM, GREEN, RED, YELLOW, columns, one_line, paint, result_width, wrap_lines, wrap_text,
+};
 
 /// Column in which details begin.
 const MARGIN: usize = 12;
+/// Maximum width of the column with names. What follows a longer name is not aligned.
+const MAX_NAME_WIDTH: usize = 24;
+/// Columns by which what continues the line about a target, or about a check, is indented.
+const HEAD_INDENT: usize = 4;
+const ROW_INDENT: usize = 9;
 
 /// Maximum number of lines of text of others.
 const MAX_EVIDENCE_LINES: usize = 8;
@@ -35,10 +42,17 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
         output.value(&json!({ "checks": checks, "ok": verdict(chains) != DoctorVerdict::Faults }));
         return;
     }
-    let widest = chains.iter().map(|chain| one_line(&chain.target).chars().count()).max().unwrap_or(0);
+    output.result(report_text(chains, all, result_width()));
+}
+
+/// Formats the checks for a terminal of this width.
+fn report_text(chains: &[DoctorChain], all: bool, width: Option<usize>) -> String {
+    let widest = chains.iter().map(|chain| columns(&one_line(&chain.target))).max().unwrap_or(0);
+    let widest = widest.min(MAX_NAME_WIDTH);
     let mut text = String::new();
     for chain in chains {
-        let name = format!("{:widest$}", one_line(&chain.target));
+        let name = one_line(&chain.target);
+        let gap = " ".repeat(widest.saturating_sub(columns(&name)));
         let found = |status| chain.checks.iter().filter(move |check| check.status == status);
         let head = match chain.status() {
             CheckStatus::Fault => {
@@ -53,7 +67,9 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
                 format!("{}  {}", paint(GREEN, "ok"), paint(DIM, summary(last)))
             }
         };
-        text.push_str(&format!("  {}  {head}\n", paint(BOLD, name)));
+        let head = format!("  {}{gap}  {head}", paint(BOLD, name));
+        text.push_str(&wrap_lines(&head, HEAD_INDENT, width));
+        text.push('\n');
         if all {
             for check in &chain.checks {
                 let (style, sign) = match check.status {
@@ -64,16 +80,13 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
                     CheckStatus::NotReached => (DIM, "-   "),
                 };
                 let said = one_line(&check.what);
-                text.push_str(&format!(
-                    "      {} {} {:<14} {said}\n",
-                    paint(style, sign),
-                    check.code,
-                    check.step
-                ));
+                let row = format!("      {} {} {:<14} {said}", paint(style, sign), check.code, check.step);
+                text.push_str(&wrap_lines(row.trim_end(), ROW_INDENT, width));
+                text.push('\n');
             }
         }
         for check in found(CheckStatus::Fault).chain(found(CheckStatus::Warning)) {
-            text.push_str(&details(check));
+            text.push_str(&details(check, width));
         }
     }
     let count =
@@ -85,7 +98,7 @@ pub(super) fn print(chains: &[DoctorChain], all: bool, output: CliOutput) {
         DoctorVerdict::Warnings => paint(YELLOW, format!("{counts}: ready")),
         DoctorVerdict::Faults => paint(RED, format!("{counts}: not ready")),
     });
-    output.result(text);
+    text
 }
 
 /// Formats a check as a line of JSON, with the name of its step.
@@ -117,11 +130,11 @@ pub(super) fn codes() -> String {
     DOCTOR_CODES.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn details(check: &DoctorCheck) -> String {
+fn details(check: &DoctorCheck, width: Option<usize>) -> String {
     let mut text = String::new();
     let mut row = |what: &str, said: &str| {
         // On one line, so that text of others cannot imitate the report.
-        let folded = wrap_text(&one_line(said), MARGIN, result_width());
+        let folded = wrap_text(&one_line(said), MARGIN, width);
         text.push_str(&format!("      {}  {}\n", paint(DIM, format!("{what:4}")), folded.trim_start()));
     };
     row("what", &check.what);
@@ -168,11 +181,30 @@ mod tests {
         let mut chain = DoctorChain::new("cursor");
         let finding = DoctorFinding::new(forged).why(forged).mend(forged);
         chain.fail(&A03, finding, &[]);
-        let text = details(&chain.checks[0]);
+        let text = details(&chain.checks[0], None);
         let rows = text.lines().filter(|line| line.contains("mend  curl"));
         assert!(rows.count() == 3 && !text.contains(['\r', '\u{2028}']), "{text}");
         let is_forged = |line: &str| line.trim_start().starts_with("mend  curl");
         assert!(!text.lines().any(is_forged), "{text}");
         assert!(!summary([forged].into_iter()).contains(['\n', '\r', '\u{2028}']));
+    }
+
+    #[test]
+    fn a_long_name_widens_no_column_and_lines_are_broken_at_words() {
+        let mut failed = DoctorChain::new("io.github.somebody/a-server-with-a-very-long-name-that-goes-on");
+        failed.fail(&A03, DoctorFinding::new("x"), &[]);
+        let (mut short, mut wide) = (DoctorChain::new("time"), DoctorChain::new("漢字"));
+        short.ok(&A03, "2 tools");
+        wide.ok(&A03, "a summary of several words that is longer than the rest of the line on a terminal");
+        let text = report_text(&[failed, short, wide], true, Some(80));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let at = |word: &str| {
+            let line = text.lines().find(|line| line.contains(word)).unwrap();
+            columns(line.split(word).next().unwrap())
+        };
+        assert_eq!((at("ok  2 tools"), at("ok  a summary")), (28, 28), "{text}");
+        assert!(text.lines().all(|line| columns(line) <= 80), "{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains("goes-on FAILED at entry (step 1 of 1)"), "{text}");
     }
 }

@@ -17,7 +17,7 @@ use super::check::{
     C01, C02, C03, C04, C05, CheckStatus, DoctorChain, DoctorCheck, DoctorFinding, N04, O01, S02, S03, S04,
     T01, T02, T03,
 };
-use super::failed_connection::{FailedServer, PROCESS_STEPS, URL_STEPS, explain};
+use super::failed_connection::{FailedServer, NOISE, NOISE_MEND, PROCESS_STEPS, URL_STEPS, explain};
 use super::sign_in::{self, RefusedRequest};
 use super::{executable, filters, launcher, leftovers, package};
 use crate::args::DoctorArgs;
@@ -286,7 +286,13 @@ async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_
     let steps = steps.iter().copied().filter(|step| !(is_plain && step.code == N04.code));
     match probe(target, args.connect_timeout).await {
         Ok(client) => {
-            steps.take_while(|step| step.code != S04.code).for_each(|step| chain.ok(step, ""));
+            let noise = client.noise().1;
+            for step in steps.take_while(|step| step.code != S04.code) {
+                match &noise {
+                    Some(line) if step.code == S02.code => chain.warn(step, noise_finding(line)),
+                    _ => chain.ok(step, ""),
+                }
+            }
             chain.ok(&S04, client.revision().as_str());
             if let Some(tools) = tools(&client, chain).await {
                 // A server of another file may only have the name in common.
@@ -377,8 +383,11 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
                 None => chain.ok(&T02, ""),
                 Some(first) => {
                     let finding = DoctorFinding::new(format!(
-                        "{} have names that are too long for some applications, such as `{first}`",
-                        many_tools(long.len())
+                        "{} too long for some applications, such as `{first}`",
+                        match long.len() {
+                            1 => "the name of 1 tool is".to_owned(),
+                            count => format!("the names of {count} tools are"),
+                        }
                     ))
                     .mend("give the server a shorter name, or rename the tools (key `tools.rename`)");
                     chain.warn(&T02, finding);
@@ -429,6 +438,13 @@ fn invalid_tools(valid: usize, unreadable: &[String]) -> Option<DoctorFinding> {
     let mend =
         "report it to the author of the server: `tools/list` does not have the form of the specification";
     Some(DoctorFinding::new(what).why(why.join("; ")).mend(mend))
+}
+
+/// Returns the finding about a server that works, and prints other text than messages to stdout.
+fn noise_finding(line: &str) -> DoctorFinding {
+    let mut finding = DoctorFinding::new(NOISE).mend(NOISE_MEND);
+    finding.evidence = Some(line.to_owned());
+    finding
 }
 
 fn many_tools(count: usize) -> String {

@@ -42,7 +42,7 @@ pub(super) fn show(plan: &ImportPlan, file: &Path, output: CliOutput) {
         lines.push(format!("{} {path}  cannot be read: {}", paint(YELLOW, "x"), printable(problem)));
     }
     if !lines.is_empty() {
-        output.result(lines.join("\n"));
+        output.result_wrapped(lines.join("\n"));
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) fn conclude(plan: &ImportPlan, file: &Path, imported: bool, asked: bo
     let servers = if count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
     let file = paths::display_path(file);
     if imported {
-        output.say(format_args!("imported {servers} into {file}"));
+        output.say_wrapped(format_args!("imported {servers} into {file}"));
         output.hint("`hospes up` starts them; the files of the applications were not changed");
         for planned in plan.selected() {
             for name in &planned.missing {

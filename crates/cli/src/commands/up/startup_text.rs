@@ -17,6 +17,9 @@ use crate::paths;
 /// Consequence of having no policy file, as `up` and `status` print it.
 pub(crate) const NO_POLICY: &str = "none, so every call is allowed without approval";
 
+/// What to do without any server, as `up` and `status` print it.
+pub(crate) const NO_SERVERS: &str = "`hospes add` or `hospes import` adds some";
+
 /// Describes what a preset asks about, for one line.
 pub(crate) fn preset_line(preset: Preset) -> String {
     let asks = match preset {
@@ -124,6 +127,9 @@ impl StartupText<'_> {
             let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
         }
         let status = host.status();
+        if status.servers.is_empty() && status.left_out.is_empty() {
+            let _ = writeln!(text, "  {}  {NO_SERVERS}\n", paint(YELLOW, "no servers"));
+        }
         if let Some(preset) = status.preset {
             let _ = writeln!(text, "  {}    {}\n", paint(DIM, "guard "), preset_line(preset));
         }

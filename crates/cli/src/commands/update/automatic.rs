@@ -53,7 +53,7 @@ pub(super) async fn run(args: &Arc<UpdateArgs>, output: CliOutput) -> CliResult 
     if output.json {
         output.value(&rows);
     } else {
-        rows.iter().for_each(|row| output.result(line(row)));
+        rows.iter().for_each(|row| output.result_wrapped(line(row)));
     }
     code.map_or(Ok(()), |code| Err(CliError::silent(code)))
 }

@@ -154,7 +154,7 @@ pub(super) async fn run(candidates: Vec<UpdateCandidate>, args: &UpdateArgs, out
     } else {
         let widest = rows.iter().map(|row| text(row, "server").chars().count()).max().unwrap_or(0);
         for row in &rows {
-            output.result(line(row, widest));
+            output.result_wrapped(line(row, widest));
         }
         if is_outdated {
             output.hint("`hospes update SERVER` shows what changes before it does");

@@ -58,7 +58,7 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
         output.value(&json!({ "server": name, "from": from, "version": to, "updated": true }));
         return Ok(());
     }
-    output.say(format_args!(
+    output.say_wrapped(format_args!(
         "  {} {} is back at {}. A running host uses it within a second or two.",
         paint(GREEN, "✓"),
         paint(BOLD, printable(name)),

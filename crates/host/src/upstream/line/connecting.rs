@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hospes_model::Notification;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::list_changes::ListChangeSubscription;
 use super::super::list_reader::ListReader;
@@ -22,6 +22,8 @@ use crate::server::{
 
 /// Maximum time that a starting process keeps others from starting.
 const START_HOLD: Duration = Duration::from_secs(10);
+/// Time beyond the limit in which a process that gave no answer is ended. Its error has what it printed.
+const PROCESS_END_TIME: Duration = Duration::from_secs(5);
 
 impl SupervisedConnection {
     /// Connects and reads the lists, within the time limit of the server.
@@ -43,25 +45,30 @@ impl SupervisedConnection {
             std::future::pending::<Infallible>().await
         };
         let limit = self.server.connect_timeout;
+        // The client of a process gives up earlier. A process that does not end by itself would otherwise keep its error,
+        // which says more than the time.
+        let end = if self.server.transport == "stdio" { PROCESS_END_TIME } else { Duration::ZERO };
+        let opened = timeout(limit.saturating_add(end), self.open(connector, memory, Instant::now() + limit));
         // `hold` never ends. It is polled to free the permit in time, and dropped with it when the work is done.
         let connected = tokio::select! {
-            connected = timeout(limit, self.open(connector, memory)) => connected,
+            connected = opened => connected,
             never = hold => match never {},
         };
-        match connected {
-            Ok(connected) => connected,
-            Err(_) => Err(UpstreamConnectError::new(format!(
-                "not ready within {limit:?} (setting connect_timeout)"
-            ))
-            .with_hint(Some("raise `connect_timeout` if the server is only slow to start"))),
-        }
+        connected.unwrap_or_else(|_| Err(self.timeout_error()))
     }
 
-    /// Connects and reads the lists.
+    fn timeout_error(&self) -> UpstreamConnectError {
+        let limit = self.server.connect_timeout;
+        UpstreamConnectError::new(format!("not ready within {limit:?} (setting connect_timeout)"))
+            .with_hint(Some("raise `connect_timeout` if the server is only slow to start"))
+    }
+
+    /// Connects, and reads the lists until `deadline`.
     async fn open(
         &self,
         connector: &dyn UpstreamConnector,
         memory: &ServerMemory,
+        deadline: Instant,
     ) -> Result<(ReadyConnection, ListChangeSubscription), UpstreamConnectError> {
         let options = self.connect_options(memory);
         let quarantined = match &self.server.gate {
@@ -80,7 +87,8 @@ impl SupervisedConnection {
             memory.learn_extensions(key, declared.collect());
         }
         let connection = Arc::new(connection);
-        let (listing, changes) = self.read_all_lists(&connection).await?;
+        let read = timeout_at(deadline, self.read_all_lists(&connection)).await;
+        let (listing, changes) = read.map_err(|_| self.timeout_error())??;
         let hashes = self.compare_with_pins(&connection, &listing).await?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);

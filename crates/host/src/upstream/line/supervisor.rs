@@ -231,7 +231,7 @@ impl Supervisor {
         self.failures = verdict.failures;
         let until = Instant::now() + verdict.delay;
         tracing::warn!(
-            server = %self.line.server.name, failures = self.failures, next = ?verdict.delay, problem = %problem,
+            server = %self.line.server.name, failures = self.failures, next = ?rounded(verdict.delay), problem = %problem,
             "{}", if up.is_some() { "server disconnected" } else { "server cannot be reached" }
         );
         self.line.set(UpstreamPhase::Waiting {
@@ -353,4 +353,10 @@ async fn wanted(restart: &mut watch::Receiver<u64>) {
     if restart.changed().await.is_err() {
         std::future::pending().await
     }
+}
+
+/// Returns a time that people can read: tenths of a second, or milliseconds of a shorter one.
+fn rounded(time: Duration) -> Duration {
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(if millis < 1000 { millis } else { millis / 100 * 100 })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use hospes_proto::era::{NegotiationError, NegotiationOutcome, NegotiationStep};
 
-use super::probe::{RevisionProbe, build_client};
+use super::probe::{RevisionProbe, SILENCE, build_client};
 use crate::client::connection::handle::Client;
 use crate::client::connection::settings::ConnectOptions;
 use crate::client::error::{ConnectError, ConnectStage, ConnectionClosed};
@@ -69,12 +69,19 @@ pub(crate) async fn connect(
     }
 }
 
+/// Remedy of a program that prints other text than messages.
+const NOISE_HINT: &str = "make the server log to stderr: on stdout there may be messages only";
+
 /// Adds to an error what the program has printed: its last words explain a silence, and so does text that is no message.
 fn with_output(error: ConnectError, link: &dyn Link, child: &ChildHandle) -> ConnectError {
     let (stderr, (_, noise)) = (child.stderr(), link.noise());
     error.with(|failure| {
         failure.stderr = failure.stderr.take().or(stderr);
         failure.noise = failure.noise.take().or(noise);
+        // Text where only messages may be is a likelier reason of a silence than a slow start.
+        if failure.noise.is_some() && failure.what.starts_with(SILENCE) {
+            failure.hint = Some(NOISE_HINT.into());
+        }
     })
 }
 

@@ -27,6 +27,9 @@ use crate::client::link::Link;
 use crate::client::link::NegotiatedProtocol;
 use crate::client::link::{LinkEvent, OutgoingParams, OutgoingRequest, json_members};
 
+/// Begin of the description of a failure without an answer.
+pub(super) const SILENCE: &str = "no response from the server";
+
 /// A connection whose revision is not known yet.
 pub(super) struct RevisionProbe<'s> {
     pub(super) settings: &'s ClientSettings,
@@ -153,7 +156,7 @@ impl<'s> RevisionProbe<'s> {
             NegotiationError::Refused(error) => (asked, format!("the server answered: {error}"), None),
             NegotiationError::Silent => (
                 asked,
-                format!("no response from the server within {:.1?}", self.began.elapsed()),
+                format!("{SILENCE} within {:.1?}", self.began.elapsed()),
                 Some("is it an MCP server? If it is only slow to start, set a longer connect_timeout".into()),
             ),
             NegotiationError::Exited => (
