@@ -222,7 +222,7 @@ impl Update {
         })?;
         let server = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
-        let tried = (server, by.is_some(), &accounts);
+        let tried = (server, &*servers, by.is_some(), &accounts);
         let reviewed =
             self.review(tried, (&planned, &risks), &merged, &before, &notices, may_ask, ending).await;
         let (trial, outcome) = match reviewed {
@@ -334,7 +334,7 @@ impl Update {
     #[allow(clippy::too_many_arguments, reason = "all that the page shows")]
     async fn review(
         &self,
-        (server, is_reviewed, accounts): (ServerConfig, bool, &TrialAccounts),
+        (server, existing, is_reviewed, accounts): (ServerConfig, &[ServerConfig], bool, &TrialAccounts),
         about: (&PlannedServer, &[String]),
         merged: &MergedServer,
         before: &BeforeUpdate,
@@ -344,7 +344,7 @@ impl Update {
     ) -> CliResult<(ServerTrial, CliResult<TrialReport>)> {
         let name = &self.candidate.server.name;
         loop {
-            let trial = ServerTrial::start(server.clone(), is_reviewed, accounts)?;
+            let trial = ServerTrial::start(server.clone(), existing, is_reviewed, accounts)?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(name)), self.output);
                 let report = trial.report().await;

@@ -132,7 +132,7 @@ impl ServerAddition<'_> {
         let mut grants = 0;
         let (trial, reported) = loop {
             let server = planned.draft.resolved()?;
-            let trial = ServerTrial::start(server.clone(), self.by.is_some(), accounts)?;
+            let trial = ServerTrial::start(server.clone(), self.existing, self.by.is_some(), accounts)?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
                 let report = trial.report().await;
