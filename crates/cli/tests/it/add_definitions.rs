@@ -86,6 +86,21 @@ fn another_answer_removes_the_server() {
     assert_eq!(state(&house), Value::Null);
 }
 
+/// Another answer than the printed keys neither accepts nor removes: the installation may have taken minutes.
+#[test]
+fn an_unknown_answer_is_asked_again() {
+    let house = House::new();
+    let mut terminal = add(&house);
+    terminal.type_keys("vq\r");
+    terminal.until("the question again", |screen| {
+        let text = screen.contents();
+        text.contains("Not understood") && text.matches("r remove]").count() == 2
+    });
+    terminal.type_keys("\r");
+    assert_eq!(terminal.wait(), 0, "{}", terminal.text());
+    assert_eq!(state(&house), "accepted");
+}
+
 /// The definitions of a new server are compared with the tools of the servers that the configuration has, although the trial
 /// starts the new one alone.
 ///
