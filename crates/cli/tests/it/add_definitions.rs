@@ -134,3 +134,28 @@ fn findings_name_tools_of_servers_that_were_added_before() {
         assert_eq!(terminal.wait(), 1, "{}", terminal.text());
     }
 }
+
+/// A command, a URL and a built-in server in the wrong place are named as such, and nothing is looked up in a registry.
+#[test]
+fn what_is_typed_in_the_wrong_place_is_named() {
+    let house = House::new();
+    for (args, texts) in [
+        (
+            &["--name", "u", "--", "https://x.example/mcp?key=s3cret"][..],
+            &["this is a URL", "hospes add --name NAME URL"][..],
+        ),
+        (&["--", "node x.js"], &["there is no program `node x.js`", "must not be quoted together"]),
+        (&["node x.js"], &["is a command", "hospes add --name NAME -- node"]),
+        (&["npx", "-y", "@scope/x"], &["unexpected argument", "hospes add --name NAME -- npx"]),
+        (&["node", "x.js"], &["unexpected argument", "hospes add --name NAME -- node"]),
+        (&["files"], &["part of Hospes", "builtin = \"files\"", "hospes search files"]),
+    ] {
+        let ran = house.run(&[&["add", "--registry", "http://127.0.0.1:9"], args].concat());
+        let text = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ran.code == Some(1) && texts.iter().all(|part| text.contains(part)), "{args:?}: {ran:?}");
+        assert!(!text.contains("s3cret"), "{ran:?}");
+    }
+    let config = house.write("other.toml", "[servers.u]\ncommand = \"https://x.example/mcp\"\n");
+    let ran = house.run(&["doctor", "--config", &config.display().to_string(), "u"]);
+    assert!(format!("{ran:?}").contains("the command is a URL"), "{ran:?}");
+}
