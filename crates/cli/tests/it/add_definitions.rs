@@ -135,6 +135,23 @@ fn findings_name_tools_of_servers_that_were_added_before() {
     }
 }
 
+/// A second server of one name is not made of a server that is there.
+#[test]
+fn the_same_server_is_added_again_only_by_a_name() {
+    let house = House::new();
+    let server = house.server("notes", &["read"], "");
+    let script = server["args"][0].as_str().unwrap();
+    let add = |options: &[&str]| house.run(&[&["add", "--yes"], options, &["--", "sh", script]].concat());
+    assert_eq!(add(&["--name", "notes"]).code, Some(0));
+    let again = add(&[]);
+    assert!(again.code == Some(1) && again.stderr.contains("`notes` is this server already"), "{again:?}");
+    assert_eq!(add(&["--name", "other"]).code, Some(0));
+    for name in ["a b", &"x".repeat(100), ""] {
+        let refused = add(&["--name", name]);
+        assert!(refused.code == Some(1) && refused.stderr.contains("up to 64 letters"), "{refused:?}");
+    }
+}
+
 /// A command, a URL and a built-in server in the wrong place are named as such, and nothing is looked up in a registry.
 #[test]
 fn what_is_typed_in_the_wrong_place_is_named() {
