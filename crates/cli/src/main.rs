@@ -45,6 +45,7 @@ mod settings;
 mod sweep;
 mod target;
 mod terminal_screen;
+mod typed_commands;
 mod user_folders;
 
 use std::process::ExitCode;
@@ -141,10 +142,34 @@ fn misread(error: &clap::Error) -> ExitCode {
     // The arguments could not be parsed, so the flag is searched for by hand. Words after `--` belong to another
     // program.
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    let hint = add_hint(error);
     if words.any(|word| word == "--json") {
-        output::CliOutput { json: true, quiet: false }.failure(&CliError::from_clap(error));
+        let failure = CliError::from_clap(error);
+        let failure = match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        };
+        output::CliOutput { json: true, quiet: false }.failure(&failure);
     } else {
         let _gone = error.print();
+        if let Some(hint) = hint {
+            output::CliOutput { json: false, quiet: false }.hint(hint);
+        }
     }
     ExitCode::from(exit::FailureCode::Usage as u8)
+}
+
+/// Returns the hint for `hospes add npx -y …`, whose words are read as options of `add`.
+fn add_hint(error: &clap::Error) -> Option<String> {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let at = words.iter().position(|word| !word.starts_with('-'))?;
+    if error.kind() != ErrorKind::UnknownArgument
+        || words[at] != "add"
+        || words.iter().any(|word| word == "--")
+    {
+        return None;
+    }
+    let words: Vec<&str> = words[at + 1..].iter().map(String::as_str).collect();
+    typed_commands::find_command(&words).map(|program| typed_commands::usage(&output::printable(program)))
 }

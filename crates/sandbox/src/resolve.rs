@@ -16,6 +16,16 @@ pub enum ProgramNotFound {
     /// The command is a name, and it is in no folder of `PATH`.
     #[error("there is no program {0} in PATH; is it installed?")]
     Name(String),
+    /// The command is a URL, which is not repeated: it may have a secret.
+    #[error(
+        "the command is a URL: write `url = \"…\"` in place of `command`, or add it with `hospes add URL`"
+    )]
+    Url,
+    /// The command is a program with its arguments in one text.
+    #[error(
+        "the command is one text of several words: write `{0}` alone in `command`, and the others in `args`"
+    )]
+    Words(String),
 }
 
 /// Endings that a command may leave out, in the order in which they are tried. Unix has none, and then the name is used
@@ -110,11 +120,27 @@ fn resolve_with(
         }
         is_file
     });
+    let text = program.to_string_lossy();
     found.ok_or_else(|| match (blocked, is_path) {
+        _ if is_url(&text) => ProgramNotFound::Url,
         (Some(file), _) => ProgramNotFound::NotExecutable(file),
-        (None, true) => ProgramNotFound::File(below(Path::new(program))),
-        (None, false) => ProgramNotFound::Name(program.to_string_lossy().into_owned()),
+        (None, is_path) => {
+            // A program of the first word alone shows what was meant.
+            let first = text.split_whitespace().next().filter(|first| first.len() < text.len());
+            let is_program = |first: &&str| resolve_with(OsStr::new(first), Some(path), cwd, endings).is_ok();
+            match (first.filter(is_program), is_path) {
+                (Some(first), _) => ProgramNotFound::Words(first.to_owned()),
+                (None, true) => ProgramNotFound::File(below(Path::new(program))),
+                (None, false) => ProgramNotFound::Name(text.into_owned()),
+            }
+        }
     })
+}
+
+fn is_url(text: &str) -> bool {
+    let starts =
+        |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    starts("http://") || starts("https://")
 }
 
 #[cfg(unix)]
@@ -157,6 +183,15 @@ mod tests {
         let only = resolve(OsStr::new("tool"), Some(first.as_os_str()), folder.path());
         assert_eq!(only, Err(ProgramNotFound::NotExecutable(first.join("tool"))));
         assert!(resolve(OsStr::new("sh"), None, folder.path()).is_ok());
+        for url in ["https://x.example/mcp", "HTTP://127.0.0.1:1/mcp?key=s3cret"] {
+            let error = find(url).unwrap_err();
+            assert!(error == ProgramNotFound::Url && !error.to_string().contains("s3cret"), "{error}");
+        }
+        for words in ["tool x.js", "second/tool x.js"] {
+            let first = words.split(' ').next().unwrap();
+            assert_eq!(find(words), Err(ProgramNotFound::Words(first.into())));
+        }
+        assert_eq!(find("third/tool x"), Err(ProgramNotFound::File(folder.path().join("third/tool x"))));
     }
 
     #[test]

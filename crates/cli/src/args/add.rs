@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use hospes_host::pins::Sha256Digest;
 
 use super::RegistryOptions;
+use super::values::server_name;
 use crate::completion;
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -18,7 +19,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "NAME", required_unless_present = "command")]
     pub(crate) server: Option<String>,
     /// Name of the server here [default: the last part of its full name]
-    #[arg(long = "name", value_name = "NAME")]
+    #[arg(long = "name", value_name = "NAME", value_parser = server_name)]
     pub(crate) local_name: Option<String>,
     /// Way to run it, if there are several: remote, mcpb, npm, pypi, oci, nuget, go or cargo
     #[arg(long, value_name = "TYPE")]

@@ -10,6 +10,11 @@ pub(crate) fn is_server_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain)
 }
 
+/// Reads the name of a server.
+pub(super) fn server_name(text: &str) -> Result<String, &'static str> {
+    application_name(text)
+}
+
 /// Reads the name of an application, which is shown and recorded.
 pub(crate) fn application_name(text: &str) -> Result<String, &'static str> {
     if is_server_name(text) {

@@ -53,6 +53,9 @@ const HOST_RELOAD: Duration = Duration::from_secs(5);
 /// Interval at which the running host is asked.
 const HOST_POLL: Duration = Duration::from_millis(200);
 
+/// Text for an answer that is none of the keys. What took minutes to install is not removed for a slip of the finger.
+const NOT_UNDERSTOOD: &str = "\n  Not understood: type one of these keys, then Enter.";
+
 pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     let source = AddSource::parse(args.server.as_deref(), &args.command, args.sha256.as_deref())?
         .with_options(&args)?;
@@ -185,7 +188,10 @@ fn ask_start(planned: &PlannedServer, mut is_confined: bool, output: CliOutput) 
                     false => view::sandbox("none"),
                 });
             }
-            _ => return Err(CliError::usage("cancelled; nothing was changed")),
+            (None | Some("q" | "Q" | "n" | "N" | "no"), _) => {
+                return Err(CliError::usage("cancelled; nothing was changed"));
+            }
+            _ => announce(NOT_UNDERSTOOD),
         }
     }
 }
@@ -211,9 +217,15 @@ fn show_plan(planned: &PlannedServer, output: CliOutput) -> CliResult {
 
 /// Asks a question that Enter answers with yes.
 pub(super) fn confirm(question: &str, output: CliOutput) -> bool {
-    output::discard_typed_input();
-    let answer = output.ask(format!("\n{question} [Enter yes · q no] "));
-    answer.is_some_and(|answer| matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+    loop {
+        output::discard_typed_input();
+        let answer = output.ask(format!("\n{question} [Enter yes · q no] "));
+        match answer.as_deref().map(str::trim) {
+            Some("" | "y" | "Y" | "yes") => return true,
+            Some("q" | "Q" | "n" | "N" | "no") | None => return false,
+            Some(_) => announce(NOT_UNDERSTOOD),
+        }
+    }
 }
 
 pub(super) fn not_started(

@@ -227,7 +227,7 @@ impl Update {
         })?;
         let (server, secrets) = self.resolve(&target, &merged.server, &planned)?;
         let accounts = TrialAccounts::open()?;
-        let tried = (server, by.is_some(), &accounts);
+        let tried = (server, &*servers, by.is_some(), &accounts);
         let about = UpdateSubject {
             planned: &planned,
             risks: &risks,

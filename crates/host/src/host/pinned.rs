@@ -31,7 +31,15 @@ impl HostPins {
             return None;
         }
         let store = Arc::new(PinStore::new(&pinning.or_audit(audit), Arc::clone(epoch)));
-        Some(Self { store, mode, members: PinMembers::default() })
+        let pins = Self { store, mode, members: PinMembers::default() };
+        pins.set_names(servers);
+        Some(pins)
+    }
+
+    /// Sets the servers whose tools are compared with each other. Before a new one of them starts, so that the first
+    /// listing is compared with the tools of all.
+    pub(super) fn set_names(&self, servers: &[ServerConfig]) {
+        self.store.set_members(servers.iter().map(|server| server.name.clone()).collect());
     }
 
     /// Creates what is pinned of a server. `None` if the server is not pinned.
@@ -56,7 +64,6 @@ impl HostPins {
             None => before.iter().find(|member| member.server() == server.name).cloned(),
         });
         self.members.set(members.collect());
-        self.store.keep_known_tools(|name| servers.iter().any(|server| server.name == name));
     }
 
     /// Starts a task that reads the pins again when they change in the store.

@@ -177,6 +177,9 @@ impl Host {
         // A profile that shrinks does so before servers change; one that grows shows only what is there.
         self.shared.profiles.set(&profiles);
         configured.profiles = now;
+        if let Some(pins) = &configured.pins {
+            pins.set_names(&wanted);
+        }
         if !has_new_servers {
             self.shared.epoch.bump();
             return Ok(changes);

@@ -130,6 +130,7 @@ impl PinGate {
             (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
         let is_whole = listing.lost() == 0;
         let (standing, trust) = (self.standing(), self.trust_now());
+        self.book.read_known_tools().await.map_err(|error| self.unreadable(&error))?;
         // A person accepts each definition in the other mode, and sees its lints.
         let names = (trust == TrustMode::FirstUse).then(|| self.tool_names(&listing));
         let accepted = self.accepted_definitions(trust, &fingerprint, &standing).await?;

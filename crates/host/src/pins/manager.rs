@@ -298,14 +298,7 @@ impl PinManager {
 
     async fn all(&self) -> Result<Vec<StoredServer>, StoreError> {
         let all = self.book.store.servers().await?;
-        for server in &all {
-            let tools = server.items.iter().filter(|item| item.is_current && item.kind == ItemKind::Tool);
-            let tools: Vec<String> = tools.map(|item| item.name.clone()).collect();
-            // With a host only its own servers are neighbours; those it learns when it sees them.
-            if self.servers.is_none() && !tools.is_empty() {
-                self.book.add_known_tools(&server.name, tools);
-            }
-        }
+        self.book.add_known_tools(&all);
         Ok(all)
     }
 

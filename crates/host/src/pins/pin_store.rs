@@ -1,11 +1,14 @@
 //! Store of pins, shared by all servers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hospes_policy::visible_line;
-use hospes_store::pins::{ItemKind, PinRecords, ServerPinState, ServerSighting, SightingReport, TrustMode};
+use hospes_store::pins::{
+    ItemKind, PinRecords, ServerPinState, ServerSighting, SightingReport, StoredServer, TrustMode,
+};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -31,11 +34,25 @@ pub(crate) struct PinStore {
     pub(super) epoch: Arc<UpstreamEpoch>,
     /// Names of tools by server, for detecting descriptions that mention other servers' tools.
     names: Mutex<HashMap<String, Vec<String>>>,
+    /// Servers whose tools are known. `None` for all that were ever seen.
+    members: Mutex<Option<HashSet<String>>>,
+    /// Servers that count as members, whatever the host starts.
+    neighbours: Vec<String>,
+    /// True once the stored tools of the members have been read.
+    has_read_tools: AtomicBool,
 }
 
 impl PinStore {
     pub(crate) fn new(pinning: &PinningConfig, epoch: Arc<UpstreamEpoch>) -> Self {
-        Self { store: pinning.state.pins(), audit: pinning.audit.clone(), epoch, names: Mutex::default() }
+        Self {
+            store: pinning.state.pins(),
+            audit: pinning.audit.clone(),
+            epoch,
+            names: Mutex::default(),
+            members: Mutex::default(),
+            neighbours: pinning.neighbours.clone(),
+            has_read_tools: AtomicBool::default(),
+        }
     }
 
     /// Counts the changes of the state.
@@ -142,15 +159,38 @@ impl PinStore {
         NeighbourTools(others)
     }
 
-    /// Adds the tools of a server that this host has not seen.
-    pub(super) fn add_known_tools(&self, server: &str, tools: Vec<String>) {
-        // What this host has seen itself is newer, and stays.
-        self.names.lock().entry(server.to_owned()).or_insert(tools);
+    /// Reads the tools of the members that this host has not seen yet, as they were last seen by any. They start in no
+    /// order, so the first listing of one may come before that of a server whose tools it names.
+    pub(super) async fn read_known_tools(&self) -> Result<(), StoreError> {
+        if !self.has_read_tools.load(Ordering::Acquire) {
+            self.add_known_tools(&self.store.servers().await?);
+            self.has_read_tools.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
-    /// Forgets the names of the tools of servers that the host no longer has.
-    pub(crate) fn keep_known_tools(&self, is_kept: impl Fn(&str) -> bool) {
-        self.names.lock().retain(|server, _| is_kept(server));
+    /// Adds the tools of members that this host has not seen. Of each name the server that was seen last comes first.
+    pub(super) fn add_known_tools(&self, all: &[StoredServer]) {
+        let members = self.members.lock().clone();
+        let is_member = |name: &String| {
+            members.as_ref().is_none_or(|members| members.contains(name)) || self.neighbours.contains(name)
+        };
+        let mut names = self.names.lock();
+        for server in all.iter().filter(|server| is_member(&server.name)) {
+            let tools = server.items.iter().filter(|item| item.is_current && item.kind == ItemKind::Tool);
+            let tools: Vec<String> = tools.map(|item| item.name.clone()).collect();
+            if !tools.is_empty() {
+                // What this host has seen itself is newer, and stays.
+                names.entry(server.name.clone()).or_insert(tools);
+            }
+        }
+    }
+
+    /// Sets the servers of the host, and forgets the tools of others.
+    pub(crate) fn set_members(&self, members: HashSet<String>) {
+        self.names.lock().retain(|server, _| members.contains(server) || self.neighbours.contains(server));
+        *self.members.lock() = Some(members);
+        self.has_read_tools.store(false, Ordering::Release);
     }
 }
 

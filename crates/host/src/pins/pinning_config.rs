@@ -10,13 +10,23 @@ pub struct PinningConfig {
     pub(super) state: StateStore,
     mode: PinMode,
     pub(super) audit: Option<AuditLog>,
+    /// Servers, besides those of the host, whose stored tools are known.
+    pub(super) neighbours: Vec<String>,
 }
 
 impl PinningConfig {
     /// In this state.
     #[must_use]
     pub fn new(state: StateStore, mode: PinMode) -> Self {
-        Self { state, mode, audit: None }
+        Self { state, mode, audit: None, neighbours: Vec::new() }
+    }
+
+    /// Adds servers that the host does not start, and whose tools, as they were last seen, are compared with those of its
+    /// own: for a host that starts one server of a configuration for a trial.
+    #[must_use]
+    pub fn with_neighbours(mut self, servers: impl IntoIterator<Item = String>) -> Self {
+        self.neighbours.extend(servers);
+        self
     }
 
     /// Returns the mode in which definitions are accepted when they are first seen.

@@ -75,7 +75,7 @@ impl ServerAddition<'_> {
             asker,
             output: self.output,
         };
-        match found {
+        let planned = match found {
             FoundServer::Bundle(file) => bundle::plan((&file, None), None, |_| {}, &named, &request).await,
             FoundServer::Entry { entry, registry } => {
                 let known: Vec<&str> = self
@@ -94,6 +94,25 @@ impl ServerAddition<'_> {
                 let name = named(&format!("command/{}", stem.unwrap_or_default()));
                 PlannedServer::of_draft(ServerDraft::of_command(&name, &words), &name, |_| {})
             }
+        }?;
+        self.check_is_new(&planned)?;
+        Ok(planned)
+    }
+
+    /// Checks that the configuration does not have the same server already, unless a name for another of it is demanded.
+    fn check_is_new(&self, planned: &PlannedServer) -> CliResult {
+        let new = planned.draft.entry()?;
+        let is_same = |known: &&ServerConfig| {
+            known.transport == new.transport
+                || new.origin.digest.is_some() && known.origin.digest == new.origin.digest
+        };
+        match self.existing.iter().find(is_same) {
+            Some(known) if self.local_name.is_none() => Err(CliError::usage(format!(
+                "`{}` is this server already; {NOTHING_ADDED}",
+                printable(&known.name)
+            ))
+            .hint("to run it a second time, give it another name: --name NAME")),
+            _ => Ok(()),
         }
     }
 
@@ -132,7 +151,7 @@ impl ServerAddition<'_> {
         let mut grants = 0;
         let (server, trial, reported) = loop {
             let server = planned.draft.resolved()?;
-            let trial = ServerTrial::start(server.clone(), self.by.is_some(), accounts)?;
+            let trial = ServerTrial::start(server.clone(), self.existing, self.by.is_some(), accounts)?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
                 let report = trial.report().await;

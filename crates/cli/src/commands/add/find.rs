@@ -6,7 +6,7 @@ use hospes_registry::{RegistryClient, ServerEntry};
 
 use super::super::config_target::ConfigTarget;
 use super::source::AddSource;
-use super::view;
+use super::{NOT_UNDERSTOOD, view};
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{self, CliOutput, announce, one_line, printable};
@@ -109,16 +109,18 @@ fn choose(
     for (index, entry) in entries.iter().enumerate() {
         announce(view::candidate(index + 1, entry));
     }
-    output::discard_typed_input();
-    let answer = output.ask(format!("\n  Which one? [1–{shown}; Enter takes 1, q none] "));
-    let answer = answer.unwrap_or_else(|| "q".to_owned());
-    match answer.trim() {
-        "" => Ok(0),
-        number => number
-            .parse::<usize>()
-            .ok()
-            .and_then(|number| number.checked_sub(1))
-            .filter(|index| *index < shown)
-            .ok_or_else(|| CliError::usage("cancelled; nothing was changed")),
+    loop {
+        output::discard_typed_input();
+        let answer = output.ask(format!("\n  Which one? [1–{shown}; Enter takes 1, q none] "));
+        match answer.as_deref().map(str::trim) {
+            Some("") => return Ok(0),
+            None | Some("q" | "Q" | "n" | "N" | "no") => {
+                return Err(CliError::usage("cancelled; nothing was changed"));
+            }
+            Some(number) => match number.parse().ok().and_then(|number: usize| number.checked_sub(1)) {
+                Some(index) if index < shown => return Ok(index),
+                _ => announce(NOT_UNDERSTOOD),
+            },
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::plan::PlannedServer;
 use super::screen::Screen;
 use super::trial::TrialReport;
 use super::trial_accounts::{TrialAccounts, host_of};
-use super::{ask_start, definitions};
+use super::{NOT_UNDERSTOOD, ask_start, definitions};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, announce, discard_typed_input};
 
@@ -194,7 +194,8 @@ fn ask_at_terminal(offers: &[OfferedItem], output: CliOutput) -> AcceptanceAnswe
             Some("" | "y" | "Y" | "yes") => return AcceptanceAnswer::Keep,
             Some("q" | "Q") => return AcceptanceAnswer::KeepOff,
             Some("v" | "V") => definitions::page(offers, output),
-            _ => return AcceptanceAnswer::Refuse,
+            Some("r" | "R") | None => return AcceptanceAnswer::Refuse,
+            Some(_) => announce(NOT_UNDERSTOOD),
         }
     }
 }

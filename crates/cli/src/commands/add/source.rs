@@ -1,6 +1,6 @@
 //! Source of a server, as it is named on the command line of `hospes add`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hospes_registry::{RegistryType, ServerEntry};
 use serde_json::json;
@@ -9,6 +9,7 @@ use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::packages::name::{PREFIXES, package_entry};
+use crate::{builtins, typed_commands};
 
 /// Source of a server.
 #[derive(Debug)]
@@ -32,7 +33,8 @@ pub(super) enum AddSource {
 impl AddSource {
     /// Reads what was named.
     pub(super) fn parse(server: Option<&str>, command: &[String], sha256: Option<&str>) -> CliResult<Self> {
-        if !command.is_empty() {
+        if let Some(program) = command.first() {
+            Self::check_program(program, command.len() == 1)?;
             return Ok(Self::Command(command.to_vec()));
         }
         let word = server.unwrap_or_default().trim();
@@ -55,6 +57,21 @@ impl AddSource {
         }
         if is_bundle(word) {
             return Ok(Self::Bundle(PathBuf::from(word)));
+        }
+        let first = word.split_whitespace().next();
+        if let Some(first) = first.filter(|_| typed_commands::is_command_line(word.split_whitespace())) {
+            return Err(CliError::usage(format!(
+                "`{}` is a command, and no server of the registry",
+                printable(word)
+            ))
+            .hint(typed_commands::usage(&printable(first))));
+        }
+        // A stranger may publish a server of this name.
+        if builtins::names().any(|name| name == word) {
+            return Err(CliError::usage(format!("`{word}` is a server that is part of Hospes")).hint(format!(
+                "write it into the configuration: [servers.{word}] with `builtin = \"{word}\"`. Name a server of the \
+                 registry in full: `hospes search {word}` finds them"
+            )));
         }
         for (prefix, kind) in &PREFIXES {
             if let Some(package) = word.strip_prefix(prefix) {
@@ -110,6 +127,23 @@ impl AddSource {
             }
             (source, _) => Ok(source),
         }
+    }
+
+    /// Checks the first word of a command.
+    fn check_program(program: &str, is_alone: bool) -> CliResult {
+        if typed_commands::is_url(program) {
+            return Err(CliError::usage("this is a URL, and no command").hint(
+                "write it without `--`: hospes add --name NAME URL; in the configuration, `url = \"…\"`",
+            ));
+        }
+        let first = program.split_whitespace().next().unwrap_or_default();
+        if is_alone && first != program && !Path::new(program).exists() {
+            return Err(CliError::usage(format!("there is no program `{}`", printable(program))).hint(format!(
+                "if these are a program and its arguments, they must not be quoted together: hospes add -- {} …",
+                printable(first)
+            )));
+        }
+        Ok(())
     }
 
     fn describe(&self) -> &'static str {

@@ -100,9 +100,10 @@ pub(in crate::commands) async fn definitions(pins: &PinManager, server: &str) ->
 
 impl ServerTrial {
     /// Starts a server. If a person will accept what it offers, nothing is accepted before; otherwise it is accepted as
-    /// the host would accept it.
+    /// the host would accept it. Its definitions are compared with those of the `existing` servers, which are not started.
     pub(in crate::commands) fn start(
         mut server: ServerConfig,
+        existing: &[ServerConfig],
         is_reviewed: bool,
         accounts: &TrialAccounts,
     ) -> CliResult<Self> {
@@ -114,6 +115,8 @@ impl ServerTrial {
         let nowhere =
             || CliError::usage("no folder found in which to store accepted definitions").hint("set HOME");
         let state = enforcement::open_state()?.ok_or_else(nowhere)?;
+        let others = existing.iter().map(|other| other.name.clone()).filter(|other| *other != name);
+        let pinning = PinningConfig::new(state.clone(), mode).with_neighbours(others);
         let mut config = HostConfig::default();
         config.servers = vec![server];
         let mut settings = HostSettings::default();
@@ -122,7 +125,7 @@ impl ServerTrial {
             .settings(settings)
             .builtins(builtins::all())
             .accounts(accounts.for_host())
-            .pins(PinningConfig::new(state.clone(), mode))
+            .pins(pinning)
             .start()
             .map_err(|error| CliError::usage("cannot start the server").with_cause(&error))?;
         Ok(Self { host, name, state, is_signed_in: accounts.is_signed_in() })

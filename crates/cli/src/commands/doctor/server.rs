@@ -242,6 +242,8 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
                     let unknown = "install it, or write the absolute path of the program";
                     (&C02, source.unwrap_or(unknown).to_owned())
                 }
+                ProgramNotFound::Url => (&C02, "write `url = \"…\"` in place of `command`".to_owned()),
+                ProgramNotFound::Words(_) => (&C02, "write the words after the program in `args`".to_owned()),
                 _ => (&C02, "correct the path of the program in `command` of the entry".to_owned()),
             };
             let why = match &error {

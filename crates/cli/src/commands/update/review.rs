@@ -18,13 +18,13 @@ impl Update {
     /// that was not possible.
     pub(super) async fn review(
         &self,
-        (server, is_reviewed, accounts): (ServerConfig, bool, &TrialAccounts),
+        (server, existing, is_reviewed, accounts): (ServerConfig, &[ServerConfig], bool, &TrialAccounts),
         about: &UpdateSubject<'_>,
         reviewer: &mut AdditionReviewer<'_>,
     ) -> CliResult<(ServerTrial, CliResult<TrialReport>)> {
         let name = &self.candidate.server.name;
         loop {
-            let trial = ServerTrial::start(server.clone(), is_reviewed, accounts)?;
+            let trial = ServerTrial::start(server.clone(), existing, is_reviewed, accounts)?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(name)), self.output);
                 let report = trial.report().await;
