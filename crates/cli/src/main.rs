@@ -36,6 +36,7 @@ mod progress;
 mod prompt;
 mod readiness;
 mod registry;
+mod removed_record;
 mod screen_log;
 mod secrets;
 mod server_record;

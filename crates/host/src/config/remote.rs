@@ -171,15 +171,10 @@ impl ServerEntryReader<'_, '_, '_> {
         if given.is_none()
             && self.scope.dialect != ConfigDialect::Own
             && let Some(client) = self.table.entry("oauth").or_else(|| self.table.entry("auth"))
+            && let Some((key, node)) =
+                ["scopes", "scope"].iter().find_map(|key| Some((key, client.node.get(key)?)))
         {
-            let named = ["scopes", "scope"].iter().find_map(|key| client.node.get(key));
-            scopes = match named.map(|node| &node.value) {
-                Some(ConfigValue::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
-                Some(ConfigValue::Array(items)) => {
-                    items.iter().filter_map(ConfigNode::as_str).map(str::to_owned).collect()
-                }
-                _ => Vec::new(),
-            };
+            scopes = self.client_scopes(node, &format!("{}.{key}", client.key));
         }
         let Some(entry) = given else { return scopes };
         let is_scope = |scope: &String| !scope.is_empty() && !scope.contains(char::is_whitespace);
@@ -190,6 +185,31 @@ impl ServerEntryReader<'_, '_, '_> {
         // What is the same for everybody would be sent, and nobody would sign in.
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
             self.report_contradiction(entry, "`scopes`", "the header `Authorization`");
+        }
+        scopes
+    }
+
+    /// Reads the scopes of a client: a list, or one text with blanks between them.
+    fn client_scopes(&mut self, node: &ConfigNode, field: &str) -> Vec<String> {
+        let items = match &node.value {
+            ConfigValue::String(text) => return text.split_whitespace().map(str::to_owned).collect(),
+            ConfigValue::Null => return Vec::new(),
+            ConfigValue::Array(items) => items,
+            _ => {
+                let expected = "a string or an array of strings";
+                self.report.wrong_type::<()>(node, Some(self.name), field.to_owned(), expected);
+                return Vec::new();
+            }
+        };
+        let mut scopes = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            match item.as_str() {
+                Some(scope) => scopes.push(scope.to_owned()),
+                None => {
+                    let field = format!("{field}[{index}]");
+                    self.report.wrong_type::<()>(item, Some(self.name), field, "a string");
+                }
+            }
         }
         scopes
     }

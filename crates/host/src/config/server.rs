@@ -83,7 +83,13 @@ pub(super) fn read_server(
     let tools = reader.tools();
     let era = reader.era();
     let roots = reader.roots();
-    let mut origin_text = |key| reader.take(key).and_then(|entry| entry.node.as_str()).map(str::to_owned);
+    let mut origin_text = |key| {
+        let entry = reader.take(key)?;
+        match entry.node.as_str() {
+            Some(text) => Some(text.to_owned()),
+            None => reader.report.wrong_type(&entry.node, Some(name), entry.key.clone(), "a string"),
+        }
+    };
     let origin = PackageOrigin {
         registry: origin_text("registry"),
         version: origin_text("version"),

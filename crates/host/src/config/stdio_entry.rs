@@ -108,8 +108,15 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                     );
                 };
                 let mut expanded = vec![self.table.expanded(path, "command.path", self.scope, self.report)];
-                if let Some(ConfigNode { value: ConfigValue::Array(items), .. }) = entry.node.get("args") {
-                    expanded.extend(self.expand_all(items, "command.args"));
+                match entry.node.get("args") {
+                    Some(ConfigNode { value: ConfigValue::Array(items), .. }) => {
+                        expanded.extend(self.expand_all(items, "command.args"));
+                    }
+                    Some(ConfigNode { value: ConfigValue::Null, .. }) | None => {}
+                    Some(other) => {
+                        let field = "command.args".to_owned();
+                        return self.report.wrong_type(other, Some(self.name), field, "an array");
+                    }
                 }
                 self.program(expanded)
             }
@@ -192,12 +199,8 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
 
     /// Returns the names of variables to hand on. Those that only the application knows go into `env` instead.
     fn kept_pass_env(&mut self, env: &mut BTreeMap<String, Secret>) -> Vec<String> {
-        let Some(entry) = self.take("pass_env") else { return Vec::new() };
-        let Some(items) = self.table.items(entry, self.report) else { return Vec::new() };
         let mut names = Vec::new();
-        for item in items {
-            let name = item.as_str().or_else(|| item.get("name").and_then(ConfigNode::as_str));
-            let Some(name) = name.filter(|name| is_env_name(name)) else { continue };
+        for (name, _) in self.variable_names().into_iter().filter(|(name, _)| is_env_name(name)) {
             if self.scope.asked.iter().any(|asked| asked == name) {
                 env.insert(name.to_owned(), Secret::new(format!("${{input:{name}}}")));
             } else {
@@ -207,17 +210,27 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         names
     }
 
-    /// Hands on variables by name; one that is not set is left out, as a shell would.
-    fn pass_env(&mut self, env: &mut BTreeMap<String, Secret>) {
-        let Some(entry) = self.take("pass_env") else { return };
-        let Some(items) = self.table.items(entry, self.report) else { return };
+    /// Returns the names of variables to hand on, with their locations.
+    fn variable_names(&mut self) -> Vec<(&'n str, &'n ConfigNode)> {
+        let Some(entry) = self.take("pass_env") else { return Vec::new() };
+        let Some(items) = self.table.items(entry, self.report) else { return Vec::new() };
+        let mut names = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             // Codex also writes `{ name = "X", source = "local" }`.
-            let Some(name) = item.as_str().or_else(|| item.get("name").and_then(ConfigNode::as_str)) else {
-                let field = format!("{}[{index}]", entry.key);
-                self.report.wrong_type::<()>(item, Some(self.name), field, "a string");
-                continue;
-            };
+            match item.as_str().or_else(|| item.get("name").and_then(ConfigNode::as_str)) {
+                Some(name) => names.push((name, item)),
+                None => {
+                    let field = format!("{}[{index}]", entry.key);
+                    self.report.wrong_type::<()>(item, Some(self.name), field, "a string");
+                }
+            }
+        }
+        names
+    }
+
+    /// Hands on variables by name; one that is not set is left out, as a shell would.
+    fn pass_env(&mut self, env: &mut BTreeMap<String, Secret>) {
+        for (name, item) in self.variable_names() {
             match (self.scope.variable)(name) {
                 Some(value) => drop(env.insert(name.to_owned(), Secret::new(value))),
                 None if self.scope.dialect == ConfigDialect::Goose => {

@@ -368,6 +368,54 @@ fn mistakes_in_the_files_of_others_are_named() {
     }
 }
 
+/// Each field of an entry, with a value of another type: its path and the expected type are named, both when the server is to
+/// start and when it is imported.
+#[test]
+fn a_value_of_the_wrong_type_is_named_with_its_path() {
+    let stdio = r#""command": "x""#;
+    let http = r#""url": "https://e.com/mcp""#;
+    for (transport, field, expected) in [
+        ("", r#""command": 1"#, "`command`: a string or an array of strings, a number"),
+        ("", r#""command": ["x", []]"#, "`command[1]`: a string, an array"),
+        ("", r#""command": {"path": "x", "args": "y"}"#, "`command.args`: an array, a string"),
+        ("", r#""command": {"path": "x", "args": ["y", null]}"#, "`command.args[1]`: a string, null"),
+        (stdio, r#""args": "--folder /data""#, "`args`: an array, a string"),
+        (stdio, r#""args": ["a", "b", {"c": 1}]"#, "`args[2]`: a string, a table"),
+        (stdio, r#""env": ["A=1"]"#, "`env`: a table, an array"),
+        (stdio, r#""env": {"A": "1", "B": ["2"]}"#, "`env.B`: a string, an array"),
+        (stdio, r#""envFile": []"#, "`envFile`: a string, an array"),
+        (stdio, r#""env_vars": ["A", 1]"#, "`env_vars[1]`: a string, a number"),
+        (stdio, r#""cwd": {}"#, "`cwd`: a string, a table"),
+        (stdio, r#""type": []"#, "`type`: a string, an array"),
+        (stdio, r#""disabled": "no""#, "`disabled`: true or false, a string"),
+        (stdio, r#""timeout": []"#, "`timeout`: a number or a string such as \"30s\", an array"),
+        (stdio, r#""disabledTools": "rm""#, "`disabledTools`: an array, a string"),
+        (stdio, r#""includeTools": ["ls", 2]"#, "`includeTools[1]`: a string, a number"),
+        ("", r#""url": ["https://e.com/mcp"]"#, "`url`: a string, an array"),
+        (http, r#""headers": "X-Team: blue""#, "`headers`: a table, a string"),
+        (http, r#""headers": {"X-Team": {"a": 1}}"#, "`headers.X-Team`: a string, a table"),
+        (http, r#""oauth": {"clientId": []}"#, "`oauth.clientId`: a string, an array"),
+        (
+            http,
+            r#""oauth": {"clientId": "c", "scopes": 7}"#,
+            "`oauth.scopes`: a string or an array of strings, a number",
+        ),
+        (http, r#""oauth": {"clientId": "c", "scopes": ["r", 7]}"#, "`oauth.scopes[1]`: a string, a number"),
+    ] {
+        let separator = if transport.is_empty() { "" } else { ", " };
+        let text = format!(r#"{{"mcpServers": {{"a": {{{transport}{separator}{field}}}}}}}"#);
+        let (path, types) = expected.split_once(": ").unwrap();
+        let (wanted, found) = types.rsplit_once(", ").unwrap();
+        let message = format!("{path} of server `a`: expected {wanted}, found {found}");
+        for keep in [false, true] {
+            let loader = loader().keep_references(keep);
+            let errors = loader.parse("m.json", &text).unwrap_err();
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert!(texts.len() == 1 && texts[0].ends_with(&message), "{text}: {texts:?}");
+        }
+    }
+}
+
 #[test]
 fn the_workspace_is_the_folder_above_an_applications_own() {
     for (file, expected) in
