@@ -37,6 +37,7 @@ mod progress;
 mod prompt;
 mod readiness;
 mod registry;
+mod removed_record;
 mod screen_log;
 mod secrets;
 mod server_record;

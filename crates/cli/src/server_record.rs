@@ -13,7 +13,7 @@ use crate::packages::name::PackageName;
 use crate::paths;
 
 /// Maximum size of a record, in bytes: two entries of a registry, and their answers.
-const MAX_RECORD: u64 = 4 * 1024 * 1024;
+pub(crate) const MAX_RECORD: u64 = 4 * 1024 * 1024;
 /// Maximum number of records that are read to find the folders in use.
 pub(crate) const MAX_RECORDS: usize = 1000;
 
@@ -111,16 +111,14 @@ impl ServerRecord {
 
     /// Returns the records that can be read, at most [`MAX_RECORDS`].
     pub(crate) fn all() -> Vec<Self> {
-        let Some(folder) = paths::server_records() else { return Vec::new() };
-        let entries = |folder: &Path| -> Vec<PathBuf> {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path()).collect()
-        };
-        let (folders, mut files): (Vec<_>, Vec<_>) =
-            entries(&folder).into_iter().partition(|path| path.is_dir());
-        files.extend(folders.iter().flat_map(|folder| entries(folder)));
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        let files = record_files("json");
         files.iter().filter_map(|file| Self::read_file(file)).take(MAX_RECORDS).collect()
+    }
+
+    /// Returns the file of the record. `None` without a folder for it.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let config = self.config.clone().or_else(paths::new_config_path)?;
+        paths::server_record(&config, &self.name)
     }
 
     /// Returns true if the record is about this server or package, and not about one that was there under its name before.
@@ -148,8 +146,7 @@ impl ServerRecord {
         let failed = |error: &std::io::Error| {
             CliError::usage("the record for later updates was not written").with_cause(error)
         };
-        let config = self.config.clone().or_else(paths::new_config_path);
-        let file = config.and_then(|config| paths::server_record(&config, &self.name)).ok_or_else(|| {
+        let file = self.file().ok_or_else(|| {
             CliError::usage("no folder found for the record of the server").hint("set HOME")
         })?;
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
@@ -166,4 +163,17 @@ impl ServerRecord {
             let _gone = std::fs::remove_file(file);
         }
     }
+}
+
+/// Returns the files with this extension in the folder of the records, and in those of other configuration files.
+pub(crate) fn record_files(extension: &str) -> Vec<PathBuf> {
+    let Some(folder) = paths::server_records() else { return Vec::new() };
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let (folders, mut files): (Vec<_>, Vec<_>) = entries(&folder).into_iter().partition(|path| path.is_dir());
+    files.extend(folders.iter().flat_map(|folder| entries(folder)));
+    files.retain(|file| file.extension().is_some_and(|found| found == extension));
+    files
 }

@@ -1,5 +1,5 @@
-//! Removal of what was kept for a limited time: secrets that were typed for a server that was not added, and files of removed
-//! servers. It runs at the start of `up`, `add` and `update`, and every hour while a host runs.
+//! Removal of what was kept for a limited time: secrets that were typed for a server that was not added, and records and files
+//! of removed servers. It runs at the start of `up`, `add` and `update`, and every hour while a host runs.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use crate::known_configs::KnownConfigs;
 use crate::packages::removed;
-use crate::paths;
 use crate::secrets::pending;
+use crate::{paths, removed_record};
 
 /// Interval of the sweeps of a running host.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -16,6 +16,8 @@ const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Removes all whose time is over. Failures are logged, because they must not keep a command from its work.
 pub(crate) fn run(now: Timestamp) {
     pending::sweep(now);
+    // First: a record that is put back keeps its folders.
+    removed_record::sweep(now);
     let known = KnownConfigs::read_all();
     // What cannot be read may use everything.
     if known.is_complete() {

@@ -19,6 +19,7 @@ use crate::output::{self, BOLD, CliOutput, DIM, GREEN, one_line, paint, printabl
 use crate::packages::{remove_version, removed, version_folder_of};
 use crate::paths;
 use crate::profiles;
+use crate::removed_record;
 use crate::secrets::SecretStore;
 use crate::server_record::ServerRecord;
 
@@ -107,8 +108,9 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// Removes the record for updates, and with `is_purged` the folders into which the server was installed. Otherwise they are
-/// marked, and removed after 30 days. Those that something else uses stay. Returns a folder that stays until then.
+/// Removes the record for updates and the folders into which the server was installed, with `is_purged` at once. Otherwise
+/// they are kept aside or marked, and removed after 30 days. Folders that something else uses stay. Returns a folder that
+/// stays until then.
 fn remove_packages(
     name: &str,
     server: Option<&ServerConfig>,
@@ -117,6 +119,9 @@ fn remove_packages(
 ) -> Option<PathBuf> {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     if let Some(record) = ServerRecord::read(file, name) {
+        if !is_purged && let Err(error) = removed_record::keep(&record, jiff::Timestamp::now()) {
+            tracing::warn!(%error, "an undo of the removal will have no record");
+        }
         ServerRecord::remove(file, name);
         folders.extend(record.folders().map(Path::to_owned));
     }

@@ -55,13 +55,14 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let mut reviewer = AdditionReviewer::at_terminal(may_ask)?;
     let target = ConfigTarget::read(args.config.clone())?;
     let servers = target.servers()?;
+    // Before records are read: that of a server that was removed and is back is put back.
+    sweep::run(jiff::Timestamp::now());
     if let Some(name) = &args.server {
         find(&servers, name, &target)?;
         if args.rollback {
             return rollback::run(name, &target, output);
         }
     }
-    sweep::run(jiff::Timestamp::now());
     let wanted = |server: &&ServerConfig| args.server.as_ref().is_none_or(|name| server.name == *name);
     let servers: Vec<&ServerConfig> = servers.iter().filter(wanted).collect();
     let candidates = check::candidates(&servers, &target, &args)?;

@@ -4,6 +4,7 @@ mod add;
 mod add_definitions;
 mod add_launchers;
 mod add_remote;
+mod application_files;
 mod applications;
 mod approve;
 mod auth;

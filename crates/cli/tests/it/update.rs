@@ -362,6 +362,59 @@ fn the_sweep_leaves_the_folder_of_another_server() {
     assert_eq!(house.run(&["call", "copy", "now"]).code, Some(0));
 }
 
+/// The undo of a removal writes the file as it was. What `remove` took away besides the entry comes back with it.
+#[test]
+fn a_removed_server_that_comes_back_has_its_record_and_its_folders() {
+    let Some(house) = UpdateHouse::new() else { return };
+    assert_eq!(house.run(&["update", "clock-npm", "--yes"]).code, Some(0));
+    let record = || house.house.read("state/hospes/servers/clock-npm.json");
+    let marks = || {
+        let entries = std::fs::read_dir(house.house.path("data/hospes/packages/clock-npm")).unwrap();
+        entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "removed")).count()
+    };
+    let (known, config) = (record(), house.config());
+    assert!(known.contains("1.0.0") && known.contains("1.1.0"), "{known}");
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+    assert_eq!((record().as_str(), marks()), ("", 2));
+    let kept = house.house.path("state/hospes/servers/clock-npm.removed");
+    assert!(kept.exists(), "the record is kept aside");
+
+    // Another version of the server is not the one that was removed.
+    let other = config.replace("version = \"1.1.0\"", "version = \"0.9.0\"");
+    house.house.write("config/hospes/config.toml", &other);
+    house.run(&["update", "clock-npm", "--check"]);
+    assert_eq!(record(), "");
+
+    house.house.write("config/hospes/config.toml", &config);
+    assert_eq!(house.run(&["update", "clock-npm", "--check"]).code, Some(0));
+    assert_eq!((record(), marks()), (known, 0));
+    assert!(!kept.exists());
+    let back = house.run(&["update", "clock-npm", "--rollback"]);
+    assert_eq!(back.code, Some(0), "{back:?}");
+    assert!(house.config().contains("version = \"1.0.0\""), "{}", house.config());
+    assert_eq!(house.run(&["call", "clock-npm", "now"]).code, Some(0));
+
+    // With `--purge` nothing is kept.
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes", "--purge"]).code, Some(0));
+    assert!(!kept.exists());
+}
+
+/// What does not come back goes with the files of the server.
+#[test]
+fn the_record_of_a_removed_server_is_kept_for_thirty_days() {
+    let Some(house) = UpdateHouse::new() else { return };
+    assert_eq!(house.run(&["remove", "clock-npm", "--yes"]).code, Some(0));
+    let file = "state/hospes/servers/clock-npm.removed";
+    let sweep = || assert_eq!(house.run(&["add", "npm:no-such-package", "--yes"]).code, Some(4));
+    sweep();
+    let kept: Value = serde_json::from_str(&house.house.read(file)).unwrap();
+    let mut old = kept.clone();
+    old["removed"] = "2020-01-01T00:00:00Z".into();
+    house.house.write(file, &old.to_string());
+    sweep();
+    assert!(!house.house.path(file).exists());
+}
+
 /// The folder of an old version stays while another server is started from it.
 #[test]
 fn an_old_folder_that_another_server_uses_is_not_removed() {

@@ -78,6 +78,10 @@ impl House {
         ] {
             command.env(name, self.path(folder));
         }
+        // They lead to files of the person's own applications.
+        for name in ["CLINE_MCP_SETTINGS_PATH", "CODEX_HOME", "COPILOT_HOME", "OPENCODE_CONFIG"] {
+            command.env_remove(name);
+        }
         command
             .env_remove("HOSPES_REGISTRY")
             // Its `PATH` is none of the tests' business either.

@@ -3,8 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hospes_model::{Meta, Method, PeerResult, PeerResultError, RawJson, Reply, Revision};
+use hospes_model::{
+    Meta, Method, PeerResult, PeerResultError, Prompt, RawJson, Reply, Resource, ResourceTemplate, Revision,
+    Tool,
+};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 /// Key in a list's `_meta` under which [`read_list`] describes the entries that were left out, one sentence each. It is
@@ -12,6 +16,8 @@ use serde_json::value::RawValue;
 pub const UNREADABLE_ENTRIES: &str = "hospes/unreadable";
 /// Maximum number of omitted entries that are named.
 const MAX_NAMED_ENTRIES: usize = 20;
+/// Maximum length of a name or a path in a description, in characters.
+const MAX_LABEL_LENGTH: usize = 100;
 
 /// Decodes a page of a list as [`PeerResult::decode`] does, without invalid entries.
 ///
@@ -54,7 +60,8 @@ fn decode_valid_entries(method: &Method, from: Revision, json: &RawJson) -> Opti
         match PeerResult::decode(method, from, &with(&[entry])?) {
             Ok(_) => good.push(*entry),
             Err(error) => {
-                faults.push(format!("{} was left out: {}", entry_label(entry, number), error_text(&error)))
+                let why = misfit(method, entry).unwrap_or_else(|| error_text(&error));
+                faults.push(format!("{} was left out: {why}", entry_label(entry, number)));
             }
         }
     }
@@ -86,9 +93,38 @@ fn entry_label(entry: &RawValue, number: usize) -> String {
     let named: Option<EntryNamePeek> = serde_json::from_str(entry.get()).ok();
     match named.and_then(|named| named.name.or(named.uri)) {
         // The name is the server's, and has no bound.
-        Some(name) => format!("`{}`", name.chars().take(100).collect::<String>()),
+        Some(name) => format!("`{}`", name.chars().take(MAX_LABEL_LENGTH).collect::<String>()),
         None => format!("entry {}", number + 1),
     }
+}
+
+/// Returns the path of the first value of an entry that does not fit, with the expected type. `None` if the entry itself
+/// fits. It is read again, because the ordinary reader does not keep track of paths.
+fn misfit(method: &Method, entry: &RawValue) -> Option<String> {
+    match method {
+        Method::ToolsList => misfit_of::<Tool>(entry),
+        Method::PromptsList => misfit_of::<Prompt>(entry),
+        Method::ResourcesList => misfit_of::<Resource>(entry),
+        Method::ResourceTemplatesList => misfit_of::<ResourceTemplate>(entry),
+        _ => None,
+    }
+}
+
+fn misfit_of<T: DeserializeOwned>(entry: &RawValue) -> Option<String> {
+    let mut reader = serde_json::Deserializer::from_str(entry.get());
+    let error = serde_path_to_error::deserialize::<_, T>(&mut reader).err()?;
+    let path = error.path().to_string();
+    let why = error.into_inner();
+    // The place in the entry, which nobody has as a text of its own.
+    let place = format!(" at line {} column {}", why.line(), why.column());
+    let text = why.to_string();
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    if path == "." {
+        return Some(text.to_owned());
+    }
+    // Keys of the server's have no bound.
+    let path: String = path.chars().take(MAX_LABEL_LENGTH).collect();
+    Some(format!("`{path}`: {text}"))
 }
 
 fn error_text(error: &PeerResultError) -> String {
@@ -119,6 +155,53 @@ mod tests {
                 faults[1].starts_with("`b` was left out: ") && faults[1].contains("inputSchema"),
                 "{faults:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_value_that_does_not_fit_is_named_with_its_path() {
+        let faults = |method: &Method, json: &str| {
+            let json = RawJson::parse(json.to_owned()).unwrap();
+            let Ok(PeerResult::Complete(reply)) = read_list(method, Revision::LATEST_LEGACY, &json) else {
+                panic!("{json}")
+            };
+            let meta = match reply {
+                Reply::ListTools(list) => list.meta,
+                Reply::ListPrompts(list) => list.meta,
+                Reply::ListResources(list) => list.meta,
+                Reply::ListResourceTemplates(list) => list.meta,
+                _ => panic!("{json}"),
+            };
+            meta.read::<Vec<String>>(UNREADABLE_ENTRIES).unwrap()
+        };
+        for (method, json, expected) in [
+            (
+                Method::ToolsList,
+                r#"{"tools":[{"name":"a","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}]}"#,
+                "`a` was left out: `annotations.readOnlyHint`: invalid type: string \"yes\", expected a boolean",
+            ),
+            (
+                Method::ToolsList,
+                r#"{"tools":[{"name":["a"],"inputSchema":{}}]}"#,
+                "entry 1 was left out: `name`: invalid type: sequence, expected a string",
+            ),
+            (
+                Method::PromptsList,
+                r#"{"prompts":[{"name":"p","arguments":[{"name":"x"},{"name":1}]}]}"#,
+                "`p` was left out: `arguments[1].name`: invalid type: integer `1`, expected a string",
+            ),
+            (
+                Method::ResourcesList,
+                r#"{"resources":[{"uri":"a://x","name":"r","size":"large"}]}"#,
+                "`r` was left out: `size`: invalid type: string \"large\", expected u64",
+            ),
+            (
+                Method::ResourceTemplatesList,
+                r#"{"resourceTemplates":[{"name":"t"}]}"#,
+                "`t` was left out: missing field `uriTemplate`",
+            ),
+        ] {
+            assert_eq!(faults(&method, json), [expected], "{json}");
         }
     }
 
