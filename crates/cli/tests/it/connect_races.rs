@@ -36,7 +36,7 @@ impl Person {
     }
 
     /// Number of records and back-ups.
-    fn records(&self) -> usize {
+    pub(crate) fn records(&self) -> usize {
         fs::read_dir(self.0.path("state/hospes/connections")).map_or(0, Iterator::count)
     }
 

@@ -166,6 +166,11 @@ impl EntryWriter<'_> {
                 None => return Err("it is disabled, and the application's file cannot say so".to_owned()),
             }
         }
+        for (key, value) in self.shape.required {
+            if !entry.iter().any(|(known, _)| known == key) {
+                entry.push(((*key).to_owned(), value.written()));
+            }
+        }
         if server.tools.include.is_some() || !server.tools.exclude.is_empty() {
             self.omit(&server.name, "the filter of its tools is not exported");
         }

@@ -435,6 +435,8 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         let spellings: Vec<_> = spellings.filter(|spelling| !(is_other && *spelling == "tools")).collect();
         let include = self.table.take_spelled("include", &spellings, self.report);
         let include = include.and_then(|entry| self.table.owned_texts(entry, self.report));
+        // In applications, every tool is no filter.
+        let include = include.filter(|include| include.as_slice() != ["*"]);
         let exclude = self.table.strings("exclude", self.report).unwrap_or_default();
         ToolFilter { include, exclude }
     }

@@ -62,15 +62,11 @@ impl Sample {
                 json!({ "name": name, "type": "stdio", "cmd": program, "args": args, "enabled": true })
             }
             EntryForm::OpenCode => {
-                json!({ "type": "local", "command": [&[program], args].concat() })
+                let command = [&[program], args].concat();
+                json!({ "type": "local", "command": command })
             }
             EntryForm::Listed => json!({ "name": name, "command": program, "args": args }),
         }
-    }
-
-    /// True if the file is YAML or TOML, whose comments the application's parser accepts, or JSON with comments.
-    pub(super) fn has_comments(&self) -> bool {
-        self.parser != FileParser::Json
     }
 }
 

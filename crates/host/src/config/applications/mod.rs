@@ -135,6 +135,17 @@ pub enum RequiredValue {
     OneText(&'static str),
 }
 
+impl RequiredValue {
+    /// Returns the value as it is written.
+    pub(in crate::config) fn written(self) -> super::export_value::ExportValue {
+        use super::export_value::ExportValue;
+        match self {
+            Self::True => ExportValue::Boolean(true),
+            Self::OneText(text) => ExportValue::texts(&[text.to_owned()]),
+        }
+    }
+}
+
 /// Form of the table of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -24,7 +24,7 @@ use self::compare::{is_empty, is_same, is_value, prune};
 pub use self::own_parser::check_own_parser;
 pub use self::shared_files::application_in_form;
 use self::shared_files::shape_in;
-use super::applications::{Application, EntryShape, FileFormat, RequiredValue, ServerListing};
+use super::applications::{Application, EntryShape, FileFormat, ServerListing};
 use super::document::{self, ConfigFormat, ConfigNode, ConfigValue, EMPTY_DOCUMENT};
 use super::error::ConfigError;
 use super::export::{command_members, with_name};
@@ -179,11 +179,7 @@ impl ApplicationEntry {
 
     fn of_members(shape: &'static EntryShape, mut members: ExportMembers) -> Self {
         for (key, value) in shape.required {
-            let value = match value {
-                RequiredValue::True => ExportValue::Boolean(true),
-                RequiredValue::OneText(text) => ExportValue::texts(&[(*text).to_owned()]),
-            };
-            members.push(((*key).to_owned(), value));
+            members.push(((*key).to_owned(), value.written()));
         }
         if shape.listing != ServerListing::Object {
             members = with_name(ENTRY_NAME, members);
