@@ -2,8 +2,6 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
@@ -18,8 +16,6 @@ use crate::terminal_screen::without_screen;
 
 /// Indentation of what continues a wrapped line, in columns.
 const WRAP_INDENT: usize = 4;
-/// Interval at which a question that may end by itself looks whether it has.
-const INPUT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Settings for printing.
 #[derive(Clone, Copy, Debug)]
@@ -143,20 +139,6 @@ impl CliOutput {
     /// Asks the person a question and returns the answer. Returns `None` at the end of input.
     pub(crate) fn ask(self, question: impl fmt::Display) -> Option<String> {
         without_screen(|| self.ask_on_terminal(question))
-    }
-
-    /// Asks a question as [`CliOutput::ask`] does. Returns `None` soon after `is_over` is set, also without input.
-    pub(crate) fn ask_until(self, question: impl fmt::Display, is_over: &AtomicBool) -> Option<String> {
-        without_screen(|| {
-            err(&format!("{question}"));
-            // A pending read could not be ended.
-            while let Ok(false) = crate::platform::poll_input(INPUT_INTERVAL) {
-                if is_over.load(Ordering::Acquire) {
-                    return None;
-                }
-            }
-            self.ask_on_terminal("")
-        })
     }
 
     fn ask_on_terminal(self, question: impl fmt::Display) -> Option<String> {

@@ -74,7 +74,7 @@ fn the_checks_are_told_as_they_end_to_the_host_that_asks() {
     let config = config.to_str().unwrap();
     let mut command = house.command(&["doctor", "--json", "--for-host=1", "--config", config, "--", "mute"]);
     let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
-    assert!(ran.code == Some(1) && ran.stderr.contains("interrupted"), "{ran:?}");
+    assert!(ran.code == Some(130) && ran.stderr.contains("interrupted"), "{ran:?}");
 }
 
 #[test]
