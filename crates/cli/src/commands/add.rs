@@ -110,7 +110,7 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
     }
     let mut reviewer = AdditionReviewer::Terminal { may_ask, ending: None };
     let is_confined = reviewer.ask_start(&planned, is_confined, output).await?;
-    let carried = addition.carry_out(&mut planned, is_confined, &mut reviewer).await;
+    let carried = Box::pin(addition.carry_out(&mut planned, is_confined, &mut reviewer)).await;
     let report = carried.map_err(|error| pending.keep(&planned, error, &args, may_ask, output))?;
     pending.forget();
     let report = report.ok_or_else(not_added)?;

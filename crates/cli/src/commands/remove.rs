@@ -61,7 +61,8 @@ pub(crate) fn run(args: &RemoveArgs, output: CliOutput) -> CliResult {
             output.say_wrapped(format_args!("  These profiles name it, and lose it: {}", naming.join(", ")));
         }
         let shown = paint(BOLD, one_line(name));
-        let what = server.map_or("its entry has mistakes".to_owned(), |server| server.transport.to_string());
+        let what =
+            server.map_or_else(|| "its entry has mistakes".to_owned(), |server| server.transport.to_string());
         let answer = output.ask(format!("Remove {shown} ({}) from {file}? [y/N] ", one_line(&what)));
         if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
             return Err(CliError::usage("cancelled; nothing was changed"));

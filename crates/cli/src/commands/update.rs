@@ -73,7 +73,7 @@ pub(crate) async fn run(args: UpdateArgs, output: CliOutput) -> CliResult {
     let mut first_failure = None;
     for candidate in candidates {
         let name = candidate.server.name;
-        let result = update(&name, &args, &mut reviewer, None, output).await;
+        let result = Box::pin(update(&name, &args, &mut reviewer, None, output)).await;
         match result {
             Ok(_) => {}
             Err(error) if args.all && !reviewer.was_interrupted() => {
@@ -238,7 +238,7 @@ impl Update {
             before: &before,
             notices: &notices,
         };
-        let reviewed = self.review(tried, &about, reviewer).await;
+        let reviewed = Box::pin(self.review(tried, &about, reviewer)).await;
         // The server, and where a person signs in to it, may repeat what they were given.
         let reviewed = reviewed
             .map(|(trial, outcome)| (trial, outcome.map_err(|error| error.masked(&secrets))))

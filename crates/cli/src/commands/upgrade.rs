@@ -26,7 +26,7 @@ pub(crate) fn run(output: CliOutput) -> CliResult {
             "isRelease": IS_RELEASE,
             "command": command,
             "advice": advice,
-            "afterRelease": channel.command().or(channel.advice()),
+            "afterRelease": channel.command().or_else(|| channel.advice()),
         }));
         return Ok(());
     }

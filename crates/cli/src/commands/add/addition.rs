@@ -126,7 +126,7 @@ impl ServerAddition<'_> {
     ) -> CliResult<Option<TrialReport>> {
         let _lock = CommandLock::of_server(&planned.draft.name, "hospes add")?;
         let accounts = TrialAccounts::open()?;
-        let outcome = self.try_out(planned, is_confined, reviewer, &accounts).await;
+        let outcome = Box::pin(self.try_out(planned, is_confined, reviewer, &accounts)).await;
         if !matches!(outcome, Ok(Some(_))) {
             accounts.discard().await;
         }

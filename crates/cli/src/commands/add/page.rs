@@ -112,7 +112,7 @@ impl RegistryAdder {
         let planned = planned.unwrap_or_else(|| Err(CliError::usage("cancelled; nothing was changed")));
         let (mut planned, mut reviewer) = (planned?, AdditionReviewer::Page(person));
         let is_confined = reviewer.ask_start(&planned, false, SILENT).await?;
-        let report = addition.carry_out(&mut planned, is_confined, &mut reviewer).await?;
+        let report = Box::pin(addition.carry_out(&mut planned, is_confined, &mut reviewer)).await?;
         let report = report.ok_or_else(not_added)?;
         Ok(AddedServer {
             server: planned.draft.name,

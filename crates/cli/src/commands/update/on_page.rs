@@ -40,7 +40,7 @@ pub(in crate::commands) async fn run(
         credentials_store: credentials::store_from_environment()?,
     });
     let mut reviewer = AdditionReviewer::Page(person);
-    let outcome = update(&wanted.name, &args, &mut reviewer, Some(wanted.by), SILENT).await?;
+    let outcome = Box::pin(update(&wanted.name, &args, &mut reviewer, Some(wanted.by), SILENT)).await?;
     if let UpdateOutcome::Current = outcome {
         return Err(CliError::usage(format!("there is no newer version of {}", printable(&wanted.name))));
     }
