@@ -82,9 +82,10 @@ fn a_list_of_tools_that_is_not_valid_is_found() {
         assert_found(&found, "broken", "T01", "fault", why, author);
     }
     assert_found(&found, "partly", "T01", "warning", "1 tool can be used, and 2 cannot", author);
-    for why in
-        ["`read` was left out: missing field `inputSchema`", "`old` was left out: invalid type: integer `7`"]
-    {
+    for why in [
+        "`read` was left out: missing field `inputSchema`",
+        "`old` was left out: `description`: invalid type: integer `7`",
+    ] {
         assert_found(&found, "partly", "T01", "warning", why, author);
     }
     assert_found(&found, "failing", "T01", "fault", "the database is locked", "hospes logs failing");
