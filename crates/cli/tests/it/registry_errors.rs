@@ -102,9 +102,24 @@ fn failures_say_what_why_and_what_to_do() {
         ),
         (&npm, None, Some(no_data), &["cannot install into", "free some space"]),
         (&["add", "--yes", "https://example.com/x.mcpb"], None, None, &["hash of the bundle", "--sha256"]),
-        (&["add", "--yes", "./nothing.mcpb"], None, None, &["nothing.mcpb is not a bundle", "hospes bundle"]),
-        (&["update", "nothing"], None, None, &["has no server `nothing`", "hospes status"]),
-        (&["remove", "nothing", "--yes"], None, None, &["has no server `nothing`", "hospes status"]),
+        (
+            &["add", "--yes", "./nothing.mcpb"],
+            None,
+            None,
+            &["cannot read ./nothing.mcpb: No such file", "correct the path"],
+        ),
+        (
+            &["update", "nothing"],
+            None,
+            None,
+            &["has no server `nothing`", "there are no servers; `hospes add`"],
+        ),
+        (
+            &["remove", "nothing", "--yes"],
+            None,
+            None,
+            &["has no server `nothing`", "there are no servers; `hospes add`"],
+        ),
     ];
     for (args, fault, env, expected) in cases {
         if env == Some(no_data) && installed("npm").is_none() {
