@@ -22,7 +22,7 @@ pub enum StoreError {
     Contents {
         /// Path of the database.
         file: PathBuf,
-        /// What was found.
+        /// Fault that was found.
         found: String,
     },
     /// The file was written by a newer version of this program.
@@ -77,7 +77,7 @@ pub enum StoreError {
     #[cfg(feature = "postgres")]
     #[error("the database cannot be used{}: {reason}", if *.is_unknown { "; whether the change was made is not known" } else { "" })]
     Unavailable {
-        /// What the last try failed with.
+        /// Failure of the last try.
         reason: String,
         /// True if a commit was not answered: the change was made, or not.
         is_unknown: bool,

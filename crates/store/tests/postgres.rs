@@ -42,7 +42,7 @@ async fn counted(budgets: &BudgetRecords) -> u64 {
     budgets.read().await.unwrap().map_or(0, |kept| kept.parse().unwrap())
 }
 
-/// Of several nodes that decide or take an approval, one does.
+/// One of several nodes decides an approval, and one takes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_is_decided_once_and_taken_once() {
     let server = PostgresServer::start(PostgresOptions::default());
@@ -79,7 +79,7 @@ async fn an_approval_is_decided_once_and_taken_once() {
     }
 }
 
-/// What one node reads to write something else, no other changes meanwhile.
+/// Values that one node reads to write others are not changed by another node meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_overwrite_nothing_that_another_has_written() {
     const EACH: u64 = 40;
@@ -137,7 +137,7 @@ async fn a_change_takes_effect_once_whatever_connections_break() {
     }
 }
 
-/// What was acknowledged is there after the server was killed, and changes meanwhile wait for it.
+/// Acknowledged changes are there after the server was killed, and changes meanwhile wait for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing_that_was_acknowledged() {
     let mut server = PostgresServer::start(PostgresOptions::default());

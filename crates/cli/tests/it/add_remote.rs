@@ -174,7 +174,7 @@ fn the_tokens_of_a_server_that_is_not_added_are_revoked() {
     }
 }
 
-/// What an authorization server repeats of the secrets of a server is not shown, also if the command did not ask for them.
+/// Secrets that an authorization server repeats are not shown, also if the command did not ask for them.
 #[test]
 fn a_sign_in_that_fails_during_an_update_shows_no_secret() {
     let (house, site, registry) = (House::new().with_token(), Site::open(), RegistryServer::start());

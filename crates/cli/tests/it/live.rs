@@ -377,7 +377,7 @@ fn a_server_that_was_not_started_is_on_the_screen_and_its_warning_in_the_log() {
     Live { house, terminal }.ends();
 }
 
-/// What a server prints instead of messages is a likelier reason of its silence than a slow start.
+/// Text that a server prints instead of messages is a likelier reason of its silence than a slow start.
 #[test]
 fn a_server_that_prints_other_text_to_stdout_is_named_as_that() {
     let house = House::new();

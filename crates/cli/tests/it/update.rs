@@ -399,7 +399,7 @@ fn a_removed_server_that_comes_back_has_its_record_and_its_folders() {
     assert!(!kept.exists());
 }
 
-/// What does not come back goes with the files of the server.
+/// Records that do not come back go with the files of the server.
 #[test]
 fn the_record_of_a_removed_server_is_kept_for_thirty_days() {
     let Some(house) = UpdateHouse::new() else { return };

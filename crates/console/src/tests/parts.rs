@@ -225,7 +225,7 @@ async fn one_client_cannot_take_all_event_streams() {
     host.stop().await;
 }
 
-/// What a process keeps open at the socket is bounded, too.
+/// Connections that a process keeps open at the socket are bounded, too.
 #[cfg(unix)]
 #[tokio::test]
 async fn one_process_cannot_take_all_connections_of_the_socket() {

@@ -29,7 +29,7 @@ pub(crate) enum SqlError {
     Value {
         /// Place of the column, from 0.
         column: usize,
-        /// What was expected.
+        /// Name of the expected type.
         expected: &'static str,
     },
     /// A row that must exist is missing.

@@ -17,7 +17,7 @@ use crate::paths;
 /// Consequence of having no policy file, as `up` and `status` print it.
 pub(crate) const NO_POLICY: &str = "none, so every call is allowed without approval";
 
-/// What to do without any server, as `up` and `status` print it.
+/// Advice without any server, as `up` and `status` print it.
 pub(crate) const NO_SERVERS: &str = "`hospes add` or `hospes import` adds some";
 
 /// Describes what a preset asks about, for one line.

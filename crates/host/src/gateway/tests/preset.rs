@@ -304,7 +304,7 @@ async fn where_nobody_can_be_asked_the_mode_decides() {
     }
 }
 
-/// What an argument has in it is asked about in every conversation, so that a clean one answers nothing.
+/// Contents of an argument are asked about in every conversation, so that a clean one answers nothing.
 #[tokio::test]
 async fn a_secret_of_another_server_is_refused_where_nobody_can_be_asked() {
     use crate::UnattendedMode;
