@@ -223,7 +223,7 @@ impl HostBuilder {
             let member = members
                 .entry(config.name.clone())
                 .or_insert_with(|| pins.as_ref().and_then(|pins| pins.member(config)));
-            upstreams.push(launcher.launch(config.clone(), pinned::gate(member.as_ref())));
+            upstreams.push(launcher.launch(config.clone(), member.as_ref()));
         }
         if let Some(pins) = &pins {
             pins.set(&wanted, members);

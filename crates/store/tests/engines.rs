@@ -112,7 +112,7 @@ async fn pins_are_the_same_on_both_engines() {
     let mut numbers = Numbers(0x5eed);
     for step in 0..OPERATIONS {
         let mut results = Vec::new();
-        let (operation, stale) = (numbers.below(10), digest("stale"));
+        let (operation, stale) = (numbers.below(11), digest("stale"));
         let (sighting, trust) =
             (sighting(&mut numbers), numbers.pick(&[TrustMode::Ask, TrustMode::FirstUse]));
         let (name, target) = (sighting.server.clone(), sighting.fingerprint.target);
@@ -152,6 +152,13 @@ async fn pins_are_the_same_on_both_engines() {
                         .collect();
                     history.sort();
                     format!("{history:?}")
+                }
+                9 => {
+                    let shown = pins.server(&name, target).await.unwrap();
+                    let items = shown.iter().flat_map(|shown| &shown.items);
+                    let items =
+                        items.filter(|of| of.kind == item.0).map(|of| (of.kind, of.name.clone(), of.hash));
+                    format!("{:?}", pins.withdraw_unreviewed(&name, target, items.collect()).await)
                 }
                 _ => format!("{:?}", pins.forget_undecided(&name).await),
             };

@@ -129,6 +129,8 @@ struct House {
     memory: Option<std::path::PathBuf>,
     /// Command lines under which servers are configured. They are not run.
     command_lines: Vec<(String, &'static str)>,
+    /// Servers that are part of the program, among pinned ones.
+    built_in: Vec<&'static str>,
     /// Profiles, as in a configuration file.
     profiles: &'static str,
 }
@@ -211,6 +213,12 @@ impl House {
         self
     }
 
+    /// Configures a server as part of the program.
+    fn built_in(mut self, name: &'static str) -> Self {
+        self.built_in.push(name);
+        self
+    }
+
     fn sampling(mut self, sampler: &Arc<Sampler>) -> Self {
         self.sampler = Some(Arc::clone(sampler));
         self
@@ -228,7 +236,8 @@ impl House {
             let source = ConfigSource::unwritten("a test");
             // What is part of the program is not pinned.
             // Nor is it remembered.
-            let transport = match self.pinning.is_some() || self.memory.is_some() {
+            let is_written = self.pinning.is_some() || self.memory.is_some();
+            let transport = match is_written && !self.built_in.contains(&name.as_str()) {
                 true => ServerTransport::stdio("/bin/sh", [name.as_str()]),
                 false => ServerTransport::builtin(name, []),
             };

@@ -9,7 +9,7 @@ use super::{BuiltinFactory, ConnectorFactory};
 use crate::accounts::UpstreamAccounts;
 use crate::config::{BuiltinTransport, ExpandedText, HostSettings, ServerConfig, ServerTransport};
 use crate::guard::PolicyEnforcer;
-use crate::pins::{PinGate, target};
+use crate::pins::{PinMember, target};
 use crate::server::{LaunchRecorder, ServerFolders, UpstreamConnector, UpstreamEpoch, UpstreamServer};
 use crate::upstream::{
     RootsPolicy, RootsRules, ServerMemory, Upstream, UpstreamEntry, client_connector, definition,
@@ -30,8 +30,8 @@ pub(super) struct ServerLauncher {
 
 impl ServerLauncher {
     /// Starts a server. One with an account for each user starts when a user calls it.
-    pub(super) fn launch(&self, config: ServerConfig, gate: Option<Arc<PinGate>>) -> UpstreamEntry {
-        let server = Arc::new(self.describe(&config, gate));
+    pub(super) fn launch(&self, config: ServerConfig, member: Option<&PinMember>) -> UpstreamEntry {
+        let server = Arc::new(self.describe(&config, member));
         let guard = self.guard.as_ref().map(|guard| Arc::clone(guard) as Arc<dyn RootsRules>);
         let roots = RootsPolicy::new(&config, &self.settings, guard);
         if config.is_per_user() {
@@ -74,7 +74,7 @@ impl ServerLauncher {
     }
 
     /// Returns the properties that all connections of a server share.
-    fn describe(&self, config: &ServerConfig, gate: Option<Arc<PinGate>>) -> UpstreamServer {
+    fn describe(&self, config: &ServerConfig, member: Option<&PinMember>) -> UpstreamServer {
         let settings = &self.settings;
         let is_process = matches!(config.transport, ServerTransport::Stdio(_));
         // Remembered before it is started: what hangs costs the longer wait once.
@@ -91,7 +91,8 @@ impl ServerLauncher {
             name,
             profile,
             user: None,
-            gate: gate.map(|gate| gate as _),
+            gate: member.and_then(PinMember::gate).map(|gate| Arc::clone(gate) as _),
+            listings: member.and_then(PinMember::listings),
             shown,
             target,
             launches: launches.map(Arc::new),

@@ -7,7 +7,7 @@ use hospes_store::AuditLog;
 use tokio::task::JoinHandle;
 
 use crate::config::{PinMode, ServerConfig};
-use crate::pins::{PinGate, PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change};
+use crate::pins::{PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change};
 use crate::server::UpstreamEpoch;
 
 /// The store of the pins, and what is pinned of each server.
@@ -75,9 +75,4 @@ impl HostPins {
     pub(super) fn manager(&self) -> PinManager {
         PinManager::new(Arc::clone(&self.store), Some(self.members.clone()))
     }
-}
-
-/// Returns the gate of what is pinned.
-pub(super) fn gate(member: Option<&PinMember>) -> Option<Arc<PinGate>> {
-    member.and_then(PinMember::gate).cloned()
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tokio::task::JoinHandle;
 
 use super::launch::ServerLauncher;
-use super::pinned::{self, HostPins};
+use super::pinned::HostPins;
 use super::{Host, HostStartError, check_profile_names, split_servers};
 use crate::catalogue::names::ServerPrefixes;
 use crate::config::{HostConfig, ProfileConfig, ServerConfig};
@@ -202,7 +202,7 @@ impl Host {
                     false => pins.member(server),
                 }
             });
-            table.push(configured.launcher.launch((*server).clone(), pinned::gate(member.as_ref())));
+            table.push(configured.launcher.launch((*server).clone(), member.as_ref()));
         }
         if let Some(pins) = &configured.pins {
             pins.set(&wanted, members);

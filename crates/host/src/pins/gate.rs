@@ -130,6 +130,7 @@ impl PinGate {
             (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
         let is_whole = listing.lost() == 0;
         let (standing, trust) = (self.standing(), self.trust_now());
+        let known = self.book.tools.lock().last();
         self.book.read_known_tools().await.map_err(|error| self.unreadable(&error))?;
         // A person accepts each definition in the other mode, and sees its lints.
         let names = (trust == TrustMode::FirstUse).then(|| self.tool_names(&listing));
@@ -159,6 +160,11 @@ impl PinGate {
         let seen =
             self.book.record_sighting(sighting, trust).await.map_err(|error| self.unreadable(&error))?;
         self.set(PinStatus::of(Some(&seen.server), &fingerprint));
+        self.book.compare_with_later_tools(known).await.map_err(|error| self.unreadable(&error))?;
+        // It may be this server of which something waits now.
+        let now = self.book.store.server(&self.server, fingerprint.target).await;
+        let now = now.map_err(|error| self.unreadable(&error))?;
+        self.set(PinStatus::of(now.as_ref(), &fingerprint));
         Ok(hashes)
     }
 

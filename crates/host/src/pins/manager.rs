@@ -10,12 +10,14 @@ use hospes_store::pins::{
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+use super::builtin_tools::BuiltinTools;
 use super::fingerprint::fingerprint;
 use super::gate::PinGate;
 use super::pin_store::PinStore;
 use super::pinning_config::PinningConfig;
 use super::view::{DefinitionDifference, PinnedServer};
 use crate::config::{PinMode, ServerConfig, ServerTransport};
+use crate::server::ListingRecorder;
 
 /// Error of reading, accepting or rejecting pins.
 #[derive(Debug, thiserror::Error)]
@@ -62,8 +64,8 @@ pub struct PinManager {
 #[derive(Clone)]
 pub(crate) enum PinMember {
     Gated(Arc<PinGate>),
-    /// A built-in server: its name and transport.
-    Builtin(String, ServerTransport),
+    /// A built-in server: its name, its transport, and what others are compared with.
+    Builtin(String, ServerTransport, Arc<BuiltinTools>),
 }
 
 impl PinMember {
@@ -71,7 +73,8 @@ impl PinMember {
     pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Self> {
         match &config.transport {
             transport @ ServerTransport::Builtin(_) => {
-                Some(Self::Builtin(config.name.clone(), transport.clone()))
+                let tools = BuiltinTools::new(&config.name, book);
+                Some(Self::Builtin(config.name.clone(), transport.clone(), tools))
             }
             _ => PinGate::of(config, mode, book).map(Self::Gated),
         }
@@ -81,7 +84,7 @@ impl PinMember {
     pub(crate) fn server(&self) -> &str {
         match self {
             Self::Gated(gate) => &gate.server,
-            Self::Builtin(name, _) => name,
+            Self::Builtin(name, ..) => name,
         }
     }
 
@@ -89,6 +92,14 @@ impl PinMember {
         match self {
             Self::Gated(gate) => Some(gate),
             Self::Builtin(..) => None,
+        }
+    }
+
+    /// Returns the recorder of what a built-in server lists.
+    pub(crate) fn listings(&self) -> Option<Arc<dyn ListingRecorder>> {
+        match self {
+            Self::Builtin(.., tools) => Some(Arc::clone(tools) as _),
+            Self::Gated(_) => None,
         }
     }
 }
@@ -159,7 +170,7 @@ impl PinManager {
         };
         for member in members.current().iter() {
             match member {
-                PinMember::Builtin(name, transport) => {
+                PinMember::Builtin(name, transport, _) => {
                     list.push(PinnedServer::builtin(name, fingerprint(transport, None)));
                 }
                 PinMember::Gated(gate) => {
@@ -315,7 +326,7 @@ impl PinManager {
             return self.all().await?.into_iter().find(|one| one.name == name).ok_or_else(missing);
         };
         let is_builtin =
-            |member: &PinMember| matches!(member, PinMember::Builtin(builtin, _) if builtin == name);
+            |member: &PinMember| matches!(member, PinMember::Builtin(builtin, ..) if builtin == name);
         if members.current().iter().any(is_builtin) {
             return Err(PinManagerError::Builtin(name.to_owned()));
         }

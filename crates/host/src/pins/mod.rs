@@ -9,10 +9,13 @@
 //! Calls check an in-memory copy. The pins are stored in the host's state, which other processes may change at any
 //! time.
 
+mod builtin_tools;
 mod changed_tools;
 mod definition;
 mod fingerprint;
 mod gate;
+mod known_tools;
+mod later_tools;
 mod lint;
 mod manager;
 mod package_identity;
@@ -27,7 +30,6 @@ mod view;
 
 pub use crate::config::PinMode;
 pub(crate) use fingerprint::target;
-pub(crate) use gate::PinGate;
 pub use gate::REVIEW_INSTRUCTION;
 pub use hospes_store::pins::{ItemKind, ItemPinState, RecordedDefinition, Sha256Digest};
 pub use lint::{Lint, LintKind};

@@ -13,6 +13,7 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::known_tools::KnownTools;
 use super::lint::{NeighbourTools, lints};
 use super::manager::WeakPinMembers;
 use super::pinning_config::PinningConfig;
@@ -32,23 +33,25 @@ pub(crate) struct PinStore {
     pub(super) store: PinRecords,
     audit: Option<AuditLog>,
     pub(super) epoch: Arc<UpstreamEpoch>,
-    /// Names of tools by server, for detecting descriptions that mention other servers' tools.
-    names: Mutex<HashMap<String, Vec<String>>>,
+    /// Names of tools, for detecting descriptions that mention other servers' tools.
+    pub(super) tools: Mutex<KnownTools>,
     /// Servers whose tools are known. `None` for all that were ever seen.
-    members: Mutex<Option<HashSet<String>>>,
-    /// Servers that count as members, whatever the host starts.
-    neighbours: Vec<String>,
+    pub(super) members: Mutex<Option<HashSet<String>>>,
+    /// Servers that count as members, whatever the host starts: it is a trial of another server then.
+    pub(super) neighbours: Vec<String>,
     /// True once the stored tools of the members have been read.
     has_read_tools: AtomicBool,
 }
 
 impl PinStore {
     pub(crate) fn new(pinning: &PinningConfig, epoch: Arc<UpstreamEpoch>) -> Self {
+        let mut tools = KnownTools::default();
+        pinning.neighbour_tools.iter().for_each(|(server, names)| tools.set(server, names.clone()));
         Self {
             store: pinning.state.pins(),
             audit: pinning.audit.clone(),
             epoch,
-            names: Mutex::default(),
+            tools: Mutex::new(tools),
             members: Mutex::default(),
             neighbours: pinning.neighbours.clone(),
             has_read_tools: AtomicBool::default(),
@@ -75,7 +78,7 @@ impl PinStore {
             all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
         let seen = self.store.record_sighting(sighting, trust).await?;
         if !tools.is_empty() {
-            self.names.lock().insert(server.clone(), tools);
+            self.tools.lock().set(&server, tools);
         }
         if seen.is_first || seen.is_replaced || !seen.news.is_empty() {
             self.record_news(&server, &seen, trust, &texts).await;
@@ -151,12 +154,7 @@ impl PinStore {
 
     /// Returns the tools of the other servers.
     pub(super) fn neighbours(&self, server: &str) -> NeighbourTools {
-        let names = self.names.lock();
-        let others = names.iter().filter(|(name, _)| *name != server);
-        let mut others: Vec<_> = others.map(|(name, tools)| (name.clone(), tools.clone())).collect();
-        // In a fixed order, since lints name the first one that matches.
-        others.sort();
-        NeighbourTools(others)
+        self.tools.lock().others(server)
     }
 
     /// Reads the tools of the members that this host has not seen yet, as they were last seen by any. They start in no
@@ -175,20 +173,20 @@ impl PinStore {
         let is_member = |name: &String| {
             members.as_ref().is_none_or(|members| members.contains(name)) || self.neighbours.contains(name)
         };
-        let mut names = self.names.lock();
+        let mut known = self.tools.lock();
         for server in all.iter().filter(|server| is_member(&server.name)) {
             let tools = server.items.iter().filter(|item| item.is_current && item.kind == ItemKind::Tool);
             let tools: Vec<String> = tools.map(|item| item.name.clone()).collect();
             if !tools.is_empty() {
-                // What this host has seen itself is newer, and stays.
-                names.entry(server.name.clone()).or_insert(tools);
+                known.add_earlier(&server.name, tools);
             }
         }
     }
 
     /// Sets the servers of the host, and forgets the tools of others.
     pub(crate) fn set_members(&self, members: HashSet<String>) {
-        self.names.lock().retain(|server, _| members.contains(server) || self.neighbours.contains(server));
+        let is_neighbour = |server: &str| self.neighbours.iter().any(|neighbour| neighbour == server);
+        self.tools.lock().retain(|server| members.contains(server) || is_neighbour(server));
         *self.members.lock() = Some(members);
         self.has_read_tools.store(false, Ordering::Release);
     }

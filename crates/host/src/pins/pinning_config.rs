@@ -12,13 +12,15 @@ pub struct PinningConfig {
     pub(super) audit: Option<AuditLog>,
     /// Servers, besides those of the host, whose stored tools are known.
     pub(super) neighbours: Vec<String>,
+    /// Tools of such servers of which nothing is stored.
+    pub(super) neighbour_tools: Vec<(String, Vec<String>)>,
 }
 
 impl PinningConfig {
     /// In this state.
     #[must_use]
     pub fn new(state: StateStore, mode: PinMode) -> Self {
-        Self { state, mode, audit: None, neighbours: Vec::new() }
+        Self { state, mode, audit: None, neighbours: Vec::new(), neighbour_tools: Vec::new() }
     }
 
     /// Adds servers that the host does not start, and whose tools, as they were last seen, are compared with those of its
@@ -26,6 +28,14 @@ impl PinningConfig {
     #[must_use]
     pub fn with_neighbours(mut self, servers: impl IntoIterator<Item = String>) -> Self {
         self.neighbours.extend(servers);
+        self
+    }
+
+    /// Adds a server that the host does not start, and the names of its tools: a built-in one, of which nothing is stored.
+    #[must_use]
+    pub fn with_neighbour_tools(mut self, server: &str, tools: Vec<String>) -> Self {
+        self.neighbours.push(server.to_owned());
+        self.neighbour_tools.push((server.to_owned(), tools));
         self
     }
 

@@ -62,3 +62,9 @@ pub(crate) trait DefinitionGate: Debug + Send + Sync + 'static {
     /// Returns a warning for the person, as one sentence.
     fn warning(&self) -> Option<String>;
 }
+
+/// Record of the listings of a server that is not pinned.
+pub(crate) trait ListingRecorder: Debug + Send + Sync + 'static {
+    /// Records the listing of a connection.
+    fn record_listing<'a>(&'a self, listing: &'a UpstreamListing) -> ConnectorFuture<'a, ()>;
+}

@@ -28,7 +28,7 @@ pub use connector::{
     ConnectOptions, ConnectorFuture, KnownProtocol, MissingSignIn, ServerLogCallback,
     ServerNotificationCallback, SignInChanges, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
 };
-pub(crate) use definition_gate::DefinitionGate;
+pub(crate) use definition_gate::{DefinitionGate, ListingRecorder};
 pub(crate) use definition_hashes::DefinitionHashes;
 pub(crate) use epoch::UpstreamEpoch;
 pub(crate) use extension_sets::{ExtensionSettings, own_extensions};

@@ -7,7 +7,7 @@ use hospes_policy::{FlowLabels, KnownLabels, PackageLabels};
 use hospes_store::pins::ItemKind;
 use tokio::sync::{Semaphore, watch};
 
-use super::definition_gate::DefinitionGate;
+use super::definition_gate::{DefinitionGate, ListingRecorder};
 use super::launch_recorder::LaunchRecorder;
 use super::server_folders::ServerFolders;
 use crate::config::{ArgumentCheck, BackoffPolicy, server_label};
@@ -30,6 +30,8 @@ pub(crate) struct UpstreamServer {
     pub(crate) user: Option<Arc<str>>,
     /// Accepted definition of the server; none if nothing is pinned.
     pub(crate) gate: Option<Arc<dyn DefinitionGate>>,
+    /// Recorder of what the server lists, if nothing is pinned of it and others are compared with it.
+    pub(crate) listings: Option<Arc<dyn ListingRecorder>>,
     /// The server as it may be shown.
     pub(crate) shown: String,
     /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes

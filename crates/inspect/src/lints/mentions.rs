@@ -47,7 +47,8 @@ impl ToolNames {
     }
 
     /// Returns true if a text has the name of a tool that the server itself does not have. The text may be JSON.
-    pub(super) fn may_mention(&self, text: &str, own_server: &str) -> bool {
+    #[must_use]
+    pub fn may_mention(&self, text: &str, own_server: &str) -> bool {
         self.mentions(text, own_server).next().is_some()
     }
 

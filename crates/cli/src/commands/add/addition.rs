@@ -151,7 +151,8 @@ impl ServerAddition<'_> {
         let mut grants = 0;
         let (server, trial, reported) = loop {
             let server = planned.draft.resolved()?;
-            let trial = ServerTrial::start(server.clone(), self.existing, self.by.is_some(), accounts)?;
+            let trial =
+                ServerTrial::start(server.clone(), self.existing, self.by.is_some(), accounts).await?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(&name)), output);
                 let report = trial.report().await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hospes_console::OfferedItem;
-use hospes_host::config::{HostConfig, ServerConfig};
+use hospes_host::config::{HostConfig, ServerConfig, ServerTransport};
 use hospes_host::pins::{ItemKind, PinManager, PinnedServer};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use hospes_host::{Host, HostSettings, PinMode, PinningConfig};
@@ -15,7 +15,7 @@ use super::definitions::ToolEffect;
 use super::trial_accounts::TrialAccounts;
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::settings::launch_helper;
-use crate::{builtins, enforcement};
+use crate::{builtins, enforcement, known_servers};
 
 /// Maximum time of the first start, in which launchers download packages.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
@@ -101,7 +101,7 @@ pub(in crate::commands) async fn definitions(pins: &PinManager, server: &str) ->
 impl ServerTrial {
     /// Starts a server. If a person will accept what it offers, nothing is accepted before; otherwise it is accepted as
     /// the host would accept it. Its definitions are compared with those of the `existing` servers, which are not started.
-    pub(in crate::commands) fn start(
+    pub(in crate::commands) async fn start(
         mut server: ServerConfig,
         existing: &[ServerConfig],
         is_reviewed: bool,
@@ -115,8 +115,16 @@ impl ServerTrial {
         let nowhere =
             || CliError::usage("no folder found in which to store accepted definitions").hint("set HOME");
         let state = enforcement::open_state()?.ok_or_else(nowhere)?;
-        let others = existing.iter().map(|other| other.name.clone()).filter(|other| *other != name);
-        let pinning = PinningConfig::new(state.clone(), mode).with_neighbours(others);
+        let mut pinning = PinningConfig::new(state.clone(), mode);
+        for other in existing.iter().filter(|other| other.name != name) {
+            pinning = match other.transport {
+                ServerTransport::Builtin(_) => {
+                    let tools = known_servers::known_tool_names(other).await;
+                    pinning.with_neighbour_tools(&other.name, tools.unwrap_or_default())
+                }
+                _ => pinning.with_neighbours([other.name.clone()]),
+            };
+        }
         let mut config = HostConfig::default();
         config.servers = vec![server];
         let mut settings = HostSettings::default();

@@ -24,7 +24,7 @@ impl Update {
     ) -> CliResult<(ServerTrial, CliResult<TrialReport>)> {
         let name = &self.candidate.server.name;
         loop {
-            let trial = ServerTrial::start(server.clone(), existing, is_reviewed, accounts)?;
+            let trial = ServerTrial::start(server.clone(), existing, is_reviewed, accounts).await?;
             let work = async {
                 let bar = StepBar::spinner(&format!("starting {}", printable(name)), self.output);
                 let report = trial.report().await;

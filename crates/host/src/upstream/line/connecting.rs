@@ -160,6 +160,9 @@ impl SupervisedConnection {
         connection: &UpstreamConnection,
         listing: &UpstreamListing,
     ) -> Result<Arc<DefinitionHashes>, UpstreamConnectError> {
+        if let Some(listings) = &self.server.listings {
+            listings.record_listing(listing).await;
+        }
         let Some(gate) = &self.server.gate else { return Ok(Arc::default()) };
         let user = self.server.user.as_deref().unwrap_or_default();
         // What is listed with one account need not be all that another has.

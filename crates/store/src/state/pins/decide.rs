@@ -64,6 +64,27 @@ pub enum TrustDecisionError {
     ServerFirst,
 }
 
+/// Makes items wait for a person that were accepted without one. Returns their number.
+pub(super) fn withdraw_unreviewed(
+    change: &mut dyn SqlTransaction,
+    server: &str,
+    target: &Sha256Digest,
+    items: &[(ItemKind, String, Sha256Digest)],
+) -> SqlResult<u64> {
+    let Some((id, _)) = with_id(change, server, target)? else { return Ok(0) };
+    let withdraw = "UPDATE pinned_items SET state = ?5, decided_at = NULL, decided_by = NULL
+        WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4 AND state = ?6 AND decided_by IN (?7, ?8)";
+    let mut count = 0;
+    for (kind, name, hash) in items {
+        let states = [ItemPinState::Waiting, ItemPinState::Accepted];
+        count += change.execute(
+            withdraw,
+            sql_values![id, kind, name, hash, states[0], states[1], FIRST_USE, SMALL_CHANGE],
+        )?;
+    }
+    Ok(count)
+}
+
 pub(super) fn decide(
     change: &mut dyn SqlTransaction,
     decision: &TrustDecision,

@@ -128,6 +128,21 @@ impl PinRecords {
         self.0.write(move |change| decide::decide(change, &decision)).await
     }
 
+    /// Makes items of a server wait for a person that were accepted without one. `items` are their kinds, names and
+    /// hashes; those that a person has decided about stay as they are. Returns the number of items that wait now.
+    ///
+    /// # Errors
+    /// If the state cannot be written.
+    pub async fn withdraw_unreviewed(
+        &self,
+        server: &str,
+        target: Sha256Digest,
+        items: Vec<(ItemKind, String, Sha256Digest)>,
+    ) -> Result<u64, StoreError> {
+        let server = server.to_owned();
+        self.0.write(move |change| decide::withdraw_unreviewed(change, &server, &target, &items)).await
+    }
+
     /// Removes what is stored of a server about which nobody has decided. A server that was accepted or rejected stays.
     ///
     /// # Errors

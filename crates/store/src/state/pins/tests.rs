@@ -306,3 +306,21 @@ async fn first_use_accepts_no_definition_that_needs_review() {
     let seen = pins.record_sighting(offer, TrustMode::FirstUse).await.unwrap();
     assert_eq!((accepted(&seen), waiting(&seen.server)), (vec![("a", digest("1"))], vec!["b"]));
 }
+
+/// What was accepted without a person may be withdrawn; what a person has decided about stays.
+#[tokio::test]
+async fn only_what_no_person_accepted_is_withdrawn() {
+    let pins = Place::new().pins();
+    let offer = [("a", "1"), ("b", "1"), ("c", "1")];
+    pins.record_sighting(sighting("p", &offer), TrustMode::FirstUse).await.unwrap();
+    let accept = TrustDecision::accept("it", digest("target"), digest("1"), "ann");
+    pins.decide(accept.for_item(ItemKind::Tool, "b")).await.unwrap().unwrap();
+    let item = |name: &str, hash: &str| (ItemKind::Tool, name.to_owned(), digest(hash));
+    let items = vec![item("a", "1"), item("b", "1"), item("c", "another")];
+    assert_eq!(pins.withdraw_unreviewed("it", digest("target"), items.clone()).await.unwrap(), 1);
+    assert_eq!(pins.withdraw_unreviewed("it", digest("target"), items.clone()).await.unwrap(), 0);
+    assert_eq!(pins.withdraw_unreviewed("other", digest("target"), items).await.unwrap(), 0);
+    // It is not accepted again because it is seen again.
+    let seen = pins.record_sighting(sighting("p", &offer), TrustMode::FirstUse).await.unwrap();
+    assert_eq!(waiting(&seen.server), ["a"]);
+}

@@ -333,6 +333,15 @@ pub struct StoredItem {
     pub decided_by: Option<String>,
 }
 
+impl StoredItem {
+    /// Returns true if the definition was accepted without a person: on first use, or as a small change.
+    #[must_use]
+    pub fn is_unreviewed(&self) -> bool {
+        let by = self.decided_by.as_deref();
+        self.state == ItemPinState::Accepted && by.is_some_and(|by| by == FIRST_USE || by == SMALL_CHANGE)
+    }
+}
+
 /// A definition with its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
