@@ -270,7 +270,7 @@ impl Update {
                 return Err(error);
             }
         };
-        let kept = self.keep(planned, &merged.server, &target.file)?;
+        let kept = self.keep(planned, &new, &target.file)?;
         if !args.auto && !reviewer.is_page() {
             self.say(&merged.server, &report, kept.as_deref());
         }
@@ -307,11 +307,12 @@ impl Update {
         file_replace::replace(&target.file, &target.text, text)
     }
 
-    /// Keeps the new folder and the version before, and removes older ones. Returns the version that is kept.
+    /// Keeps the new folder and the version before, and removes older ones. Returns the version that is kept. `published`
+    /// is the entry without the person's own values: the next update must still know them as the person's.
     fn keep(
         &self,
         mut planned: PlannedServer,
-        written: &ServerConfig,
+        published: &ServerConfig,
         file: &Path,
     ) -> CliResult<Option<String>> {
         let recipe = planned.recipe.take();
@@ -327,7 +328,7 @@ impl Update {
             None => (None, None),
         };
         let kept = previous.as_ref().map(|previous| previous.version.clone());
-        let current = RecordedVersion::new(recipe, path, written);
+        let current = RecordedVersion::new(recipe, path, published);
         let (name, registry) = (&self.candidate.server.name, self.candidate.registry().unwrap_or_default());
         ServerRecord::new(file, name, registry, current, previous).write()?;
         // Only now, because the record before names it.

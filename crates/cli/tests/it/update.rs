@@ -553,6 +553,31 @@ fn only_a_patch_that_changes_nothing_is_updated_without_a_person() {
     assert_eq!(back.code, Some(0), "{back:?}");
 }
 
+/// A variable that a person added to the entry stays at the first update, at the second, and at an automatic one.
+#[test]
+fn own_variables_stay_at_each_update() {
+    let Some(house) = UpdateHouse::new() else { return };
+    let table = "[servers.clock-npm]\n";
+    let config = house.config();
+    let config = match config.contains("\nenv = { ") {
+        true => config.replacen("\nenv = { ", "\nenv = { OWN = \"mine\", ", 1),
+        false => config.replacen(table, &format!("{table}env = {{ OWN = \"mine\" }}\n"), 1),
+    };
+    house
+        .house
+        .write("config/hospes/config.toml", &format!("[defaults]\nauto_update = \"patch\"\n\n{config}"));
+    let has_own = || house.config().contains("OWN = \"mine\"");
+    assert!(has_own(), "{}", house.config());
+    let updated = house.run(&["update", "clock-npm", "--yes"]);
+    assert!(updated.code == Some(0) && has_own(), "{updated:?} {}", house.config());
+    house.registry.publish_patch("clockmaker");
+    house.publish("1.1.1", |entry| entry["packages"][0]["version"] = "1.1.1".into());
+    let automatic = house.run(&["update", "--auto", "--json"]);
+    assert!(automatic.stdout.contains("\"updated\"") && has_own(), "{automatic:?} {}", house.config());
+    assert_eq!(house.run(&["update", "clock-npm", "--rollback"]).code, Some(0));
+    assert!(has_own(), "{}", house.config());
+}
+
 /// A correction that offers something else is started alone, and waits.
 #[test]
 fn a_patch_with_another_definition_waits() {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::add::plan::PlannedServer;
 use super::super::add::reviewer::AdditionReviewer;
 use super::super::add::trial::DefinitionMap;
-use super::merge::{MergedServer, read_written};
+use super::merge::{MergedServer, is_changed_by_hand, read_written};
 use super::{BeforeUpdate, ConfigTarget, Update, UpdateOutcome, update};
 use crate::args::UpdateArgs;
 use crate::enforcement;
@@ -106,7 +106,7 @@ impl Update {
             (self.entry.status() != EntryStatus::Active, "its entry is not active any more"),
             (record.recipe.permissions != new_permissions, "its command line grants other things"),
             (
-                written.is_none_or(|written| written.transport != current.transport),
+                written.is_none_or(|written| is_changed_by_hand(&written.transport, &current.transport)),
                 "its entry in the configuration was changed by hand",
             ),
             (!is_accepted, "the version in use is not accepted"),

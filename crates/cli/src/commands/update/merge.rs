@@ -21,6 +21,20 @@ pub(super) fn read_written(text: &str) -> Option<ServerConfig> {
     loader.parse(Path::new(RECORD_FILE), text).ok()?.servers.into_iter().next()
 }
 
+/// Returns true if a person has changed what is run, or where it is. Own variables and headers of the person stay at each
+/// update, and are no such change.
+pub(super) fn is_changed_by_hand(written: &ServerTransport, current: &ServerTransport) -> bool {
+    match (written, current) {
+        (ServerTransport::Stdio(written), ServerTransport::Stdio(current)) => {
+            (&written.command, &written.args, &written.cwd) != (&current.command, &current.args, &current.cwd)
+        }
+        (ServerTransport::Http(written), ServerTransport::Http(current)) => {
+            (&written.url, written.flavour) != (&current.url, current.flavour)
+        }
+        (written, current) => written != current,
+    }
+}
+
 impl MergedServer {
     /// Merges the entry of the file with that of a new version. `written` is the entry as it was written when the version
     /// in use was added: where the file differs from it, a person has changed it. `folders` are those of the version in
