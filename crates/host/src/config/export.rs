@@ -512,7 +512,7 @@ tools = { exclude = ["y"] }
         let omitted: Vec<_> = exported.omitted.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(omitted, ["confined", "literal", "file", "web", "tools", "tools"]);
         assert!(
-            exported.text.contains("off:") && exported.text.contains("enabled: false"),
+            exported.text.contains("\"off\":") && exported.text.contains("enabled: false"),
             "{}",
             exported.text
         );

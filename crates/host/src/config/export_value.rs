@@ -56,7 +56,7 @@ impl ExportValue {
         match self {
             Self::Object(members) => {
                 for (key, value) in members {
-                    let key = if own_text::is_bare(key) { key.clone() } else { json_literal(key) };
+                    let key = if is_plain_yaml(key) { key.clone() } else { json_literal(key) };
                     let _ = match value {
                         Self::Object(inner) if !inner.is_empty() => {
                             write!(text, "{indent}{key}:\n{}", value.yaml(depth + 1))
@@ -96,6 +96,14 @@ impl ExportValue {
     }
 }
 
+/// Returns true if YAML reads a key without quotes as this text. YAML 1.1 reads more words as other things than 1.2.
+fn is_plain_yaml(key: &str) -> bool {
+    let is_word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"]
+        .iter()
+        .any(|word| key.eq_ignore_ascii_case(word));
+    own_text::is_bare(key) && key.starts_with(|first: char| first.is_ascii_alphabetic()) && !is_word
+}
+
 /// Writes each server as a table of its own.
 pub(super) fn toml_text(root: &ExportValue, path: &[&str]) -> String {
     let mut servers = root;
@@ -115,4 +123,19 @@ pub(super) fn toml_text(root: &ExportValue, path: &[&str]) -> String {
         table
     });
     tables.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_yaml_reads_as_other_things_are_quoted() {
+        for key in ["on", "No", "12", "1e3", "-", "null", "a b"] {
+            let value = ExportValue::Object(vec![(key.to_owned(), ExportValue::Boolean(true))]);
+            assert_eq!(value.yaml(0), format!("\"{key}\": true\n"));
+        }
+        let value = ExportValue::Object(vec![("only-one_2".to_owned(), ExportValue::Boolean(true))]);
+        assert_eq!(value.yaml(0), "only-one_2: true\n");
+    }
 }
