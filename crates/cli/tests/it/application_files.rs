@@ -13,7 +13,7 @@ use hospes_host::config::applications::APPLICATIONS;
 use serde_json::{Value, json};
 
 use self::outside::{OutsideReading, read_outside};
-use self::samples::{FileParser, SAMPLES, Sample};
+use self::samples::{ApplicationSample, FileParser, SAMPLES};
 use crate::connect::Person;
 use crate::support::{House, Ran};
 
@@ -60,14 +60,14 @@ impl Person {
 }
 
 /// The samples whose parsers are there.
-fn readable() -> impl Iterator<Item = &'static Sample> {
+fn readable() -> impl Iterator<Item = &'static ApplicationSample> {
     let known = [FileParser::Json, FileParser::JsonWithComments, FileParser::Toml, FileParser::Yaml];
     let known: Vec<FileParser> = known.into_iter().filter(|parser| outside::is_there(*parser)).collect();
     SAMPLES.iter().filter(move |sample| known.contains(&sample.parser))
 }
 
 /// Forms in which the file of an application may be.
-fn forms(sample: &Sample) -> Vec<(&'static str, String)> {
+fn forms(sample: &ApplicationSample) -> Vec<(&'static str, String)> {
     let text = sample.text.to_owned();
     let crlf = text.replace('\n', "\r\n");
     let mut forms = vec![("as it is", text.clone()), ("CRLF", crlf.clone())];
@@ -85,7 +85,7 @@ fn forms(sample: &Sample) -> Vec<(&'static str, String)> {
 }
 
 /// The servers of a document as a table by their names.
-fn servers(sample: &Sample, root: &Value) -> serde_json::Map<String, Value> {
+fn servers(sample: &ApplicationSample, root: &Value) -> serde_json::Map<String, Value> {
     let mut servers = root.clone();
     for key in sample.key {
         servers = servers.get_mut(key).map(Value::take).unwrap_or_default();
@@ -100,7 +100,7 @@ fn servers(sample: &Sample, root: &Value) -> serde_json::Map<String, Value> {
 }
 
 /// Checks that a document is another one with the entry of Hospes, and nothing else.
-fn check_connected(sample: &Sample, what: &str, before: &Value, after: &OutsideReading) {
+fn check_connected(sample: &ApplicationSample, what: &str, before: &Value, after: &OutsideReading) {
     let expected = sample.entry_of("hospes", PROGRAM, &["stdio", "--application", sample.id]);
     let found = servers(sample, &after.value);
     assert_eq!(found.get("hospes"), Some(&expected), "{}, {what}", sample.id);
@@ -150,7 +150,7 @@ fn each_application_reads_the_entry_and_gets_its_bytes_back() {
 }
 
 /// Changes a file as its user does: a value of another server, and something at the beginning or at the end.
-fn edit(sample: &Sample, text: &str) -> String {
+fn edit(sample: &ApplicationSample, text: &str) -> String {
     let text = text.replace("/data/my notes", "/data/our notes (2)").replace("\"debug\"", "\"info\"");
     match sample.parser {
         FileParser::Json | FileParser::JsonWithComments => text.replacen('{', "{ \"added\": [1, 2],", 1),

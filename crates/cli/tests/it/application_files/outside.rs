@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::samples::{FileParser, Sample};
+use super::samples::{ApplicationSample, FileParser};
 use crate::support::installed;
 
 /// Reads standard input. Arguments are the parser, and the keys of the table of servers.
@@ -90,7 +90,7 @@ pub(super) fn is_there(parser: FileParser) -> bool {
 }
 
 /// Reads the file of an application.
-pub(super) fn read_outside(sample: &Sample, text: &str) -> OutsideReading {
+pub(super) fn read_outside(sample: &ApplicationSample, text: &str) -> OutsideReading {
     let mut command = match sample.parser {
         FileParser::Toml => {
             let mut python = Command::new("python3");

@@ -18,7 +18,7 @@ pub(super) enum FileParser {
 
 /// An application with a file of its own.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct ApplicationSample {
     pub(super) id: &'static str,
     /// The user's file, below the folder of the test.
     pub(super) file: &'static str,
@@ -49,7 +49,7 @@ pub(super) enum EntryForm {
     Listed,
 }
 
-impl Sample {
+impl ApplicationSample {
     /// The entry of a program with arguments, as the application reads it.
     pub(super) fn entry_of(&self, name: &str, program: &str, args: &[&str]) -> Value {
         match self.entry {
@@ -70,8 +70,8 @@ impl Sample {
     }
 }
 
-const fn sample(id: &'static str, file: &'static str, text: &'static str) -> Sample {
-    Sample {
+const fn sample(id: &'static str, file: &'static str, text: &'static str) -> ApplicationSample {
+    ApplicationSample {
         id,
         file,
         project: None,
@@ -83,92 +83,95 @@ const fn sample(id: &'static str, file: &'static str, text: &'static str) -> Sam
 }
 
 /// One sample for each application, in the order of the table of the program.
-pub(super) const SAMPLES: &[Sample] = &[
+pub(super) const SAMPLES: &[ApplicationSample] = &[
     sample("claude-desktop", "config/Claude/claude_desktop_config.json", CLAUDE_DESKTOP),
-    Sample {
+    ApplicationSample {
         project: Some(".mcp.json"),
         entry: EntryForm::Typed("stdio"),
         ..sample("claude-code", "home/.claude.json", CLAUDE_CODE)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".vscode/mcp.json"),
         parser: FileParser::JsonWithComments,
         key: &["servers"],
         entry: EntryForm::Typed("stdio"),
         ..sample("vscode", "config/Code/User/mcp.json", VS_CODE)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".github/mcp.json"),
         entry: EntryForm::Copilot,
         ..sample("copilot-cli", "home/.copilot/mcp-config.json", COPILOT_CLI)
     },
-    Sample { project: Some(".cursor/mcp.json"), ..sample("cursor", "home/.cursor/mcp.json", CURSOR) },
-    Sample {
+    ApplicationSample {
+        project: Some(".cursor/mcp.json"),
+        ..sample("cursor", "home/.cursor/mcp.json", CURSOR)
+    },
+    ApplicationSample {
         project: Some(".codex/config.toml"),
         parser: FileParser::Toml,
         key: &["mcp_servers"],
         ..sample("codex", "home/.codex/config.toml", CODEX)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".gemini/settings.json"),
         parser: FileParser::JsonWithComments,
         ..sample("gemini", "home/.gemini/settings.json", GEMINI)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".agents/mcp_config.json"),
         ..sample("antigravity", "home/.gemini/config/mcp_config.json", ANTIGRAVITY)
     },
     sample("windsurf", "home/.codeium/windsurf/mcp_config.json", WINDSURF),
-    Sample {
+    ApplicationSample {
         project: Some(".devin/config.json"),
         parser: FileParser::JsonWithComments,
         ..sample("devin", "config/devin/config.json", DEVIN)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".zed/settings.json"),
         parser: FileParser::JsonWithComments,
         key: &["context_servers"],
         ..sample("zed", "config/zed/settings.json", ZED)
     },
-    Sample {
+    ApplicationSample {
         parser: FileParser::Yaml,
         key: &["extensions"],
         entry: EntryForm::Goose,
         ..sample("goose", "config/goose/config.yaml", GOOSE)
     },
-    Sample {
+    ApplicationSample {
         project: Some("opencode.json"),
         parser: FileParser::JsonWithComments,
         key: &["mcp"],
         entry: EntryForm::OpenCode,
         ..sample("opencode", "config/opencode/opencode.json", OPENCODE)
     },
-    Sample {
+    ApplicationSample {
         project: Some("opencode.json"),
         parser: FileParser::JsonWithComments,
         key: &["mcp", "servers"],
         entry: EntryForm::OpenCode,
         ..sample("opencode2", "config/opencode/opencode.json", OPENCODE_2)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".continue/mcpServers/hospes.yaml"),
         parser: FileParser::Yaml,
         entry: EntryForm::Listed,
         ..sample("continue", "home/.continue/config.yaml", CONTINUE)
     },
-    Sample {
+    ApplicationSample {
         project: Some(".kiro/settings/mcp.json"),
         ..sample("kiro", "home/.kiro/settings/mcp.json", KIRO)
     },
     sample("cline", "home/.cline/data/settings/cline_mcp_settings.json", CLINE),
     sample("lmstudio", "home/.lmstudio/mcp.json", LM_STUDIO),
-    Sample {
+    ApplicationSample {
         project: Some("crush.json"),
         key: &["mcp"],
         entry: EntryForm::Typed("stdio"),
         ..sample("crush", "config/crush/crush.json", CRUSH)
     },
-    Sample { project: Some(".warp/.mcp.json"), ..sample("warp", "home/.warp/.mcp.json", WARP) },
+    ApplicationSample { project: Some(".warp/.mcp.json"), ..sample("warp", "home/.warp/.mcp.json", WARP) },
 ];
 
 const CLAUDE_DESKTOP: &str = r#"{
