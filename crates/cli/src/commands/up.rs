@@ -38,7 +38,7 @@ use crate::output::{CliOutput, DIM, paint, printable};
 use crate::paths;
 use crate::readiness;
 use crate::screen_log;
-use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
+use crate::settings::{LoadedConfig, build_host, check_allowed, check_folders, default_servers, load};
 use crate::sweep;
 
 /// Default address of the endpoint.
@@ -52,6 +52,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let reload = ConfigReload::new(&args.host);
     let LoadedConfig { mut config, files } = load(&args.host.files)?;
     check_allowed(&args.allow_host, &args.allow_origin)?;
+    check_folders("--root", &args.host.roots)?;
     let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
     let origins: Vec<String> = config.allowed_origins.iter().chain(&args.allow_origin).cloned().collect();
     let address = match &args.listen {
