@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
@@ -16,6 +18,8 @@ use crate::terminal_screen::without_screen;
 
 /// Indentation of what continues a wrapped line, in columns.
 const WRAP_INDENT: usize = 4;
+/// Interval at which a question that may end by itself looks whether it has.
+const INPUT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Settings for printing.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +145,24 @@ impl CliOutput {
         without_screen(|| self.ask_on_terminal(question))
     }
 
+    /// Asks a question as [`CliOutput::ask`] does. Returns `None` soon after `is_over` is set, also without input.
+    pub(crate) fn ask_until(self, question: impl fmt::Display, is_over: &AtomicBool) -> Option<String> {
+        // Of a pipe, further lines may have been read already, which the system cannot tell.
+        if !is_interactive() {
+            return self.ask(question);
+        }
+        without_screen(|| {
+            err(&format!("{question}"));
+            // A pending read could not be ended.
+            while let Ok(false) = crate::platform::poll_line(INPUT_INTERVAL) {
+                if is_over.load(Ordering::Acquire) {
+                    return None;
+                }
+            }
+            self.ask_on_terminal("")
+        })
+    }
+
     fn ask_on_terminal(self, question: impl fmt::Display) -> Option<String> {
         err(&format!("{question}"));
         let mut line = String::new();
@@ -233,6 +255,13 @@ pub(crate) fn print_result_part(text: &str) {
 /// Prints a message without ending the line.
 pub(crate) fn print_message_part(text: &str) {
     err(text);
+}
+
+/// Clears the line of messages in which the cursor is, on a terminal.
+pub(crate) fn clear_message_line() {
+    if is_screen_for_messages() {
+        err("\r\x1b[2K");
+    }
 }
 
 /// Discards typed input that has not been read yet.

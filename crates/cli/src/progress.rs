@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::model::ProgressParams;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
 use crate::output::{self, CliOutput, printable};
@@ -29,8 +29,16 @@ pub(crate) fn without_bar<R>(work: impl FnOnce() -> R) -> R {
     // Cloned, so that the lock is not held while `work` waits for a person.
     let shown = ACTIVE_BAR.lock().clone();
     match shown {
-        Some(bar) => bar.suspend(work),
-        None => work(),
+        // Not `suspend`, which holds a lock of the bar: whoever reports progress meanwhile would block a thread of the
+        // runtime until the person has answered.
+        Some(bar) if !bar.is_hidden() && !bar.is_finished() => {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+            output::clear_message_line();
+            let done = work();
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            done
+        }
+        _ => work(),
     }
 }
 

@@ -1,12 +1,17 @@
 //! Elicitation in the terminal: questions from servers to the person.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use hospes::client::UrlReview;
 use hospes::model::{
     ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, PrimitiveSchemaDefinition,
     RawJson,
 };
+use hospes_host::approvals::ApprovalState;
 use serde_json::{Value, json};
 
+use crate::approve::decision_elsewhere;
 use crate::arguments::{ArgumentSource, arguments};
 use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, discard_typed_input, one_line, paint, printable};
 use crate::progress;
@@ -14,12 +19,45 @@ use crate::progress;
 /// Maximum number of times a form is asked.
 const MAX_TRIES: usize = 5;
 
-/// Asks the person. The question is shown even with `--quiet`.
+/// Asks the person. The question is shown even with `--quiet`. A question of the host about a call ends when it is decided
+/// elsewhere.
 pub(crate) async fn elicit(params: ElicitParams, output: CliOutput) -> hospes::Result<ElicitResult> {
+    let message = match &params {
+        ElicitParams::Form(form) => approval(form).map(|_| form.message.clone()),
+        _ => None,
+    };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (ended, may_end) = (Arc::clone(&is_over), message.is_some());
     // Terminal input is read with blocking calls.
-    let ask = move || answer(&params, output, &mut |question: &str| output.ask(question));
-    let asked = tokio::task::spawn_blocking(move || progress::without_bar(ask));
-    Ok(asked.await?)
+    let ask = move || {
+        answer(&params, output, &mut |question: &str| match may_end {
+            true => output.ask_until(question, &ended),
+            false => output.ask(question),
+        })
+    };
+    let mut asked = tokio::task::spawn_blocking(move || progress::without_bar(ask));
+    let elsewhere = async {
+        match &message {
+            Some(message) => decision_elsewhere(message).await,
+            None => std::future::pending().await,
+        }
+    };
+    // The question is answered here, or by the approval queue of the host.
+    tokio::select! {
+        asked = &mut asked => Ok(asked?),
+        state = elsewhere => {
+            is_over.store(true, Ordering::Release);
+            let _too_late = asked.await?;
+            let state = match state {
+                ApprovalState::Allowed => "allowed",
+                ApprovalState::Denied => "denied",
+                _ => "no longer asked about",
+            };
+            announce(format_args!("\ndecided elsewhere: {state}"));
+            // The host goes by the decision that it has. An answer that allows must come from a person.
+            Ok(ElicitResult::cancel())
+        }
+    }
 }
 
 /// Asks the person a question and returns the line. `None` if input has ended.

@@ -266,6 +266,26 @@ fn a_call_from_a_terminal_asks_with_the_same_keys() {
     assert!(!up.sent().contains("Eve"), "{}", up.sent());
 }
 
+/// A question at the terminal of the caller ends with the decision that is made elsewhere.
+///
+/// covers: HOST-02
+#[test]
+fn a_question_at_a_terminal_ends_when_it_is_decided_elsewhere() {
+    for (option, told, code, sent) in [("--allow", "allowed", 0, true), ("--deny", "denied", 5, false)] {
+        let up = Up::new(&[]);
+        let mut terminal = asked_inline(&up);
+        let listed = up.house.run(&["approve", "--json", "--list"]);
+        let listed: Value = serde_json::from_str(listed.stdout.lines().next().unwrap()).unwrap();
+        let id = listed["id"].as_str().unwrap_or_else(|| panic!("{listed}"));
+        let decided = up.house.run(&["approve", option, id]);
+        assert_eq!(decided.code, Some(0), "{decided:?}");
+        terminal.sees(&format!("decided elsewhere: {told}"));
+        assert_eq!(terminal.wait(), code, "{}", terminal.text());
+        assert_eq!(!up.sent().is_empty(), sent, "{}", up.sent());
+        assert_eq!(terminal.text().matches("s session >").count(), 1, "{}", terminal.text());
+    }
+}
+
 /// An unattended call waits, reports that to its caller, and is listed as missed.
 #[test]
 fn a_call_that_nobody_attends_to_waits_says_so_and_is_listed_as_missed() {

@@ -123,6 +123,16 @@ fn commands_that_report_a_problem_print_no_log_of_it() {
     assert_eq!(ran.code, Some(4));
     assert!(!ran.stderr.contains("WARN"), "{ran:?}");
     assert_eq!(ran.stderr.matches("printed this on stdout: Welcome").count(), 1, "{ran:?}");
+    // It works, so its noise is a warning of the doctor.
+    let mut server = house.server("one", &["greet"], "");
+    let script = server["args"][0].as_str().unwrap().to_owned();
+    server["args"] = json!(["-c", format!("echo 'Welcome to the server!'; exec sh '{script}'")]);
+    let config = house.config(&[("one", server)]);
+    let ran = house.run(&["doctor", "one", "--config", &config]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(!ran.stderr.contains("WARN"), "{ran:?}");
+    assert!(ran.stdout.contains("works, with a warning") && ran.stdout.contains("code  S02"), "{ran:?}");
+    assert!(ran.stdout.contains("said  Welcome to the server!"), "{ran:?}");
 }
 
 #[test]

@@ -92,13 +92,24 @@ pub(crate) fn discard_typed_input() {
     let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
-/// Waits for input of the terminal, at most for this time. Returns true if there is some.
+/// Waits for keys of a terminal that is drawn on, at most for this time. Returns true if there are some.
 ///
 /// # Errors
 /// If the terminal is gone.
 pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
-    use rustix::event::{PollFd, PollFlags, Timespec};
     // A terminal that was closed is always readable and has nothing to read, for which `crossterm` waits forever.
+    poll_line(time)?;
+    // Also without input, because the size may have changed.
+    crossterm::event::poll(Duration::ZERO)
+}
+
+/// Waits for a typed line, at most for this time. Returns true if there is one. Reads nothing: `crossterm` would take the
+/// line as keys.
+///
+/// # Errors
+/// If the terminal is gone.
+pub(crate) fn poll_line(time: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
     let stdin = io::stdin();
     let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
     let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
@@ -107,9 +118,9 @@ pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+    let found = ready[0].revents();
+    if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
     }
-    // Also without input, because the size may have changed.
-    crossterm::event::poll(Duration::ZERO)
+    Ok(found.contains(PollFlags::IN))
 }

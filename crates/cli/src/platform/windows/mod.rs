@@ -71,6 +71,14 @@ pub(crate) fn poll_input(time: Duration) -> io::Result<bool> {
     crossterm::event::poll(time)
 }
 
+/// Returns true at once: whether a whole line was typed cannot be asked, so a question ends with a line only.
+///
+/// # Errors
+/// Never.
+pub(crate) fn poll_line(_time: Duration) -> io::Result<bool> {
+    Ok(true)
+}
+
 /// Does nothing: there are no such limits.
 pub(crate) fn keep_running_at_limits() {}
 
