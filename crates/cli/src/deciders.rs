@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{CliOutput, DIM, is_interactive, paint, printable};
+use crate::output::{CliOutput, DIM, is_interactive, paint, printable, table_cell};
 use crate::{local_host, paths, settings};
 
 /// Environment variable with the token of a program that decides approvals.
@@ -127,7 +127,7 @@ pub(crate) fn list_tokens(output: CliOutput) -> CliResult {
     for token in &all {
         let day = token.expires.strftime("%Y-%m-%d");
         let until = if token.expires > now { format!("valid until {day}") } else { format!("expired {day}") };
-        output.line(&format!("{:<24} {until}", printable(&token.name)));
+        output.line(&format!("{} {until}", table_cell(&token.name, 24)));
     }
     Ok(())
 }

@@ -352,6 +352,18 @@ pub(crate) fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', quote))
 }
 
+/// Makes a printable text as wide as a number of columns, if it is not wider. Wide characters count as two columns.
+pub(crate) fn table_cell(text: &str, columns: usize) -> String {
+    let text = printable(text);
+    let missing = columns.saturating_sub(text.width());
+    text + &" ".repeat(missing)
+}
+
+/// Returns the columns of the widest of these texts as [`table_cell`] prints them.
+pub(crate) fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
+    texts.into_iter().map(|text| printable(text).width()).max().unwrap_or_default()
+}
+
 /// Replaces line breaks and tabs by spaces. Other hidden characters stay.
 pub(crate) fn without_breaks(text: &str) -> String {
     let is_break = |letter: char| matches!(letter, '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}');
@@ -429,6 +441,14 @@ pub(crate) fn first_line(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_of_wide_names_are_as_wide_as_others() {
+        assert_eq!(table_cell("ab", 4), "ab  ");
+        assert_eq!(table_cell("日本", 5), "日本 ");
+        assert_eq!(table_cell("long enough", 4), "long enough");
+        assert_eq!(widest(["abc", "日本"]), 4);
+    }
 
     #[test]
     fn what_hides_in_json_is_escaped_and_the_value_stays() {

@@ -11,7 +11,8 @@ use crate::args::{AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArg
 use crate::enforcement::{audit_error, open_audit};
 use crate::exit::{CliError, CliResult};
 use crate::output::{
-    CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable, result_width, wrap_lines,
+    CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable, result_width, table_cell, widest,
+    wrap_lines,
 };
 use crate::paths;
 
@@ -88,8 +89,7 @@ fn digest_text(digest: &AuditDigest) -> String {
     if digest.servers.is_empty() {
         lines.push("no calls".to_owned());
     }
-    let width =
-        digest.servers.iter().map(|one| printable(&one.server).chars().count()).max().unwrap_or(0).max(6);
+    let width = widest(digest.servers.iter().map(|one| one.server.as_str())).max(6);
     for (at, one) in digest.servers.iter().enumerate() {
         if at == 0 {
             let names = format!(
@@ -98,9 +98,9 @@ fn digest_text(digest: &AuditDigest) -> String {
             );
             lines.push(paint(DIM, names));
         }
-        let server = printable(&one.server);
+        let server = table_cell(&one.server, width);
         lines.push(format!(
-            "{server:<width$}  {:>6}  {:>6}  {:>7}  {:>6}",
+            "{server}  {:>6}  {:>6}  {:>7}  {:>6}",
             one.calls, one.asked, one.allowed, one.denied
         ));
     }

@@ -14,6 +14,7 @@ use crate::args::{PinsAcceptArgs, PinsCommand, PinsItemArgs, PinsShowArgs};
 use crate::exit::{CliError, CliResult};
 use crate::output::{
     BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, announce, is_interactive, one_line, paint, printable,
+    table_cell,
 };
 use crate::{deciders, enforcement, paths};
 
@@ -76,7 +77,12 @@ fn line(server: &PinnedServer) -> String {
     }
     let state = paint(colour(server.state), format!("{:<9}", server.state.as_str()));
     let shown = one_line(&server.fingerprint.shown);
-    format!("{state} {:<16} {}  {}", one_line(&server.server), rest.join(", "), paint(DIM, shown))
+    format!(
+        "{state} {} {}  {}",
+        table_cell(&one_line(&server.server), 16),
+        rest.join(", "),
+        paint(DIM, shown)
+    )
 }
 
 fn colour(state: PinState) -> &'static str {

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::args::{SecretCommand, SecretListArgs, SecretRemoveArgs, SecretSetArgs};
 use crate::exit::{CliError, CliResult};
-use crate::output::{BOLD, CliOutput, DIM, YELLOW, ask_hidden, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, YELLOW, ask_hidden, paint, printable, table_cell, widest};
 use crate::paths;
 use crate::secrets::{SecretStore, check_name, check_value};
 
@@ -82,14 +82,14 @@ fn list(args: &SecretListArgs, output: CliOutput) -> CliResult {
         output.say("no secrets are stored");
         return Ok(());
     }
-    let width = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or_default();
+    let width = widest(rows.iter().map(|(name, ..)| name.as_str()));
     for (name, is_stored, used) in rows {
         let used = match used.as_slice() {
             [] => paint(DIM, "not used by a server"),
             used => printable(&used.join(", ")),
         };
         let missing = if is_stored { String::new() } else { format!("  {}", paint(YELLOW, "not stored")) };
-        output.line(&format!("{:<width$}  {used}{missing}", printable(&name)));
+        output.line(&format!("{}  {used}{missing}", table_cell(&name, width)));
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use hospes_host::upstream::UpstreamStatus;
 use super::up::{MARGIN, NO_POLICY, NO_SERVERS, line, preset_line};
 use crate::args;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable, result_width, wrap_text};
+use crate::output::{
+    BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable, result_width, table_cell, wrap_text,
+};
 use crate::paths;
 
 /// Maximum time a host may take to answer.
@@ -47,18 +49,18 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
     }
     for (name, why) in &status.left_out {
         text.push_str(&format!(
-            "  {} {:<16} {}\n",
+            "  {} {} {}\n",
             paint(DIM, "-"),
-            printable(name),
+            table_cell(name, 16),
             paint(DIM, printable(why))
         ));
     }
     for profile in &status.profiles {
         let servers: Vec<String> = profile.servers.iter().map(|server| printable(server)).collect();
         text.push_str(&format!(
-            "  {} {:<16} {}  {}\n",
+            "  {} {} {}  {}\n",
             paint(DIM, "profile"),
-            printable(&profile.name),
+            table_cell(&profile.name, 16),
             paint(CYAN, format!("{endpoint}/{}", printable(&profile.name))),
             paint(DIM, servers.join(", "))
         ));

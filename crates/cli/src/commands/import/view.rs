@@ -7,14 +7,14 @@ use hospes_host::config::import::required_variables;
 use serde_json::{Value, json};
 
 use super::plan::{ImportPlan, PlannedServer, ServerState};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable, table_cell, widest};
 use crate::paths;
 
 /// Prints the files and the servers.
 pub(super) fn show(plan: &ImportPlan, file: &Path, output: CliOutput) {
     let mut lines = Vec::new();
     for (file, count) in &plan.files {
-        let name = format!("{:<16}", file.application.name);
+        let name = table_cell(file.application.name, 16);
         let servers = if *count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
         let path = printable(&paths::display_path(&file.path));
         lines.push(format!("{}{path}  {}", paint(BOLD, name), paint(DIM, servers)));
@@ -22,8 +22,7 @@ pub(super) fn show(plan: &ImportPlan, file: &Path, output: CliOutput) {
     if !plan.servers.is_empty() {
         lines.push(String::new());
     }
-    let width =
-        plan.servers.iter().map(|one| one.found.server.name.chars().count()).max().unwrap_or_default();
+    let width = widest(plan.servers.iter().map(|one| one.found.server.name.as_str()));
     for planned in &plan.servers {
         lines.push(server_line(planned, width, file));
         lines.extend(notes(planned).into_iter().map(|note| format!("    {}", paint(DIM, note))));
@@ -68,8 +67,8 @@ fn server_line(planned: &PlannedServer, width: usize, file: &Path) -> String {
     };
     let state = if state.is_empty() { state } else { format!("  {}", paint(YELLOW, state)) };
     format!(
-        "{sign} {:<width$}  {}  {}{state}",
-        printable(&server.name),
+        "{sign} {}  {}  {}{state}",
+        table_cell(&server.name, width),
         printable(&server.transport.to_string()),
         paint(DIM, format!("from {}", printable(&origins.join(", ")))),
     )

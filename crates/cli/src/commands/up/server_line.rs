@@ -4,8 +4,11 @@ use std::fmt::Write as _;
 
 use hospes_host::pins::REVIEW_INSTRUCTION;
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
+use unicode_width::UnicodeWidthStr as _;
 
-use crate::output::{CYAN, DIM, GREEN, RED, YELLOW, first_line, is_detail, paint, printable, wrap_text};
+use crate::output::{
+    CYAN, DIM, GREEN, RED, YELLOW, first_line, is_detail, paint, printable, table_cell, wrap_text,
+};
 
 /// Indentation of the messages below a server's name, in columns.
 pub(crate) const MARGIN: usize = 6;
@@ -36,7 +39,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
         UpstreamState::Retrying => ("○", YELLOW),
         _ => ("✗", RED),
     };
-    let mut text = format!("{} {:<16} ", paint(style, sign), printable(&server.name));
+    let mut text = format!("{} {} ", paint(style, sign), table_cell(&server.name, 16));
     match server.state {
         UpstreamState::Ready if server.users.is_some() => {
             let users = match server.users.unwrap_or_default() {
@@ -50,7 +53,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let revision = server.revision.as_deref().unwrap_or_default();
             let who = server.implementation.as_deref().unwrap_or(&server.target);
             // Columns before the text: the margin, the sign, the name and the blanks between them.
-            let before = 5 + server.name.chars().count().max(16) + counts.len() + revision.len() + 4;
+            let before = 5 + table_cell(&server.name, 16).width() + counts.len() + revision.len() + 4;
             let room = width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
             // A few letters of a name are not informative.
             let who = if room < 8 { String::new() } else { format!("  {}", first_line(who, room)) };
