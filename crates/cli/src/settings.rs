@@ -1,6 +1,6 @@
 //! Configuration and settings of the host, from files and the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hospes_host::config::{
@@ -44,6 +44,20 @@ pub(crate) fn load_tolerantly(files: &ConfigFileArgs) -> CliResult<LoadedConfig>
         ConfigLoader::new().allow_unset(files.allow_unset).keep_going(true).secrets(secrets::look_up());
     let config = loader.load(&named).map_err(|errors| mistakes(&errors))?;
     Ok(LoadedConfig { config, files: named })
+}
+
+/// Returns an error if `hospes up` would start no server of this file, or refuse it. Secrets count as stored, so that no
+/// keyring has to be unlocked.
+pub(crate) fn check_startable(file: &Path) -> CliResult {
+    let read = |keep_going| {
+        let loader = ConfigLoader::new().keep_going(keep_going).secrets(|_| Ok(Some(String::new())));
+        loader.load(&[file.to_owned()]).map_err(|errors| mistakes(&errors))
+    };
+    let config = read(true)?;
+    if !config.rejected.is_empty() && config.servers.iter().all(|server| server.disabled) {
+        read(false)?;
+    }
+    Ok(())
 }
 
 fn named_files(files: &ConfigFileArgs) -> Vec<std::path::PathBuf> {

@@ -92,7 +92,11 @@ pub(crate) async fn run(args: AddArgs, output: CliOutput) -> CliResult {
         output,
     };
     let pending = PendingTry::new(&found, &addition.registry);
-    let asker = if may_ask { Asker::Terminal } else { Asker::Nobody };
+    let asker = match may_ask {
+        true => Asker::Terminal,
+        false if args.dry_run => Asker::Preview,
+        false => Asker::Nobody,
+    };
     let mut planned = addition.plan(found, pending.answers(may_ask), asker).await?;
     let is_confined = args.sandbox == SandboxChoice::Suggested;
     if is_confined && planned.sandbox.is_none() {

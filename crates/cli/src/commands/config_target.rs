@@ -10,7 +10,7 @@ use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::paths;
-use crate::settings::load_without_secrets;
+use crate::settings::{check_startable, load_without_secrets};
 
 /// The configuration file that servers are added to.
 pub(super) struct ConfigTarget {
@@ -63,8 +63,7 @@ impl ConfigTarget {
     /// # Errors
     /// If the host refuses the file, or none of its servers can be used.
     pub(super) fn check_startable(&self) -> CliResult {
-        let files = ConfigFileArgs { config: vec![self.file.clone()], allow_unset: false, strict: false };
-        load_without_secrets(&files).map(drop)
+        check_startable(&self.file)
     }
 
     /// Returns the error for a server that the file does not have, or whose entry has mistakes.

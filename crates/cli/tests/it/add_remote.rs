@@ -276,8 +276,12 @@ fn a_remote_server_of_a_registry_gets_its_secret_header() {
     };
     let missing = add(&[]);
     assert!(missing.code == Some(1) && missing.stderr.contains("--secret token=@FILE"), "{missing:?}");
+    let shown = add(&["--dry-run"]);
+    assert!(shown.code == Some(0) && shown.stderr.contains("It would ask for token."), "{shown:?}");
     let added = add(&["--secret", &format!("token=@{file}")]);
     assert_eq!(added.code, Some(0), "{added:?}");
+    // The secret was stored just now.
+    assert!(!added.stderr.contains("mistake"), "{added:?}");
     let config = house.read("config/hospes/config.toml");
     assert!(config.contains("Bearer ${secret:") && !config.contains("s3cret-token"), "{config}");
     let called = house.run(&["call", "greeter", "greet"]);

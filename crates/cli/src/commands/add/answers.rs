@@ -23,6 +23,8 @@ const MAX_REPEATED: usize = 32;
 pub(in crate::commands) enum Asker<'a> {
     /// Nobody: what is missing is an error.
     Nobody,
+    /// Nobody, for an entry that is only shown: what is missing is a placeholder.
+    Preview,
     /// The person at the terminal.
     Terminal,
     /// The person at a page of the console.
@@ -72,7 +74,7 @@ pub(in crate::commands) async fn collect(
         answers.insert(question.id.to_owned(), vec![value]);
     }
     match asker {
-        Asker::Nobody => {}
+        Asker::Nobody | Asker::Preview => {}
         Asker::Terminal => {
             let open = questions.iter().filter(|one| !answers.contains_key(one.id) && one.is_asked());
             let open: Vec<&AskedValue<'_>> = open.collect();
@@ -96,6 +98,12 @@ pub(in crate::commands) async fn collect(
         .iter()
         .filter(|one| one.is_required && one.default.is_none() && !answers.contains_key(one.id))
         .collect();
+    if matches!(asker, Asker::Preview) && !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|one| printable(one.id)).collect();
+        output.say_wrapped(paint(DIM, format!("  It would ask for {}.", names.join(", "))));
+        answers.extend(missing.iter().map(|one| (one.id.to_owned(), vec![format!("<{}>", one.id)])));
+        return Ok(answers);
+    }
     if let Some(first) = missing.first() {
         let option = match first.is_secret {
             true => format!("--secret {}=@FILE", first.id),
@@ -103,7 +111,7 @@ pub(in crate::commands) async fn collect(
         };
         let names: Vec<String> = missing.iter().map(|one| printable(one.id)).collect();
         return Err(CliError::usage(format!("the server needs {}", names.join(", ")))
-            .hint(format!("run the command in a terminal, or add {}", printable(&option))));
+            .hint(format!("run the command in a terminal without --yes, or add {}", printable(&option))));
     }
     Ok(answers)
 }
