@@ -14,7 +14,7 @@ use crate::args::{ConnectArgs, EraArg};
 use crate::commands::{InterruptListener, auth, interrupted};
 use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::CliOutput;
+use crate::output::{CliOutput, shell_word};
 use crate::program_sources::downloader;
 use crate::settings::{check_folders, launch_helper, load};
 use crate::{builtins, output, profiles, prompt};
@@ -71,6 +71,11 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
             era: era.or(found.era),
             ..found
         });
+    }
+    if let Some(rejected) = loaded.config.rejected.iter().find(|rejected| rejected.name == word) {
+        let mistakes = rejected.errors.full_text().replace('\n', "; ");
+        return Err(CliError::usage(format!("the entry of the server `{word}` has mistakes: {mistakes}"))
+            .hint(format!("`hospes doctor {}` says what mends it", shell_word(word))));
     }
     if builtins::names().any(|name| name == word) {
         return found(apply_flags(builtin(word, builtins::default_arguments(word))?, reach)?);

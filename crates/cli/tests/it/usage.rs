@@ -98,6 +98,10 @@ fn a_target_is_never_silently_something_else() {
     assert_eq!(ran.code, Some(1));
     let error = &ran.envelope()["error"];
     assert_eq!(error["hint"], "did you mean `notes`?");
+    // An entry with a mistake is not another program.
+    let broken = house.write("broken.toml", "[servers.gh]\ncommand = 'x'\nenv = { A = '${NOPE_VAR}' }\n");
+    let ran = house.run(&["call", "gh", "ping", "--config", &text(&broken)]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("NOPE_VAR"), "{ran:?}");
     let ran = house.run(&["list", "https://", "--json"]);
     assert_eq!((ran.code, ran.envelope()["error"]["code"].as_str()), (Some(1), Some("usage")));
 }
