@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use hospes_sandbox::SandboxKind;
 
-use super::applications::{EntryShape, FileFormat, HttpShape, ServerListing, StdioShape, VariableSyntax};
+use super::applications::{
+    EntryShape, FileFormat, HttpShape, ServerListing, StdioShape, TimeoutShape, VariableSyntax,
+};
 use super::export_value::{ExportMembers, ExportValue, toml_text};
-use super::model::ServerConfig;
-use super::secret::ExpandedText;
+use super::model::{ServerConfig, ServerTimeouts};
+use super::secret::{ExpandedText, Secret};
 use super::server_transport::{
     BuiltinTransport, HttpFlavour, HttpTransport, ServerTransport, StdioTransport,
 };
@@ -55,6 +58,7 @@ pub fn export_servers(
         program,
         reveal,
         variables: BTreeMap::new(),
+        taken: servers.iter().flat_map(own_variables).collect(),
         omitted: Vec::new(),
         inputs: BTreeSet::new(),
         has_secrets: false,
@@ -138,6 +142,8 @@ struct EntryWriter<'a> {
     program: &'a Path,
     reveal: Option<&'a RevealSecret<'a>>,
     variables: BTreeMap<String, String>,
+    /// Variables to which the entries refer by themselves.
+    taken: BTreeSet<String>,
     omitted: Vec<(String, String)>,
     /// Ids of values that the application asks for.
     inputs: BTreeSet<String>,
@@ -166,6 +172,7 @@ impl EntryWriter<'_> {
                 None => return Err("it is disabled, and the application's file cannot say so".to_owned()),
             }
         }
+        self.timeouts(&server.name, &server.timeouts, &mut entry);
         for (key, value) in self.shape.required {
             if !entry.iter().any(|(known, _)| known == key) {
                 entry.push(((*key).to_owned(), value.written()));
@@ -175,6 +182,49 @@ impl EntryWriter<'_> {
             self.omit(&server.name, "the filter of its tools is not exported");
         }
         Ok(entry)
+    }
+
+    fn timeouts(&mut self, name: &str, times: &ServerTimeouts, entry: &mut ExportMembers) {
+        // Rounded up: a call must not have less time there than here.
+        let seconds = |time: Duration| ExportValue::Number(time.as_millis().div_ceil(1000).to_string());
+        let milliseconds = |time: Duration| ExportValue::Number(time.as_millis().to_string());
+        let fraction = |time: Duration| match time.subsec_millis() {
+            0 => ExportValue::Number(time.as_secs().to_string()),
+            part => ExportValue::Number(format!("{}.{part:03}", time.as_secs())),
+        };
+        let mut push = |key: &str, value: Option<ExportValue>| {
+            let is_written = value.is_some();
+            entry.extend(value.map(|value| (key.to_owned(), value)));
+            is_written
+        };
+        let (connect, request) = (times.connect, times.request);
+        let (has_connect, has_request) = match self.shape.timeouts {
+            TimeoutShape::Nothing => (false, false),
+            TimeoutShape::Seconds => (false, push("timeout", request.map(seconds))),
+            TimeoutShape::Milliseconds => (false, push("timeout", request.map(milliseconds))),
+            TimeoutShape::StartAndTool => (
+                push("startup_timeout_sec", connect.map(fraction)),
+                push("tool_timeout_sec", request.map(fraction)),
+            ),
+            TimeoutShape::StartAndExecution => {
+                let members = [("startup", connect), ("execution", request)].into_iter();
+                let members: ExportMembers =
+                    members.filter_map(|(key, time)| Some((key.to_owned(), milliseconds(time?)))).collect();
+                push("timeout", (!members.is_empty()).then_some(ExportValue::Object(members)));
+                (true, true)
+            }
+        };
+        for (key, is_set, is_written) in [
+            ("connect_timeout", connect.is_some(), has_connect),
+            ("request_timeout", request.is_some(), has_request),
+        ] {
+            if is_set && !is_written {
+                self.omit(
+                    name,
+                    &format!("`{key}` is not exported: the application's file has no such setting"),
+                );
+            }
+        }
     }
 
     fn omit(&mut self, server: &str, reason: &str) {
@@ -356,7 +406,7 @@ impl EntryWriter<'_> {
                 }
             };
         }
-        let variable = variable_name(name, &self.variables);
+        let variable = variable_name(name, &self.variables, &self.taken);
         self.variables.insert(variable.clone(), name.to_owned());
         match self.shape.variables.reference(&variable, true) {
             Some(reference) => {
@@ -370,8 +420,35 @@ impl EntryWriter<'_> {
     }
 }
 
-/// Returns the variable that stands for a secret: its last part, or all of its name if that is taken.
-fn variable_name(secret: &str, taken: &BTreeMap<String, String>) -> String {
+/// Returns the variables to which the entry of a server refers.
+fn own_variables(server: &ServerConfig) -> Vec<String> {
+    let texts: Vec<&str> = match &server.transport {
+        ServerTransport::Stdio(stdio) => {
+            let values = stdio.env.values().map(Secret::reveal);
+            let words = std::iter::once(&stdio.command).chain(&stdio.args).map(ExpandedText::reveal);
+            words.chain(values).collect()
+        }
+        ServerTransport::Http(http) => {
+            let values = http.headers.iter().map(|(_, value)| value.reveal());
+            std::iter::once(http.url.written()).chain(values).collect()
+        }
+        ServerTransport::Builtin(builtin) => builtin.args.iter().map(ExpandedText::reveal).collect(),
+    };
+    let mut names = match &server.transport {
+        ServerTransport::Stdio(stdio) => stdio.pass_env.clone(),
+        _ => Vec::new(),
+    };
+    for part in texts.into_iter().flat_map(text_parts) {
+        if let TextPart::Variable { name, .. } = part {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Returns the variable that stands for a secret: its last part, or all of its name if another secret has that, or an
+/// entry refers to a variable of that name.
+fn variable_name(secret: &str, known: &BTreeMap<String, String>, taken: &BTreeSet<String>) -> String {
     let valid = |text: &str| {
         let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let name: String = text.chars().take(MAX_VARIABLE).map(letter).collect();
@@ -381,7 +458,8 @@ fn variable_name(secret: &str, taken: &BTreeMap<String, String>) -> String {
             name
         }
     };
-    let is_free = |name: &String| taken.get(name).is_none_or(|known| known == secret);
+    let is_free =
+        |name: &String| !taken.contains(name) && known.get(name).is_none_or(|known| known == secret);
     let last = secret.rsplit('.').next().unwrap_or(secret);
     let proposed = [valid(last), valid(secret)].into_iter();
     let numbered = (2..).map(|number| format!("{}_{number}", valid(secret)));
@@ -476,6 +554,39 @@ builtin = "time"
     }
 
     #[test]
+    fn a_variable_of_the_configuration_stands_for_no_secret() {
+        let text = "[servers.a]\ncommand = ['x']\nenv = { K = '${API_KEY}' }\n\
+                    [servers.b]\ncommand = ['y']\nenv = { API_KEY = '${secret:b.API_KEY}' }\n";
+        let exported = export("cursor", text);
+        assert!(exported.text.contains("\"K\": \"${env:API_KEY}\""), "{}", exported.text);
+        assert!(exported.text.contains("\"API_KEY\": \"${env:B_API_KEY}\""), "{}", exported.text);
+        assert_eq!(exported.variables["B_API_KEY"], "b.API_KEY");
+    }
+
+    /// What is exported is read as the same times; of the rest a warning names each.
+    #[test]
+    fn timeouts_are_exported_where_the_application_has_them() {
+        let text = "[servers.a]\ncommand = ['x']\nrequest_timeout = '90s'\nconnect_timeout = '12.5s'\n";
+        for application in APPLICATIONS {
+            let exported = export(application.id, text);
+            let read = read(application, &exported.text);
+            let times = &read.server("a").unwrap().timeouts;
+            let omitted = |key: &str| exported.omitted.iter().any(|(_, reason)| reason.contains(key));
+            let (own, seconds) =
+                (&own(text)[0].timeouts, |time: &Option<Duration>| time.map(|time| time.as_secs_f64()));
+            for (key, is, was) in [
+                ("connect_timeout", &times.connect, &own.connect),
+                ("request_timeout", &times.request, &own.request),
+            ] {
+                let expected = if omitted(key) { None } else { seconds(was) };
+                assert_eq!(seconds(is), expected, "{} {key}\n{}", application.id, exported.text);
+            }
+            let is_complete = ["codex", "opencode2"].contains(&application.id);
+            assert_eq!(exported.omitted.is_empty(), is_complete, "{}", application.id);
+        }
+    }
+
+    #[test]
     fn secrets_are_written_on_request_only() {
         let shape = &Application::find("claude-desktop").unwrap().shape;
         let servers = own(OWN);
@@ -524,8 +635,8 @@ tools = { exclude = ["y"] }
     #[test]
     fn variables_of_secrets_are_unique() {
         let taken = BTreeMap::from([("TOKEN".to_owned(), "a.TOKEN".to_owned())]);
-        assert_eq!(variable_name("a.TOKEN", &taken), "TOKEN");
-        assert_eq!(variable_name("b.TOKEN", &taken), "B_TOKEN");
-        assert_eq!(variable_name("9", &BTreeMap::new()), "_9");
+        assert_eq!(variable_name("a.TOKEN", &taken, &BTreeSet::new()), "TOKEN");
+        assert_eq!(variable_name("b.TOKEN", &taken, &BTreeSet::new()), "B_TOKEN");
+        assert_eq!(variable_name("9", &BTreeMap::new(), &BTreeSet::new()), "_9");
     }
 }

@@ -13,6 +13,8 @@ pub(super) type ExportMembers = Vec<(String, ExportValue)>;
 pub(super) enum ExportValue {
     Text(String),
     Boolean(bool),
+    /// A number as it is written.
+    Number(String),
     List(Vec<Self>),
     Object(ExportMembers),
 }
@@ -46,6 +48,7 @@ impl ExportValue {
             }
             Self::Text(text) => json_literal(text),
             Self::Boolean(value) => value.to_string(),
+            Self::Number(number) => number.clone(),
         }
     }
 
@@ -84,6 +87,7 @@ impl ExportValue {
         match self {
             Self::Text(text) => toml_literal(text),
             Self::Boolean(value) => value.to_string(),
+            Self::Number(number) => number.clone(),
             Self::List(items) => {
                 format!("[{}]", items.iter().map(Self::toml).collect::<Vec<_>>().join(", "))
             }

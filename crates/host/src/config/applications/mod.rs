@@ -121,8 +121,26 @@ pub struct EntryShape {
     pub variables: VariableSyntax,
     /// Members that every server needs besides those above, with their values.
     pub required: &'static [(&'static str, RequiredValue)],
+    /// Timeouts that an entry can have.
+    pub timeouts: TimeoutShape,
     /// Text at the beginning of a new file, with `\n` as line break.
     pub preamble: &'static str,
+}
+
+/// Timeouts that an entry of an application can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimeoutShape {
+    /// None.
+    Nothing,
+    /// `timeout` of a request, in seconds.
+    Seconds,
+    /// `timeout` of a request, in milliseconds.
+    Milliseconds,
+    /// `startup_timeout_sec` and `tool_timeout_sec`, in seconds with fractions.
+    StartAndTool,
+    /// A table `timeout` with `startup` and `execution`, in milliseconds.
+    StartAndExecution,
 }
 
 /// Value of a member that every server of an application needs.

@@ -5,7 +5,7 @@ use super::PlaceScope::{Project as OfProject, User};
 use super::SystemKind::{Linux, MacOs, Windows};
 use super::{
     Application, ApplicationPlace, EntryShape, FileFormat, HttpShape, PlaceBase, PlaceScope, RequiredValue,
-    ServerListing, StdioShape, SystemKind, VariableSyntax,
+    ServerListing, StdioShape, SystemKind, TimeoutShape, VariableSyntax,
 };
 
 const ALL: &[SystemKind] = &[Linux, MacOs, Windows];
@@ -51,6 +51,7 @@ const COMMON: EntryShape = EntryShape {
     off: None,
     variables: VariableSyntax::Braces,
     required: &[],
+    timeouts: TimeoutShape::Nothing,
     preamble: "",
 };
 
@@ -147,6 +148,7 @@ pub const APPLICATIONS: &[Application] = &[
             http: Some(HttpShape { headers: &["http_headers"], ..PLAIN_HTTP }),
             off: Some(("enabled", false)),
             variables: VariableSyntax::None,
+            timeouts: TimeoutShape::StartAndTool,
             ..COMMON
         },
         takes_effect: "restart it",
@@ -155,7 +157,12 @@ pub const APPLICATIONS: &[Application] = &[
         id: "gemini",
         name: "Gemini CLI",
         places: &[user(Home, ".gemini/settings.json"), project(".gemini/settings.json")],
-        shape: EntryShape { stdio: StdioShape { has_cwd: true, ..STDIO }, http: Some(TYPED_HTTP), ..COMMON },
+        shape: EntryShape {
+            stdio: StdioShape { has_cwd: true, ..STDIO },
+            http: Some(TYPED_HTTP),
+            timeouts: TimeoutShape::Milliseconds,
+            ..COMMON
+        },
         takes_effect: "restart it",
     },
     Application {
@@ -224,6 +231,7 @@ pub const APPLICATIONS: &[Application] = &[
             http: Some(HttpShape { kind: Some("streamable_http"), url: "uri", ..PLAIN_HTTP }),
             off: Some(("enabled", false)),
             required: &[("enabled", RequiredValue::True)],
+            timeouts: TimeoutShape::Seconds,
             ..COMMON
         },
         takes_effect: "start a new session",
@@ -244,6 +252,7 @@ pub const APPLICATIONS: &[Application] = &[
             key: &["mcp", "servers"],
             stdio: StdioShape { has_cwd: true, ..OPENCODE.stdio },
             off: Some(("disabled", true)),
+            timeouts: TimeoutShape::StartAndExecution,
             ..OPENCODE
         },
         takes_effect: "restart it",
@@ -291,6 +300,7 @@ pub const APPLICATIONS: &[Application] = &[
             http: Some(HttpShape { kind: Some("streamableHttp"), sse: Some("sse"), ..PLAIN_HTTP }),
             off: Some(("disabled", true)),
             variables: VariableSyntax::None,
+            timeouts: TimeoutShape::Seconds,
             ..COMMON
         },
         takes_effect: "at once",
@@ -311,6 +321,7 @@ pub const APPLICATIONS: &[Application] = &[
             stdio: StdioShape { kind: Some("stdio"), ..STDIO },
             http: Some(TYPED_HTTP),
             off: Some(("disabled", true)),
+            timeouts: TimeoutShape::Seconds,
             ..COMMON
         },
         takes_effect: "restart it",
@@ -348,5 +359,6 @@ const OPENCODE: EntryShape = EntryShape {
     http: Some(HttpShape { kind: Some("remote"), ..PLAIN_HTTP }),
     off: Some(("enabled", false)),
     variables: VariableSyntax::OpenCode,
+    timeouts: TimeoutShape::Milliseconds,
     ..COMMON
 };

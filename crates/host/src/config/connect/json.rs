@@ -234,5 +234,6 @@ pub(super) fn one_line(value: &ExportValue) -> String {
         }
         ExportValue::Text(text) => json_literal(text),
         ExportValue::Boolean(value) => value.to_string(),
+        ExportValue::Number(number) => number.clone(),
     }
 }
